@@ -1,0 +1,354 @@
+"""The fields of Kubernetes objects that hotmap reads, as msgspec Structs, and object keys.
+
+Nothing else of an object is decoded: msgspec skips unknown fields without building them, which
+is what keeps 100,000 objects small. Only shapes live here; what they mean is decided in
+`references`, `policy` and `plan`. Names follow Kubernetes' (camelCase on the wire).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = [
+    "CSI",
+    "ConfigMap",
+    "ConfigMapKeySelector",
+    "ConfigMapProjection",
+    "ConfigMapVolume",
+    "Container",
+    "ContainerState",
+    "ContainerStatus",
+    "CronJob",
+    "EnvFromSource",
+    "EnvVar",
+    "EnvVarSource",
+    "Job",
+    "KeyToPath",
+    "LabelSelector",
+    "LocalRef",
+    "ManagedFields",
+    "Namespace",
+    "ObjectKey",
+    "ObjectMeta",
+    "OwnerReference",
+    "Pod",
+    "PodSpec",
+    "PodStatus",
+    "PodTemplate",
+    "Projected",
+    "ProjectedSource",
+    "Secret",
+    "SecretVolume",
+    "SourceKey",
+    "Volume",
+    "VolumeMount",
+    "Workload",
+    "WorkloadSpec",
+]
+
+
+class ObjectKey(NamedTuple):
+    """Names one object of the cluster; what queues and indexes carry."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} {self.namespace}/{self.name}"
+            if self.namespace
+            else f"{self.kind} {self.name}"
+        )
+
+
+#: The object key of a ConfigMap or Secret.
+SourceKey = ObjectKey
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A part of an object: camelCase on the wire, absent and default are one."""
+
+
+class OwnerReference(_Part, frozen=True, gc=False):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ManagedFields(_Part, frozen=True, gc=False):
+    """One manager's claim, without the field set: who wrote, how and when (RFC 3339, seconds)."""
+
+    manager: str = ""
+    operation: str = ""
+    time: str = ""
+    subresource: str = ""
+
+
+class ObjectMeta(_Part, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    managed_fields: list[ManagedFields] | None = None
+
+
+# -- sources ---------------------------------------------------------------------------------
+
+
+class ConfigMap(_Part, frozen=True):
+    """A ConfigMap as it came; `binary_data` is base64 text. Kept only while it is looked at."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
+    immutable: bool | None = None
+
+
+class Secret(_Part, frozen=True):
+    """A Secret as it came; `data` is base64 text. Kept only while it is looked at."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    data: dict[str, str | None] | None = None
+    type: str = ""
+    immutable: bool | None = None
+
+
+# -- pod templates ---------------------------------------------------------------------------
+
+
+class LocalRef(_Part, frozen=True, gc=False):
+    """A reference by name within the namespace: envFrom's refs, imagePullSecrets, secretRef."""
+
+    name: str = ""
+    optional: bool | None = None
+
+
+class ConfigMapKeySelector(_Part, frozen=True, gc=False):
+    """One data key of a ConfigMap or Secret."""
+
+    name: str = ""
+    key: str = ""
+    optional: bool | None = None
+
+
+class EnvVarSource(_Part, frozen=True):
+    config_map_key_ref: ConfigMapKeySelector | None = None
+    secret_key_ref: ConfigMapKeySelector | None = None
+
+
+class EnvVar(_Part, frozen=True):
+    name: str = ""
+    value: str | None = None
+    value_from: EnvVarSource | None = None
+
+
+class EnvFromSource(_Part, frozen=True):
+    prefix: str = ""
+    config_map_ref: LocalRef | None = None
+    secret_ref: LocalRef | None = None
+
+
+class VolumeMount(_Part, frozen=True, gc=False):
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str = ""
+    sub_path_expr: str = ""
+
+
+class Container(_Part, frozen=True):
+    name: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+    env: list[EnvVar] | None = None
+    env_from: list[EnvFromSource] | None = None
+    volume_mounts: list[VolumeMount] | None = None
+    restart_policy: str = ""
+
+
+class KeyToPath(_Part, frozen=True, gc=False):
+    key: str = ""
+    path: str = ""
+    mode: int | None = None
+
+
+class ConfigMapVolume(_Part, frozen=True):
+    name: str = ""
+    items: list[KeyToPath] | None = None
+    optional: bool | None = None
+    default_mode: int | None = None
+
+
+class SecretVolume(_Part, frozen=True):
+    secret_name: str = ""
+    items: list[KeyToPath] | None = None
+    optional: bool | None = None
+    default_mode: int | None = None
+
+
+class ConfigMapProjection(_Part, frozen=True):
+    """A ConfigMap or Secret inside a projected volume."""
+
+    name: str = ""
+    items: list[KeyToPath] | None = None
+    optional: bool | None = None
+
+
+class ProjectedSource(_Part, frozen=True):
+    config_map: ConfigMapProjection | None = None
+    secret: ConfigMapProjection | None = None
+
+
+class Projected(_Part, frozen=True):
+    sources: list[ProjectedSource] | None = None
+    default_mode: int | None = None
+
+
+class CSI(_Part, frozen=True):
+    driver: str = ""
+    volume_attributes: dict[str, str] | None = None
+    node_publish_secret_ref: LocalRef | None = None
+
+
+class StorageDriver(_Part, frozen=True):
+    """A volume driver that logs in with a Secret; its fields that name one (core/v1 Volume)."""
+
+    secret_ref: LocalRef | None = None
+    secret_name: str = ""
+
+
+class Volume(_Part, frozen=True):
+    name: str = ""
+    config_map: ConfigMapVolume | None = None
+    secret: SecretVolume | None = None
+    projected: Projected | None = None
+    csi: CSI | None = None
+    azure_file: StorageDriver | None = None
+    cephfs: StorageDriver | None = None
+    cinder: StorageDriver | None = None
+    flex_volume: StorageDriver | None = None
+    iscsi: StorageDriver | None = None
+    rbd: StorageDriver | None = None
+    scale_io: StorageDriver | None = msgspec.field(default=None, name="scaleIO")
+    storageos: StorageDriver | None = None
+
+
+class PodSpec(_Part, frozen=True):
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    image_pull_secrets: list[LocalRef] | None = None
+
+
+class PodTemplate(_Part, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+# -- consumers -------------------------------------------------------------------------------
+
+
+class LabelExpression(_Part, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(_Part, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelExpression] | None = None
+
+
+class RollingUpdate(_Part, frozen=True, gc=False):
+    partition: int | None = None
+
+
+class UpdateStrategy(_Part, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadSpec(_Part, frozen=True):
+    """The spec of every kind that has `spec.template`."""
+
+    template: PodTemplate = PodTemplate()
+    selector: LabelSelector | None = None
+    replicas: int | None = None
+    paused: bool = False
+    suspend: bool | None = None
+    update_strategy: UpdateStrategy | None = None
+
+
+class WorkloadStatus(_Part, frozen=True, gc=False):
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+
+
+class Workload(_Part, frozen=True):
+    """A Deployment, StatefulSet, DaemonSet, ReplicaSet or Job."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+#: A Job has the same fields as every kind with `spec.template`.
+Job = Workload
+
+
+class JobTemplate(_Part, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class CronJobSpec(_Part, frozen=True):
+    job_template: JobTemplate = JobTemplate()
+    suspend: bool | None = None
+
+
+class CronJob(_Part, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CronJobSpec = CronJobSpec()
+
+
+class ContainerStateRunning(_Part, frozen=True, gc=False):
+    started_at: str | None = None
+
+
+class ContainerState(_Part, frozen=True):
+    running: ContainerStateRunning | None = None
+
+
+class ContainerStatus(_Part, frozen=True):
+    name: str = ""
+    ready: bool = False
+    state: ContainerState | None = None
+
+
+class PodStatus(_Part, frozen=True):
+    phase: str = ""
+    start_time: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(_Part, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Namespace(_Part, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
