@@ -1,0 +1,50 @@
+"""Continue tokens of paged lists (kubernetes: apiserver/pkg/storage/continue.go)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import NamedTuple
+
+from hotmap.core.errors import BadRequest
+
+
+class Continuation(NamedTuple):
+    """Where a list goes on: after a key, at a revision; -1 stands for the newest one.
+
+    `after` is relative to the range that is listed.
+    """
+
+    revision: int
+    after: str
+
+
+def encode_token(revision: int, after: str) -> str:
+    """Make the token that goes on after a key. Upstream's start key is the next possible one."""
+    token = {"v": "meta.k8s.io/v1", "rv": revision, "start": f"{after}\u0000"}
+    text = json.dumps(token, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def decode_token(token: str) -> Continuation:
+    """Read a token.
+
+    Raises:
+        BadRequest: it was not made by `encode_token`.
+    """
+    try:
+        decoded = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        version, revision, start = decoded["v"], decoded["rv"], decoded["start"]
+    except (binascii.Error, ValueError, KeyError, TypeError):
+        raise BadRequest(
+            "invalid continue token: continue key is not valid: encoding error"
+        ) from None
+    if version != "meta.k8s.io/v1":
+        raise BadRequest(
+            "invalid continue token: continue key is not valid: "
+            f"server does not recognize this encoded version {version!r}"
+        )
+    if not isinstance(revision, int) or not isinstance(start, str) or ".." in start.split("/"):
+        raise BadRequest("invalid continue token: continue key is not valid: incorrect start key")
+    return Continuation(revision, start.removesuffix("\u0000"))

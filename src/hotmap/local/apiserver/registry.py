@@ -1,0 +1,931 @@
+"""Objects by kind, namespace and name on top of the store: the API server without HTTP.
+
+Controllers and the kubelet of the local control plane use it directly, as upstream's
+components use a loopback client; the HTTP side adds nothing but transport. Every object that
+comes out belongs to the caller, every object that goes in is copied.
+
+The methods are coroutines because a networked store may stand behind them one day. Between
+reading an object and writing it they never wait, so nothing can come in between.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from hotmap.core.errors import AlreadyExists, BadRequest, Expired, NotFound, api_error
+from hotmap.local.apiserver import admission
+from hotmap.local.apiserver.continuation import decode_token, encode_token
+from hotmap.local.apiserver.managed_fields import Writer, record_write, without_times
+from hotmap.local.apiserver.patch import PatchKind, apply_patch
+from hotmap.local.apiserver.selectors import EVERYTHING, Selector, parse_selector
+from hotmap.local.apiserver.status import (
+    FieldError,
+    already_exists,
+    conflict,
+    failed_precondition,
+    forbidden,
+    forbidden_field,
+    internal,
+    invalid,
+    invalid_options,
+    invalid_value,
+    not_found,
+    success_status,
+)
+from hotmap.local.scheme import BY_PLURAL, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hotmap.local.store import Entry, MVCCStore, StoreEvent, Watch
+
+JsonObject = dict[str, Any]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+
+# apiserver/pkg/storage/names/generate.go: no vowels, so no words.
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_MAX_GENERATED_BASE = 63 - _SUFFIX_LENGTH
+_NAME_ATTEMPTS = 8  # KEP-4420
+# Decoded changes kept for watches that ask for the same one a moment later.
+_SHARED_CHANGES = 512
+_NAMESPACES = BY_PLURAL["namespaces"]
+
+
+class RegistryEvent(NamedTuple):
+    """One line of a watch stream; a BOOKMARK's object has nothing but a resourceVersion."""
+
+    type: EventType
+    object: JsonObject
+
+
+class ObjectList(NamedTuple):
+    """A page of objects in key order; `remaining` is None where upstream does not say it."""
+
+    items: list[JsonObject]
+    resource_version: str
+    continue_token: str
+    remaining: int | None
+
+
+class EncodedList(NamedTuple):
+    """A page of objects as JSON, for those who only pass them on."""
+
+    items: list[bytes]
+    resource_version: str
+    continue_token: str
+    remaining: int | None
+
+
+class Registry:
+    """Serve every kind of the scheme from one store."""
+
+    def __init__(self, store: MVCCStore, *, clock: Callable[[], float] = time.time) -> None:
+        self.store = store
+        self._clock = clock
+        # Names need no secrecy, only rarity.
+        self._random = random.Random()
+        # By revision, oldest first; a cache that may lose anything at any time.
+        self._changes: dict[int, _Change] = {}
+
+    async def get(self, plural: str, namespace: str | None, name: str) -> JsonObject:
+        """Get one object as it is now.
+
+        Raises:
+            NotFound: it does not exist.
+        """
+        kind = _kind(plural)
+        return _decode(self._entry(kind, namespace, name))
+
+    async def list(
+        self,
+        plural: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> ObjectList:
+        """List a namespace's objects, or those of all namespaces, in key order.
+
+        Raises:
+            BadRequest: a selector, the continue token or the resourceVersion is malformed.
+            Expired: the page's or the exact revision is compacted; list again.
+        """
+        page = self.list_encoded(
+            plural,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            continue_token=continue_token,
+            resource_version=resource_version,
+            resource_version_match=resource_version_match,
+        )
+        return ObjectList([msgspec.json.decode(item) for item in page.items], *page[1:])
+
+    def list_encoded(
+        self,
+        plural: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> EncodedList:
+        """List as `list` does, without decoding what is only passed on."""
+        kind = _kind(plural)
+        selector = parse_selector(kind, label_selector, field_selector)
+        prefix = kind.prefix(namespace)
+        revision = self._revision_to_list(
+            resource_version, resource_version_match, limit, continue_token
+        )
+        after = ""
+        if continue_token:
+            token = decode_token(continue_token)
+            after = prefix + token.after
+            revision = None if token.revision < 0 else token.revision
+        try:
+            found = self.store.range(
+                _narrowed(kind, namespace, selector),
+                after=after,
+                limit=0 if selector.labels or selector.fields else limit,
+                revision=revision,
+            )
+        except Expired:
+            if not continue_token:
+                raise Expired("The resourceVersion for the provided list is too old.") from None
+            raise _continuation_expired(after.removeprefix(prefix)) from None
+        return _page(found.entries, found.remaining, found.revision, selector, limit, prefix)
+
+    def _revision_to_list(
+        self, resource_version: str, match: str, limit: int, continue_token: str
+    ) -> int | None:
+        _check_list_options(resource_version, match, continue_token)
+        if not resource_version or resource_version == "0":
+            return None
+        wanted = parse_resource_version(resource_version)
+        self.check_not_too_large(wanted)
+        exact = match == "Exact" or (not match and limit > 0)
+        return wanted if exact else None
+
+    def check_not_too_large(self, wanted: int) -> None:
+        """Refuse a resourceVersion that no write has reached yet, with upstream's 504."""
+        if wanted > self.store.revision:
+            raise api_error(
+                504,
+                f"Timeout: Too large resource version: {wanted}, current: {self.store.revision}",
+                reason="Timeout",
+                details={
+                    "causes": [
+                        {
+                            "reason": "ResourceVersionTooLarge",
+                            "message": "Too large resource version",
+                        }
+                    ]
+                },
+                retry_after=1,
+            )
+
+    async def create(
+        self,
+        plural: str,
+        namespace: str | None,
+        obj: JsonObject,
+        *,
+        manager: str,
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """Create an object; return it as stored.
+
+        Raises:
+            AlreadyExists: the name is taken.
+            Invalid: it breaks the rules of its kind.
+            NotFound: the namespace does not exist.
+            Forbidden: the namespace is being deleted.
+        """
+        kind = _kind(plural)
+        new = self._received(kind, namespace, obj)
+        metadata = new["metadata"]
+        if metadata.pop("resourceVersion", None):
+            raise internal("resourceVersion should not be set on objects to be created")
+        self._check_namespace(kind, namespace, metadata)
+        admission.decode(kind, new)
+        for attempt in range(_NAME_ATTEMPTS):
+            generated = not metadata.get("name") and metadata.get("generateName")
+            candidate = msgspec.json.decode(msgspec.json.encode(new)) if generated else new
+            if generated:
+                candidate["metadata"]["name"] = self._generated_name(metadata["generateName"])
+            try:
+                return self._create(kind, namespace, candidate, manager, dry_run)
+            except AlreadyExists:
+                if not generated or attempt == _NAME_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _create(
+        self, kind: Kind, namespace: str | None, new: JsonObject, manager: str, dry_run: bool
+    ) -> JsonObject:
+        metadata = new["metadata"]
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+            metadata.pop(field, None)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self._now()
+        if kind.has_generation:
+            metadata["generation"] = 1
+        admission.prepare_create(kind, new)
+        admission.default(kind, new)
+        name = metadata.get("name", "")
+        errors = admission.validate_create(kind, new)
+        if errors:
+            raise invalid(kind, name, errors)
+        self._record(kind, None, new, manager, "")
+        key = kind.key(namespace, name)
+        if self.store.get(key) is not None:
+            raise already_exists(kind, name)
+        if dry_run:
+            return new
+        return _with_revision(new, self.store.create(key, _encode(new)))
+
+    async def update(
+        self,
+        plural: str,
+        namespace: str | None,
+        name: str,
+        obj: JsonObject,
+        *,
+        manager: str,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """Replace an object (PUT); a resourceVersion in it is a precondition.
+
+        `subresource` is "" or the part of the object that alone is replaced: "status",
+        "finalize" (the spec of a namespace).
+
+        Raises:
+            NotFound: it does not exist, and its kind is not created by a PUT.
+            Conflict: the resourceVersion or the uid is not the present one.
+            Invalid: it breaks the rules of its kind.
+        """
+        kind = _kind(plural)
+        new = self._received(kind, namespace, obj)
+        admission.decode(kind, new)
+        metadata = new["metadata"]
+        if metadata.get("name", "") != name:
+            raise BadRequest(
+                f"the name of the object ({metadata.get('name', '')}) does not match "
+                f"the name on the URL ({name})"
+            )
+        entry = self.store.get(kind.key(namespace, name))
+        if entry is None:
+            if kind.create_on_update and not subresource:
+                metadata.pop("resourceVersion", None)
+                return await self.create(plural, namespace, new, manager=manager, dry_run=dry_run)
+            raise not_found(kind, name)
+        old = _decode(entry)
+        uid = metadata.get("uid")
+        if uid and uid != old["metadata"]["uid"]:
+            raise conflict(kind, name, _uid_precondition(entry.key, uid, old["metadata"]["uid"]))
+        if not metadata.get("resourceVersion") and not kind.unconditional_update:
+            raise invalid(
+                kind,
+                name,
+                [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")],
+            )
+        return self._replace(kind, namespace, entry, old, new, manager, subresource, dry_run)
+
+    async def patch(
+        self,
+        plural: str,
+        namespace: str | None,
+        name: str,
+        patch: object,
+        *,
+        kind: PatchKind,
+        manager: str,
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """Apply a JSON, merge or strategic-merge patch to the newest object.
+
+        A resourceVersion in the patch is a precondition; without one the patch never conflicts.
+
+        Raises:
+            NotFound: the object does not exist.
+            Conflict: the patch names another resourceVersion.
+            Invalid: the result breaks the rules of its kind, or the patch names another uid.
+        """
+        served = _kind(plural)
+        entry = self._entry(served, namespace, name)
+        old = _decode(entry)
+        new = self._received(served, namespace, apply_patch(kind, _decode(entry), patch))
+        admission.decode(served, new)
+        return self._replace(served, namespace, entry, old, new, manager, subresource, dry_run)
+
+    async def modify(
+        self,
+        plural: str,
+        namespace: str | None,
+        name: str,
+        change: Callable[[JsonObject], JsonObject | None],
+        *,
+        manager: str,
+        subresource: str = "",
+    ) -> JsonObject:
+        """Read an object, let `change` edit or replace it, and write what it returns.
+
+        None from `change` leaves the object as it is. Nothing can come between the read and
+        the write, so there is no conflict to retry.
+
+        Raises:
+            NotFound: the object does not exist.
+            Invalid: the result breaks the rules of its kind.
+        """
+        kind = _kind(plural)
+        entry = self._entry(kind, namespace, name)
+        old = _decode(entry)
+        changed = change(_decode(entry))
+        if changed is None:
+            return old
+        new = self._received(kind, namespace, changed)
+        admission.decode(kind, new)
+        return self._replace(kind, namespace, entry, old, new, manager, subresource, False)
+
+    def _replace(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        entry: Entry,
+        old: JsonObject,
+        new: JsonObject,
+        manager: str,
+        subresource: str,
+        dry_run: bool,
+    ) -> JsonObject:
+        """Steps of apiserver/pkg/registry/generic/registry/store.go, Update."""
+        name = old["metadata"]["name"]
+        revision = new["metadata"].get("resourceVersion")
+        if revision and revision != str(entry.mod_revision):
+            raise conflict(kind, name)
+        errors = _carry_metadata(old["metadata"], new["metadata"])
+        admission.prepare_update(kind, old, new, subresource)
+        admission.default(kind, new)
+        errors += admission.validate_update(kind, old, new, subresource)
+        if errors:
+            raise invalid(kind, name, errors)
+        if admission.counts_generation(kind, old, new, subresource):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        self._record(kind, old, new, manager, subresource)
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if _same(old, new):
+            return old
+        if dry_run:
+            return new
+        if _is_finally_deleted(kind, new):
+            self.store.delete(entry.key, expected=entry.mod_revision)
+            return new
+        written = self.store.update(entry.key, _encode(new), expected=entry.mod_revision)
+        return _with_revision(new, written)
+
+    async def delete(
+        self,
+        plural: str,
+        namespace: str | None,
+        name: str,
+        *,
+        grace_period: int | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: Propagation = "Background",
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """Delete an object, or begin to: return a Status where it is gone, else the object.
+
+        Pods stay until their grace period is over and someone deletes them with
+        `grace_period=0`; objects with finalizers stay until the last one is removed.
+
+        Raises:
+            NotFound: it does not exist.
+            Conflict: `uid` or `resource_version` is not the present one.
+        """
+        kind = _kind(plural)
+        entry = self._entry(kind, namespace, name)
+        old = _decode(entry)
+        metadata = old["metadata"]
+        _check_preconditions(kind, metadata, uid, resource_version)
+        new = _decode(entry)
+        _add_propagation_finalizer(new["metadata"], propagation)
+        grace = admission.deletion_grace(kind, old, grace_period)
+        if grace == 0 and not _is_held(kind, new):
+            if not dry_run:
+                self.store.delete(entry.key, expected=entry.mod_revision)
+            return success_status(kind, name, metadata["uid"])
+        self._begin_deletion(kind, new, grace)
+        if _same(old, new) or dry_run:
+            return new
+        written = self.store.update(entry.key, _encode(new), expected=entry.mod_revision)
+        return _with_revision(new, written)
+
+    async def delete_collection(
+        self,
+        plural: str,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        grace_period: int | None = None,
+        propagation: Propagation = "Background",
+        dry_run: bool = False,
+    ) -> ObjectList:
+        """Delete everything that a list with these selectors shows; return that list."""
+        found = await self.list(
+            plural, namespace, label_selector=label_selector, field_selector=field_selector
+        )
+        for item in found.items:
+            try:
+                await self.delete(
+                    plural,
+                    item["metadata"].get("namespace"),
+                    item["metadata"]["name"],
+                    grace_period=grace_period,
+                    propagation=propagation,
+                    dry_run=dry_run,
+                )
+            except NotFound:
+                continue
+        return found
+
+    async def bind(self, namespace: str, name: str, node: str, *, uid: str = "") -> None:
+        """Assign a pod to a node (the binding subresource).
+
+        Raises:
+            NotFound: the pod does not exist.
+            Conflict: it is bound already, is being deleted, or has another uid.
+        """
+        kind = BY_PLURAL["pods"]
+        entry = self._entry(kind, namespace, name)
+        pod = _decode(entry)
+        if uid and uid != pod["metadata"]["uid"]:
+            raise conflict(kind, name, _uid_precondition(entry.key, uid, pod["metadata"]["uid"]))
+        if pod["metadata"].get("deletionTimestamp"):
+            raise conflict(kind, name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if pod["spec"].get("nodeName"):
+            raise conflict(
+                kind, name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+            )
+        admission.bind_pod(pod, node, self._now())
+        self.store.update(entry.key, _encode(pod), expected=entry.mod_revision)
+
+    def watch(
+        self,
+        plural: str,
+        namespace: str | None = None,
+        *,
+        since: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        send_initial_events: bool | None = None,
+        bookmarks: bool = False,
+    ) -> RegistryWatch:
+        """Watch a kind; the result is an async iterator of RegistryEvents and must be closed.
+
+        Without `since` (or with "0") the present objects come first, as ADDED. With a
+        resourceVersion only what follows it. With `send_initial_events=True` the present
+        objects, then a BOOKMARK with the annotation `k8s.io/initial-events-end`, then the rest
+        (KEP-3157). `bookmarks=True` gives that bookmark for "0" too.
+
+        The iterator ends by itself when its reader falls too far behind, or at the end of the
+        server: watch again from the last resourceVersion.
+
+        Raises:
+            Expired: `since` is compacted; list, or watch without `since`.
+            BadRequest: a selector is malformed.
+        """
+        kind = _kind(plural)
+        selector = parse_selector(kind, label_selector, field_selector)
+        prefix = _narrowed(kind, namespace, selector)
+        wanted = parse_resource_version(since) if since else 0
+        if since and wanted and not send_initial_events:
+            return RegistryWatch(self, kind, selector, self.store.watch(prefix, since=wanted), [])
+        if send_initial_events:
+            self.check_not_too_large(wanted)
+        found = self.store.range(prefix)
+        events = self.store.watch(prefix, since=found.revision)
+        initial: list[_Frame] = [("ADDED", frame) for frame in _selected(found.entries, selector)]
+        if send_initial_events or (since == "0" and bookmarks and send_initial_events is None):
+            initial.append(("BOOKMARK", _bookmark(kind, found.revision, initial_events_end=True)))
+        return RegistryWatch(self, kind, selector, events, initial)
+
+    def change_of(self, event: StoreEvent) -> _Change:
+        """Give the decoded form of a write, shared by all watches that see it."""
+        change = self._changes.get(event.revision)
+        if change is None:
+            if len(self._changes) >= _SHARED_CHANGES:
+                del self._changes[next(iter(self._changes))]
+            change = self._changes[event.revision] = _Change(event)
+        return change
+
+    def _entry(self, kind: Kind, namespace: str | None, name: str) -> Entry:
+        entry = self.store.get(kind.key(namespace, name))
+        if entry is None:
+            raise not_found(kind, name)
+        return entry
+
+    def _received(self, kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
+        """Copy what a caller sent, with kind, apiVersion and namespace filled in."""
+        new: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
+        new["kind"], new["apiVersion"] = kind.kind, kind.api_version
+        metadata = new.get("metadata")
+        if not isinstance(metadata, dict):
+            metadata = new["metadata"] = {}
+        if kind.namespaced:
+            if metadata.setdefault("namespace", namespace) != namespace:
+                raise BadRequest(
+                    "the namespace of the provided object does not match the namespace "
+                    "sent on the request"
+                )
+        else:
+            metadata.pop("namespace", None)
+        return new
+
+    def _check_namespace(self, kind: Kind, namespace: str | None, metadata: JsonObject) -> None:
+        """kubernetes: plugin/pkg/admission/namespace/lifecycle/admission.go."""
+        if not kind.namespaced:
+            return
+        entry = self.store.get(_NAMESPACES.key(None, namespace or ""))
+        if entry is None:
+            raise not_found(_NAMESPACES, namespace or "")
+        found = _decode(entry)
+        if found["metadata"].get("deletionTimestamp"):
+            why = (
+                f"unable to create new content in namespace {namespace} "
+                "because it is being terminated"
+            )
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise forbidden(kind, metadata.get("name", ""), why, causes=[cause])
+
+    def _begin_deletion(self, kind: Kind, obj: JsonObject, grace: int) -> None:
+        metadata = obj["metadata"]
+        known = metadata.get("deletionGracePeriodSeconds")
+        if known is not None and known <= grace:
+            return
+        if kind.has_generation and "deletionTimestamp" not in metadata:
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        metadata["deletionTimestamp"] = self._now(grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+        if kind is _NAMESPACES:
+            obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
+
+    def _record(
+        self, kind: Kind, old: JsonObject | None, new: JsonObject, manager: str, subresource: str
+    ) -> None:
+        metadata = new["metadata"]
+        if old is not None and "managedFields" not in metadata:
+            metadata["managedFields"] = old["metadata"].get("managedFields", [])
+        writer = Writer(manager, kind.api_version, subresource, self._now())
+        metadata["managedFields"] = record_write(old, new, writer)
+
+    def _generated_name(self, base: str) -> str:
+        suffix = "".join(self._random.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+        return base[:_MAX_GENERATED_BASE] + suffix
+
+    def _now(self, after: int = 0) -> str:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock() + after))
+
+
+_Frame = tuple[EventType, bytes]
+
+
+class RegistryWatch:
+    """A stream of RegistryEvents; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        kind: Kind,
+        selector: Selector,
+        events: Watch,
+        initial: list[_Frame],
+    ) -> None:
+        self._registry = registry
+        self._kind = kind
+        self._selector = selector
+        self._events = events
+        # Reversed, so that the next one is at the end.
+        self._ready = initial[::-1]
+
+    def __enter__(self) -> RegistryWatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> RegistryWatch:
+        return self
+
+    async def __anext__(self) -> RegistryEvent:
+        while not self._ready:
+            if not await self._events.wait():
+                raise StopAsyncIteration
+            self._ready = self.take()[::-1]
+        event_type, encoded = self._ready.pop()
+        return RegistryEvent(event_type, msgspec.json.decode(encoded))
+
+    async def wait(self) -> bool:
+        """Wait until `take` has something to look at; False means that the stream has ended."""
+        return bool(self._ready) or await self._events.wait()
+
+    def take(self) -> list[_Frame]:
+        """Take all that is ready as (type, object as JSON), without waiting; may be empty."""
+        frames = self._ready[::-1]
+        self._ready = []
+        for event in self._events.take():
+            frame = self._registry.change_of(event).frame(self._selector)
+            if frame is not None:
+                frames.append(frame)
+        return frames
+
+    def bookmark(self) -> bytes:
+        """Give the object of a bookmark for everything that was taken so far."""
+        return _bookmark(self._kind, self._events.progress)
+
+    def close(self) -> None:
+        """End the stream; what was not taken is dropped."""
+        self._ready = []
+        self._events.close()
+
+
+class _Change:
+    """One write, decoded and encoded at most once for all who watch it."""
+
+    def __init__(self, event: StoreEvent) -> None:
+        self._event = event
+        revision = event.revision
+        self._new = None if event.value is None else _with_revision_bytes(event.value, revision)
+        # Whoever sees an object go sees its last state under the revision of the deletion.
+        self._old = (
+            None if event.prev_value is None else _with_revision_bytes(event.prev_value, revision)
+        )
+        self._objects: dict[bytes, JsonObject] = {}
+
+    def frame(self, selector: Selector) -> _Frame | None:
+        """Say what a watch with a selector sees of this write, None for nothing."""
+        before = self._old is not None and self._is_selected(self._old, selector)
+        now = self._new is not None and self._is_selected(self._new, selector)
+        if now and self._new is not None:
+            return ("MODIFIED" if before else "ADDED", self._new)
+        if before and self._old is not None:
+            return ("DELETED", self._old)
+        return None
+
+    def _is_selected(self, encoded: bytes, selector: Selector) -> bool:
+        if selector is EVERYTHING:
+            return True
+        obj = self._objects.get(encoded)
+        if obj is None:
+            obj = self._objects[encoded] = msgspec.json.decode(encoded)
+        return selector.matches(obj)
+
+
+def parse_resource_version(text: str) -> int:
+    """Read a resourceVersion.
+
+    Raises:
+        BadRequest: it is no unsigned number.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise BadRequest(
+        f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+        f'strconv.ParseUint: parsing "{text}": invalid syntax'
+    )
+
+
+def _kind(plural: str) -> Kind:
+    return BY_PLURAL[plural]
+
+
+def _encode(obj: JsonObject) -> bytes:
+    """Encode as stored: kind, apiVersion, metadata first, without the resourceVersion.
+
+    The revision of the write is the resourceVersion, so it cannot be part of the value; the
+    fixed beginning lets `_with_revision_bytes` put it in without decoding.
+    """
+    metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
+    first = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata}
+    return msgspec.json.encode(first | {k: v for k, v in obj.items() if k not in first})
+
+
+def _with_revision_bytes(value: bytes, revision: int) -> bytes:
+    return value.replace(b'"metadata":{', b'"metadata":{"resourceVersion":"%d",' % revision, 1)
+
+
+def _decode(entry: Entry) -> JsonObject:
+    obj: JsonObject = msgspec.json.decode(_encoded(entry))
+    return obj
+
+
+def _encoded(entry: Entry) -> bytes:
+    return _with_revision_bytes(entry.value or b"", entry.mod_revision)
+
+
+def _with_revision(obj: JsonObject, revision: int) -> JsonObject:
+    obj["metadata"]["resourceVersion"] = str(revision)
+    return obj
+
+
+def _same(old: JsonObject, new: JsonObject) -> bool:
+    """Whether a write would change nothing; managedFields times alone are no change."""
+    before, after = dict(old), dict(new)
+    before["metadata"] = _untimed(old["metadata"])
+    after["metadata"] = _untimed(new["metadata"])
+    return before == after
+
+
+def _untimed(metadata: JsonObject) -> JsonObject:
+    return {**metadata, "managedFields": without_times(metadata.get("managedFields"))}
+
+
+def _carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
+    """apimachinery/pkg/api/validation/objectmeta.go, ValidateObjectMetaAccessorUpdate."""
+    errors = [
+        invalid_value(f"metadata.{field}", new[field], "field is immutable")
+        for field in ("name", "namespace", "uid")
+        if new.get(field) and new[field] != old.get(field)
+    ]
+    for field in (
+        "name", "namespace", "uid", "creationTimestamp", "generateName", "generation",
+        "deletionTimestamp", "deletionGracePeriodSeconds",
+    ):  # fmt: skip
+        new.pop(field, None)
+        if field in old:
+            new[field] = old[field]
+    new.pop("selfLink", None)
+    added = [f for f in new.get("finalizers") or () if f not in (old.get("finalizers") or ())]
+    if added and "deletionTimestamp" in old:
+        listed = ", ".join(f'"{name}"' for name in added)
+        errors.append(
+            forbidden_field(
+                "metadata.finalizers",
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}",
+            )
+        )
+    return errors
+
+
+def _is_held(kind: Kind, obj: JsonObject) -> bool:
+    """Whether finalizers keep an object that is to go; namespaces have them in the spec too."""
+    if obj["metadata"].get("finalizers"):
+        return True
+    return kind is _NAMESPACES and bool(obj.get("spec", {}).get("finalizers"))
+
+
+def _is_finally_deleted(kind: Kind, obj: JsonObject) -> bool:
+    """Whether an update took away what kept an object (generic registry:
+    ShouldDeleteDuringUpdate)."""
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and metadata.get("deletionGracePeriodSeconds") == 0
+        and not _is_held(kind, obj)
+    )
+
+
+def _check_preconditions(
+    kind: Kind, metadata: JsonObject, uid: str | None, resource_version: str | None
+) -> None:
+    name = metadata["name"]
+    if uid is not None and uid != metadata["uid"]:
+        raise failed_precondition(
+            kind,
+            name,
+            f"the UID in the precondition ({uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated",
+        )
+    if resource_version is not None and resource_version != metadata["resourceVersion"]:
+        raise failed_precondition(
+            kind,
+            name,
+            f"the ResourceVersion in the precondition ({resource_version}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). "
+            "The object might have been modified",
+        )
+
+
+def _add_propagation_finalizer(metadata: JsonObject, propagation: Propagation) -> None:
+    finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation)
+    if finalizer and finalizer not in metadata.get("finalizers", ()):
+        metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]
+
+
+def _uid_precondition(key: str, wanted: str, found: str) -> str:
+    """apiserver/pkg/storage/interfaces.go: Preconditions.Check."""
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
+        f"UID in object meta: {found}"
+    )
+
+
+def _narrowed(kind: Kind, namespace: str | None, selector: Selector) -> str:
+    """Give the shortest range that a selector can reach: one key where it names the object."""
+    name = selector.field_value(("metadata", "name"))
+    within = namespace or selector.field_value(("metadata", "namespace"))
+    if name and (within or not kind.namespaced):
+        return kind.key(within, name)
+    return kind.prefix(namespace)
+
+
+def _selected(entries: list[Entry], selector: Selector) -> Iterator[bytes]:
+    for entry in entries:
+        encoded = _encoded(entry)
+        if selector is EVERYTHING or selector.matches(msgspec.json.decode(encoded)):
+            yield encoded
+
+
+def _page(
+    entries: list[Entry],
+    remaining: int,
+    revision: int,
+    selector: Selector,
+    limit: int,
+    prefix: str,
+) -> EncodedList:
+    items: list[bytes] = []
+    last = ""
+    more = False
+    for entry in entries:
+        encoded = _encoded(entry)
+        if selector is not EVERYTHING and not selector.matches(msgspec.json.decode(encoded)):
+            continue
+        if limit and len(items) == limit:
+            more = True
+            break
+        items.append(encoded)
+        last = entry.key
+    token = ""
+    if more or remaining:
+        token = encode_token(revision, last.removeprefix(prefix))
+    return EncodedList(items, str(revision), token, remaining or None)
+
+
+def _continuation_expired(after: str) -> Expired:
+    """apiserver/pkg/storage/etcd3/errors.go: handleCompactedErrorForPaging."""
+    return Expired(
+        "The provided continue parameter is too old to display a consistent list result. "
+        "You can start a new list without the continue parameter, or use the continue token in "
+        "this response to retrieve the remainder of the results. Continuing with the provided "
+        "token results in an inconsistent list - objects that were created, modified, or "
+        "deleted between the time the first chunk was returned and now may show up in the list.",
+        details={"continue": encode_token(-1, after)},
+    )
+
+
+def _check_list_options(resource_version: str, match: str, continue_token: str) -> None:
+    """apimachinery/pkg/apis/meta/internalversion/validation/validation.go."""
+    path = "resourceVersionMatch"
+    if match and match not in ("Exact", "NotOlderThan"):
+        error = FieldError(
+            "FieldValueNotSupported",
+            path,
+            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""',
+        )
+        raise invalid_options("ListOptions", [error])
+    if match and continue_token:
+        why = "resourceVersionMatch is forbidden when continue is provided"
+        raise invalid_options("ListOptions", [forbidden_field(path, why)])
+    if match and not resource_version:
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise invalid_options("ListOptions", [forbidden_field(path, why)])
+    if match == "Exact" and resource_version == "0":
+        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        raise invalid_options("ListOptions", [forbidden_field(path, why)])
+    if continue_token and resource_version not in ("", "0"):
+        raise BadRequest("specifying resource version is not allowed when using continue")
+
+
+def _bookmark(kind: Kind, revision: int, *, initial_events_end: bool = False) -> bytes:
+    metadata: JsonObject = {"resourceVersion": str(revision)}
+    if initial_events_end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return msgspec.json.encode(
+        {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+    )

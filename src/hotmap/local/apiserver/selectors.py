@@ -1,0 +1,269 @@
+"""Label and field selectors: parsing and matching.
+
+The label grammar is that of apimachinery/pkg/labels/selector.go; fields know only `=`, `==`
+and `!=` (apimachinery/pkg/fields/selector.go).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from hotmap.local.apiserver.status import bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hotmap.local.scheme import FieldPath, Kind
+
+Operator = Literal["in", "notin", "exists", "!", "gt", "lt"]
+
+
+class Requirement(NamedTuple):
+    """One condition on one label; `values` is empty for existence."""
+
+    label: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a set of labels meets the condition."""
+        value = labels.get(self.label)
+        match self.operator:
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+            case "in":
+                return value in self.values
+            case "notin":
+                return value is None or value not in self.values
+        return _compares(value, self.operator, next(iter(self.values)))
+
+
+def _compares(value: str | None, operator: str, bound: str) -> bool:
+    try:
+        number = int(value or "")
+    except ValueError:
+        return False
+    return number > int(bound) if operator == "gt" else number < int(bound)
+
+
+class FieldRequirement(NamedTuple):
+    """One condition on one field, given by its path in the object."""
+
+    path: FieldPath
+    value: str
+    equal: bool
+
+    def matches(self, obj: Mapping[str, Any]) -> bool:
+        """Whether an object meets the condition; an absent field reads as empty."""
+        return (field_text(obj, self.path) == self.value) is self.equal
+
+
+class Selector(NamedTuple):
+    """What a list or a watch is restricted to; empty means everything."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, obj: Mapping[str, Any]) -> bool:
+        """Whether an object is selected."""
+        if self.labels:
+            labels = obj["metadata"].get("labels") or {}
+            if not all(requirement.matches(labels) for requirement in self.labels):
+                return False
+        return all(requirement.matches(obj) for requirement in self.fields)
+
+    def field_value(self, path: FieldPath) -> str | None:
+        """The one value that a field must have, if the selector says so."""
+        return next((r.value for r in self.fields if r.path == path and r.equal), None)
+
+
+EVERYTHING = Selector()
+
+
+def field_text(obj: Mapping[str, Any], path: FieldPath) -> str:
+    """Read a field as field selectors see it: text, "" where it is absent."""
+    value: Any = obj
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def parse_selector(kind: Kind, label_selector: str, field_selector: str) -> Selector:
+    """Parse the two query parameters of a list or a watch.
+
+    Raises:
+        BadRequest: the grammar is broken, or the kind does not know the field.
+    """
+    if not label_selector and not field_selector:
+        return EVERYTHING
+    return Selector(parse_labels(label_selector), parse_fields(kind, field_selector))
+
+
+_TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s,()=!<>]+)")
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
+_DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+
+
+def parse_labels(text: str) -> tuple[Requirement, ...]:
+    """Parse a label selector such as `app=web,tier in (a, b),!old`.
+
+    Raises:
+        BadRequest: the text does not follow the grammar.
+    """
+    tokens = _tokens(text)
+    requirements: list[Requirement] = []
+    while tokens:
+        requirements.append(_requirement(tokens, text))
+        if tokens:
+            if tokens[0] != "," or len(tokens) == 1:
+                raise _unparsable(text, f"found '{tokens[0]}', expected: ',' or 'end of string'")
+            tokens.pop(0)
+    return tuple(requirements)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    position = 0
+    end = len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise _unparsable(text, f"unexpected character at {position}")
+        tokens.append(match[1])
+        position = match.end()
+    return tokens
+
+
+def _requirement(tokens: list[str], text: str) -> Requirement:
+    absent = tokens[0] == "!"
+    if absent:
+        tokens.pop(0)
+    label = _label(tokens, text)
+    if absent or not tokens or tokens[0] == ",":
+        return Requirement(label, "!" if absent else "exists")
+    operator = tokens.pop(0)
+    if operator in ("=", "==", "!="):
+        # `a=` selects the empty value.
+        value = "" if not tokens or tokens[0] == "," else tokens.pop(0)
+        values = frozenset([_value(value, text)])
+        return Requirement(label, "notin" if operator == "!=" else "in", values)
+    if operator in ("in", "notin"):
+        return Requirement(label, "in" if operator == "in" else "notin", _values(tokens, text))
+    if operator in ("<", ">"):
+        bound = tokens.pop(0) if tokens else ""
+        if not bound.lstrip("-").isdigit():
+            raise _unparsable(text, f"'{bound}' is not an integer")
+        return Requirement(label, "gt" if operator == ">" else "lt", frozenset([bound]))
+    raise _unparsable(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+
+
+def _label(tokens: list[str], text: str) -> str:
+    label = tokens.pop(0) if tokens else ""
+    prefix, slash, name = label.rpartition("/")
+    if (slash and not _DNS.match(prefix)) or not _NAME.match(name) or len(name) > 63:
+        raise _unparsable(text, f"found '{label}', expected: identifier")
+    return label
+
+
+def _value(value: str, text: str) -> str:
+    if value and (not _NAME.match(value) or len(value) > 63):
+        raise _unparsable(text, f"found '{value}', expected: a valid label value")
+    return value
+
+
+def _values(tokens: list[str], text: str) -> frozenset[str]:
+    if not tokens or tokens.pop(0) != "(":
+        raise _unparsable(text, "expected: '('")
+    values: list[str] = []
+    current = ""
+    while tokens:
+        token = tokens.pop(0)
+        if token in (",", ")"):
+            values.append(_value(current, text))
+            current = ""
+            if token == ")":
+                return frozenset(values)
+        elif current:
+            raise _unparsable(text, f"found '{token}', expected: ',' or ')'")
+        else:
+            current = token
+    raise _unparsable(text, "expected: ')'")
+
+
+def _unparsable(text: str, why: str) -> Exception:
+    return bad_request(f'unable to parse requirement in "{text}": {why}')
+
+
+def parse_fields(kind: Kind, text: str) -> tuple[FieldRequirement, ...]:
+    """Parse a field selector such as `metadata.name=web,status.phase!=Failed`.
+
+    Raises:
+        BadRequest: the text does not follow the grammar, or the kind has no such field.
+    """
+    known: dict[str, FieldPath] = {"metadata.name": ("metadata", "name")}
+    if kind.namespaced:
+        known["metadata.namespace"] = ("metadata", "namespace")
+    known.update(kind.fields)
+    requirements: list[FieldRequirement] = []
+    for term in _field_terms(text):
+        match = re.match(r"([^=!]*)(!=|==|=)(.*)\Z", term, re.DOTALL)
+        if match is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+        label, operator, value = match.groups()
+        if label not in known:
+            raise bad_request(_unknown_field(kind, label, known))
+        requirements.append(
+            FieldRequirement(known[label], re.sub(r"\\(.)", r"\1", value), operator != "!=")
+        )
+    return tuple(requirements)
+
+
+def _field_terms(text: str) -> list[str]:
+    return [term for term in re.split(r"(?<!\\),", text) if term]
+
+
+def _unknown_field(kind: Kind, label: str, known: Mapping[str, FieldPath]) -> str:
+    if kind.fields:
+        return f"field label not supported: {label}"
+    names = ", ".join(f'"{name}"' for name in known)
+    return f'"{label}" is not a known field selector: only {names}'
+
+
+def matches_label_selector(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether labels meet a LabelSelector object (`matchLabels` and `matchExpressions`).
+
+    An empty selector meets everything (apimachinery: LabelSelectorAsSelector).
+    """
+    return all(r.matches(labels) for r in label_selector_requirements(selector))
+
+
+_OPERATORS: Mapping[str, Operator] = {
+    "In": "in",
+    "NotIn": "notin",
+    "Exists": "exists",
+    "DoesNotExist": "!",
+}
+
+
+def label_selector_requirements(selector: Mapping[str, Any]) -> Sequence[Requirement]:
+    """Turn a LabelSelector object into requirements, in the order of its fields."""
+    requirements = [
+        Requirement(label, "in", frozenset([value]))
+        for label, value in (selector.get("matchLabels") or {}).items()
+    ]
+    requirements.extend(
+        Requirement(
+            expression["key"],
+            _OPERATORS[expression["operator"]],
+            frozenset(expression.get("values") or ()),
+        )
+        for expression in selector.get("matchExpressions") or ()
+    )
+    return requirements

@@ -1,0 +1,237 @@
+"""Failures in Kubernetes' words: ApiErrors made from facts, and the Status they are sent as.
+
+The texts follow apimachinery/pkg/api/errors/errors.go and
+apimachinery/pkg/util/validation/field/errors.go. An Invalid names the Kind, every other
+failure the plural resource; that is upstream's habit, and clients print it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from hotmap.core.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Expired,
+    Forbidden,
+    Invalid,
+    NotFound,
+    api_error,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hotmap.local.scheme import Kind
+
+JsonObject = dict[str, Any]
+
+STALE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+class FieldError(NamedTuple):
+    """One thing wrong with one field; `text` is what upstream prints after the path."""
+
+    reason: Literal[
+        "FieldValueRequired",
+        "FieldValueInvalid",
+        "FieldValueNotSupported",
+        "FieldValueForbidden",
+        "FieldValueTooLong",
+        "FieldValueDuplicate",
+        "FieldValueNotFound",
+        "FieldValueTooMany",
+    ]
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """Say that a field is missing."""
+    return FieldError("FieldValueRequired", path, _detailed("Required value", detail))
+
+
+def invalid_value(path: str, value: object, detail: str) -> FieldError:
+    """Say that a field's value breaks a rule; never call it with a value of a Secret."""
+    return FieldError(
+        "FieldValueInvalid", path, _detailed(f"Invalid value: {_shown(value)}", detail)
+    )
+
+
+def unsupported(path: str, value: object, supported: Iterable[str]) -> FieldError:
+    """Say that a field's value is none of those that exist."""
+    known = ", ".join(f'"{name}"' for name in supported)
+    text = f"Unsupported value: {_shown(value)}: supported values: {known}"
+    return FieldError("FieldValueNotSupported", path, text)
+
+
+def forbidden_field(path: str, detail: str) -> FieldError:
+    """Say that a field may not be set or changed here."""
+    return FieldError("FieldValueForbidden", path, _detailed("Forbidden", detail))
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """Say that a value has more than `limit` bytes."""
+    text = f"Too long: may not be more than {limit} bytes"
+    return FieldError("FieldValueTooLong", path, text)
+
+
+def duplicate(path: str, value: object) -> FieldError:
+    """Say that a value occurs twice in a list of unique ones."""
+    return FieldError("FieldValueDuplicate", path, f"Duplicate value: {_shown(value)}")
+
+
+def not_found_value(path: str, value: object) -> FieldError:
+    """Say that a value refers to something that is not there."""
+    return FieldError("FieldValueNotFound", path, f"Not found: {_shown(value)}")
+
+
+def _detailed(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
+    """Make the 422 for an object that breaks rules; several are listed in code order."""
+    shown = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    return Invalid(
+        f'{kind.qualified} "{name}" is invalid: {shown}',
+        details=_details(
+            name,
+            kind.group,
+            kind.kind,
+            causes=[
+                {"reason": error.reason, "message": error.text, "field": error.path}
+                for error in errors
+            ],
+        ),
+    )
+
+
+def invalid_options(options: str, errors: Sequence[FieldError]) -> Invalid:
+    """Make the 422 for query parameters, such as `ListOptions.meta.k8s.io`."""
+    shown = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    return Invalid(
+        f'{options}.meta.k8s.io "" is invalid: {shown}',
+        details={
+            "group": "meta.k8s.io",
+            "kind": options,
+            "causes": [
+                {"reason": error.reason, "message": error.text, "field": error.path}
+                for error in errors
+            ],
+        },
+    )
+
+
+def not_found(kind: Kind, name: str) -> NotFound:
+    """Make the 404 for an object that does not exist."""
+    return NotFound(
+        f'{kind.resource} "{name}" not found', details=_details(name, kind.group, kind.plural)
+    )
+
+
+def already_exists(kind: Kind, name: str) -> AlreadyExists:
+    """Make the 409 for a create whose name is taken."""
+    return AlreadyExists(
+        f'{kind.resource} "{name}" already exists', details=_details(name, kind.group, kind.plural)
+    )
+
+
+def conflict(kind: Kind, name: str, why: str = STALE) -> Conflict:
+    """Make the 409 for a write that was decided on something else than what is there."""
+    return Conflict(
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}',
+        details=_details(name, kind.group, kind.plural),
+    )
+
+
+def failed_precondition(kind: Kind, name: str, why: str) -> Conflict:
+    """Make the 409 for a delete whose precondition fails; upstream names the Kind here."""
+    return Conflict(
+        f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}',
+        details=_details(name, kind.group, kind.kind),
+    )
+
+
+def forbidden(kind: Kind, name: str, why: str, *, causes: Sequence[JsonObject] = ()) -> Forbidden:
+    """Make the 403 for something that the server refuses to anyone."""
+    return Forbidden(
+        f'{kind.resource} "{name}" is forbidden: {why}',
+        details=_details(name, kind.group, kind.plural, causes=causes),
+    )
+
+
+def bad_request(message: str) -> BadRequest:
+    """Make the 400 with a text of its own."""
+    return BadRequest(message)
+
+
+def expired(message: str) -> Expired:
+    """Make the 410: the revision is gone."""
+    return Expired(message)
+
+
+def internal(message: str) -> ApiError:
+    """Make the 500 without a reason that upstream answers where it returns a bare error."""
+    return api_error(500, message)
+
+
+def _details(
+    name: str, group: str, kind: str, *, causes: Sequence[JsonObject] = ()
+) -> dict[str, Any]:
+    details: dict[str, Any] = {"name": name}
+    if group:
+        details["group"] = group
+    details["kind"] = kind
+    if causes:
+        details["causes"] = list(causes)
+    return details
+
+
+def failure_status(error: ApiError) -> JsonObject:
+    """Give the Status body that tells a client of an error."""
+    metadata = {}
+    details = dict(error.details)
+    token = details.pop("continue", None)
+    if token is not None:
+        metadata["continue"] = token
+    status: JsonObject = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "status": "Failure",
+        "message": error.message,
+    }
+    if error.reason and not (error.code == 500 and error.reason == "ServiceUnavailable"):
+        status["reason"] = error.reason
+    if error.retry_after is not None:
+        details["retryAfterSeconds"] = int(error.retry_after)
+    if details:
+        status["details"] = details
+    status["code"] = error.code
+    return status
+
+
+def success_status(kind: Kind, name: str, uid: str) -> JsonObject:
+    """Give the Status body that tells a client of a deletion that is complete."""
+    details = _details(name, kind.group, kind.plural)
+    details["uid"] = uid
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }

@@ -1,0 +1,372 @@
+"""Keys, values and revisions: what etcd is to Kubernetes, in memory.
+
+One revision counts every write of the whole store, so a revision names one state of it
+(etcd: server/storage/mvcc). The newest state and a bounded history are kept: the history
+answers ranges at an older revision and lets a watch start in the past without a gap.
+
+Values are opaque bytes here; what they mean is the registry's matter. Everything is
+synchronous and never waits, except for reading a watch: whoever decides and writes without
+awaiting in between cannot be overtaken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# The watch cache of kube-apiserver keeps at least 75 s of events; counts and bytes bound
+# memory where a duration does not.
+HISTORY_EVENTS = 10_000
+HISTORY_BYTES = 64 << 20
+# kubernetes: staging/src/k8s.io/apiserver/pkg/storage/cacher: a watcher's channel holds 10 to
+# 1,000 events; one that is further behind is closed and has to resume.
+WATCH_BUFFER = 1_000
+
+
+class Entry(NamedTuple):
+    """One version of one key; `value` is None where the key was deleted at `mod_revision`."""
+
+    key: str
+    value: bytes | None
+    create_revision: int
+    mod_revision: int
+
+
+class StoreEvent(NamedTuple):
+    """One write, as watches see it: `prev_value` is None for a key that did not exist."""
+
+    type: Literal["PUT", "DELETE"]
+    key: str
+    value: bytes | None
+    prev_value: bytes | None
+    revision: int
+
+
+class Range(NamedTuple):
+    """Entries under a prefix in key order, all of one revision; `remaining` lie behind them."""
+
+    entries: list[Entry]
+    remaining: int
+    revision: int
+
+
+class MVCCStore:
+    """Keep every key's versions under one revision, and tell watches of each write."""
+
+    def __init__(
+        self,
+        *,
+        history_events: int = HISTORY_EVENTS,
+        history_bytes: int = HISTORY_BYTES,
+        watch_buffer: int = WATCH_BUFFER,
+    ) -> None:
+        self._history_events = history_events
+        self._history_bytes = history_bytes
+        self._watch_buffer = watch_buffer
+        # etcd is born at revision 1; the first write is revision 2.
+        self._revision = 1
+        self._compacted = 1
+        # Oldest first, never empty: a key whose last version is forgotten is removed.
+        self._versions: dict[str, list[Entry]] = {}
+        # The keys of _versions, sorted.
+        self._keys: list[str] = []
+        # Exactly the events of the revisions _compacted + 1 … _revision, in that order.
+        self._history: deque[StoreEvent] = deque()
+        self._size = 0
+        # By prefix; a prefix is a whole key or ends with "/", so an event finds its watches by
+        # looking at its own ancestors.
+        self._watches: dict[str, set[Watch]] = {}
+
+    @property
+    def revision(self) -> int:
+        """The revision of the newest write."""
+        return self._revision
+
+    @property
+    def compacted(self) -> int:
+        """The oldest revision that can still be read; watches may start after it."""
+        return self._compacted
+
+    def get(self, key: str) -> Entry | None:
+        """Get the newest version of a key, or None where it does not exist."""
+        versions = self._versions.get(key)
+        if versions is None or versions[-1].value is None:
+            return None
+        return versions[-1]
+
+    def range(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int | None = None
+    ) -> Range:
+        """Read what lies under a prefix, in key order, as it was at one revision.
+
+        `after` is the last key of the page before; `limit` 0 means everything.
+
+        Raises:
+            Expired: the revision is compacted; start over at the newest one.
+        """
+        at = self._revision if revision is None else revision
+        if at < self._compacted:
+            raise Expired(f"revision {at} is compacted; the oldest kept is {self._compacted}")
+        entries: list[Entry] = []
+        remaining = 0
+        for key in self._keys_under(prefix, after):
+            entry = _version_at(self._versions[key], at)
+            if entry is None:
+                continue
+            if limit and len(entries) == limit:
+                remaining += 1
+            else:
+                entries.append(entry)
+        return Range(entries, remaining, at)
+
+    def create(self, key: str, value: bytes) -> int:
+        """Write a key that does not exist; return the new revision.
+
+        Raises:
+            AlreadyExists: it does.
+        """
+        if self.get(key) is not None:
+            raise AlreadyExists(f"{key} exists already")
+        return self._write(key, value, None)
+
+    def update(self, key: str, value: bytes, *, expected: int) -> int:
+        """Replace the version that was written at revision `expected`; return the new revision.
+
+        Raises:
+            NotFound: the key does not exist.
+            Conflict: it was written since.
+        """
+        return self._write(key, value, self._expect(key, expected))
+
+    def delete(self, key: str, *, expected: int | None = None) -> int:
+        """Delete a key, at the version `expected` or at any; return the revision of it.
+
+        Raises:
+            NotFound: the key does not exist.
+            Conflict: it was written since.
+        """
+        return self._write(key, None, self._expect(key, expected))
+
+    def watch(self, prefix: str, *, since: int | None = None) -> Watch:
+        """Watch a prefix: every write after revision `since`, once, in order, without end.
+
+        `prefix` is a whole key or ends with "/". None means from now on. A revision of the
+        future is legal: the watch stays silent until it is passed.
+
+        Raises:
+            Expired: history does not reach back that far; read the present and start there.
+        """
+        start = self._revision if since is None else since
+        if start < self._compacted:
+            raise Expired(f"too old resource version: {start} ({self._compacted})")
+        backlog = [
+            event
+            for event in islice(self._history, start - self._compacted, None)
+            if _is_under(event.key, prefix)
+        ]
+        watch = Watch(self, prefix, start, backlog, self._watch_buffer)
+        self._watches.setdefault(prefix, set()).add(watch)
+        return watch
+
+    def compact(self, revision: int) -> None:
+        """Forget history up to a revision; the state at that revision stays readable."""
+        while self._compacted < min(revision, self._revision):
+            self._forget_oldest()
+
+    def close(self) -> None:
+        """End every watch."""
+        for watch in [watch for group in self._watches.values() for watch in group]:
+            watch.close()
+
+    def _expect(self, key: str, expected: int | None) -> Entry:
+        entry = self.get(key)
+        if entry is None:
+            raise NotFound(f"{key} does not exist")
+        if expected is not None and entry.mod_revision != expected:
+            raise Conflict(f"{key} is at revision {entry.mod_revision}, not at {expected}")
+        return entry
+
+    def _write(self, key: str, value: bytes | None, previous: Entry | None) -> int:
+        self._revision = revision = self._revision + 1
+        created = previous.create_revision if previous else revision
+        versions = self._versions.get(key)
+        if versions is None:
+            versions = self._versions[key] = []
+            insort(self._keys, key)
+        versions.append(Entry(key, value, created, revision))
+        event = StoreEvent(
+            "DELETE" if value is None else "PUT",
+            key,
+            value,
+            previous.value if previous else None,
+            revision,
+        )
+        self._history.append(event)
+        self._size += len(value or b"")
+        while len(self._history) > self._history_events or (
+            self._size > self._history_bytes and len(self._history) > 1
+        ):
+            self._forget_oldest()
+        for prefix in _ancestors(key):
+            for watch in tuple(self._watches.get(prefix, ())):
+                watch.push(event)
+        return revision
+
+    def _forget_oldest(self) -> None:
+        event = self._history.popleft()
+        self._size -= len(event.value or b"")
+        self._compacted = event.revision
+        versions = self._versions[event.key]
+        # Revisions are unique, so the versions before this one are those that no readable
+        # revision shows any more; a deletion itself shows nothing either.
+        keep = bisect_left(versions, event.revision, key=_mod_revision)
+        if event.value is None:
+            keep += 1
+        del versions[:keep]
+        if not versions:
+            del self._versions[event.key]
+            del self._keys[bisect_left(self._keys, event.key)]
+
+    def _keys_under(self, prefix: str, after: str) -> Iterator[str]:
+        start = bisect_left(self._keys, prefix)
+        if after:
+            start = max(start, bisect_right(self._keys, after))
+        for key in islice(self._keys, start, None):
+            if not key.startswith(prefix):
+                return
+            if _is_under(key, prefix):
+                yield key
+
+    def forget_watch(self, watch: Watch) -> None:
+        """Stop telling a watch of writes; it calls this itself when it ends."""
+        group = self._watches.get(watch.prefix)
+        if group is not None:
+            group.discard(watch)
+            if not group:
+                del self._watches[watch.prefix]
+
+
+class Watch:
+    """The writes under one prefix, read by one reader as an async iterator or with `take`.
+
+    A reader that falls behind by more than the buffer is cut off: it still gets what was
+    buffered, then the end, and can resume from the last revision it saw. So a watch never has
+    a gap, and never grows.
+    """
+
+    def __init__(
+        self,
+        store: MVCCStore,
+        prefix: str,
+        since: int,
+        backlog: Iterable[StoreEvent],
+        buffer: int,
+    ) -> None:
+        self.prefix = prefix
+        self._store = store
+        self._since = since
+        self._events = deque(backlog)
+        # What history had to tell does not count as falling behind.
+        self._limit = len(self._events) + buffer
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come after what is buffered."""
+        return self._ended
+
+    @property
+    def progress(self) -> int:
+        """The revision up to which everything was taken: safe to resume from."""
+        if self._events:
+            return self._events[0].revision - 1
+        return self._since if self._ended else max(self._since, self._store.revision)
+
+    def push(self, event: StoreEvent) -> None:
+        """Take in a write; only the store calls this."""
+        if event.revision <= self._since:
+            return
+        if len(self._events) >= self._limit:
+            self._end()
+            return
+        self._events.append(event)
+        self._wake()
+
+    def take(self) -> list[StoreEvent]:
+        """Take every buffered event, without waiting."""
+        events = list(self._events)
+        self._events.clear()
+        if events:
+            self._since = events[-1].revision
+        return events
+
+    async def wait(self) -> bool:
+        """Wait until there is something to take; False means that the watch has ended.
+
+        One reader at a time. A cancelled wait loses nothing.
+        """
+        while not self._events:
+            if self._ended:
+                return False
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return True
+
+    def close(self) -> None:
+        """End the watch and drop what was not taken."""
+        self._events.clear()
+        self._end()
+
+    def __aiter__(self) -> Watch:
+        return self
+
+    async def __anext__(self) -> StoreEvent:
+        if not await self.wait():
+            raise StopAsyncIteration
+        event = self._events.popleft()
+        self._since = event.revision
+        return event
+
+    def _end(self) -> None:
+        self._ended = True
+        self._store.forget_watch(self)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _mod_revision(entry: Entry) -> int:
+    return entry.mod_revision
+
+
+def _version_at(versions: list[Entry], revision: int) -> Entry | None:
+    index = bisect_right(versions, revision, key=_mod_revision)
+    if not index or versions[index - 1].value is None:
+        return None
+    return versions[index - 1]
+
+
+def _is_under(key: str, prefix: str) -> bool:
+    return key.startswith(prefix) if prefix.endswith("/") else key == prefix
+
+
+def _ancestors(key: str) -> Iterator[str]:
+    yield key
+    end = key.rfind("/")
+    while end >= 0:
+        yield key[: end + 1]
+        end = key.rfind("/", 0, end)
