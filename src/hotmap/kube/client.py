@@ -1,0 +1,661 @@
+"""Calls to one API server: typed answers, typed errors, bounded retries, raw watch streams.
+
+The library underneath (aiohttp) stops here: what leaves this module is bytes, Structs and the
+exceptions of `core.errors`. When to list or watch is decided in `reflector`, what a watch
+stream says in `watch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from hotmap.core.errors import (
+    ApiError,
+    HotmapError,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+    api_error,
+)
+from hotmap.kube.config import ClusterConfig
+from hotmap.kube.resources import Resource
+from hotmap.kube.retry import Backoff
+
+__all__ = ["DEFAULT_LIMITS", "Client", "ClientStatistics", "Limits", "Page", "WatchStream"]
+
+T = TypeVar("T")
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+#: Bytes of an error answer that are looked at; a Status is far smaller.
+_ERROR_BODY = 1 << 16
+
+
+class Limits(NamedTuple):
+    """How long and how often one call is tried; all times in seconds."""
+
+    #: until a connection stands, TLS included
+    connect: float = 10.0
+    #: for one whole attempt; the server itself gives up after 60
+    #: (apiserver: --request-timeout), the rest is for a big answer on a slow line
+    attempt: float = 90.0
+    #: attempts of a call that may be repeated
+    attempts: int = 4
+    #: the first and the longest pause between attempts
+    pause_first: float = 0.5
+    pause_last: float = 8.0
+    #: the longest Retry-After that is waited for; a longer one goes to the caller as the error
+    patience: float = 30.0
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class Page(NamedTuple, Generic[T]):
+    """A part of a list, and how to get the next."""
+
+    items: list[T]
+    resource_version: str
+    #: "" when this is the last page
+    continue_token: str
+
+
+class ClientStatistics(NamedTuple):
+    #: (method, HTTP status as text) → answers; "unreachable" counts attempts without an answer
+    answers: Mapping[tuple[str, str], int]
+    #: attempts that repeated an earlier one
+    retries: int
+    #: watch streams open now
+    open_watches: int
+    #: seconds since the server answered anything, None before the first answer
+    last_answer_age: float | None
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, Generic[T]):
+    metadata: _ListMeta
+    items: list[T] | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    """A failure Status (kubernetes: apimachinery/pkg/apis/meta/v1/types.go)."""
+
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: dict[str, Any] | None = None
+
+
+class WatchStream:
+    """A watch response while it is open."""
+
+    def __init__(self, client: Client, response: aiohttp.ClientResponse) -> None:
+        self._client = client
+        self._response = response
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield bytes as they arrive, cut anywhere, until the server ends the stream.
+
+        Waits for ever: the silence limit is the caller's.
+
+        Raises:
+            Unreachable: the stream broke instead of ending.
+        """
+        try:
+            async for chunk in self._response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(
+                f"the watch on {self._client.server} broke: {_describe(error)}"
+            ) from error
+
+
+class Client:
+    """Speaks to the API server of `config` for as long as it is entered.
+
+    Cancelling a call leaves nothing behind but, for a write, the doubt whether the server did
+    it; so every write of hotmap carries a precondition or bears repetition.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        user_agent: str = "hotmap",
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._config = config
+        self._limits = limits
+        self._headers = [("User-Agent", user_agent), ("Accept", JSON), *config.impersonate]
+        self._server_hostname = config.tls.server_name or None
+        self._session: aiohttp.ClientSession | None = None
+        self._answers: Counter[tuple[str, str]] = Counter()
+        self._retries = 0
+        self._open_watches = 0
+        self._last_answer: float | None = None
+
+    async def __aenter__(self) -> Self:
+        context = self._config.ssl_context()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=context if context is not None else True,
+                # Watches hold a connection each; the default of 100 would let them starve calls.
+                limit=0,
+            ),
+            # 256 KiB: fewer wake-ups on bursts, and still bounded.
+            read_bufsize=1 << 18,
+            # Proxies are taken from the kubeconfig alone, so that a shell cannot redirect a pod.
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @property
+    def server(self) -> str:
+        """The server's URL, for texts."""
+        return self._config.server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace to use where none is named."""
+        return self._config.namespace
+
+    def statistics(self) -> ClientStatistics:
+        """Count answers by kind, and say how long the last one is ago."""
+        age = None if self._last_answer is None else time.monotonic() - self._last_answer
+        return ClientStatistics(dict(self._answers), self._retries, self._open_watches, age)
+
+    # -- typed calls ---------------------------------------------------------------------------
+
+    async def get(
+        self, resource: Resource, namespace: str | None, name: str, *, type: type[T]
+    ) -> T:
+        """Read one object.
+
+        Raises:
+            NotFound: there is none; a fact.
+            ApiError, Unreachable: see `request`.
+        """
+        path = resource.path(namespace, name)
+        body = await self.request("GET", path, attempts=self._limits.attempts)
+        return self._decode(body, type, path)
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        type: type[T],
+        limit: int = 500,
+        continue_token: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+        resource_version_match: str | None = None,
+        attempts: int | None = None,
+    ) -> Page[T]:
+        """Read one page of a list; `namespace` None lists all, `limit` 0 gives one big page.
+
+        `msgspec.Raw` as type leaves the items undecoded. `attempts` None is the client's own.
+
+        Raises:
+            Expired: the continue token is too old; start a new list.
+            ApiError, Unreachable: see `request`.
+        """
+        path = resource.path(namespace)
+        params = {
+            "limit": str(limit) if limit else "",
+            "continue": continue_token,
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "resourceVersion": resource_version or "",
+            "resourceVersionMatch": resource_version_match or "",
+        }
+        body = await self.request(
+            "GET",
+            path,
+            params={name: value for name, value in params.items() if value},
+            attempts=self._limits.attempts if attempts is None else attempts,
+        )
+        page: _List[T] = self._decode(body, _List[type], path)  # type: ignore[valid-type]
+        return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_token)
+
+    async def create(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        body: Mapping[str, Any] | bytes,
+        *,
+        type: type[T],
+        field_manager: str = "hotmap",
+        idempotent: bool = False,
+    ) -> T:
+        """Create an object and return it as the server keeps it.
+
+        `idempotent` says that a repetition does no harm: the name is fixed, and AlreadyExists
+        means success to the caller.
+
+        Raises:
+            AlreadyExists: the name is taken.
+            ApiError, Unreachable: see `request`.
+        """
+        path = resource.path(namespace)
+        answer = await self.request(
+            "POST",
+            path,
+            params={"fieldManager": field_manager},
+            body=_encode(body),
+            attempts=self._limits.attempts,
+            idempotent=idempotent,
+        )
+        return self._decode(answer, type, path)
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any] | bytes,
+        *,
+        type: type[T],
+        field_manager: str = "hotmap",
+        subresource: str | None = None,
+        idempotent: bool = False,
+    ) -> T:
+        """Replace an object; a `metadata.resourceVersion` in the body is a precondition.
+
+        Raises:
+            Conflict: the object is not the one that the body was made from.
+            ApiError, Unreachable: see `request`.
+        """
+        path = resource.path(namespace, name, subresource)
+        answer = await self.request(
+            "PUT",
+            path,
+            params={"fieldManager": field_manager},
+            body=_encode(body),
+            attempts=self._limits.attempts,
+            idempotent=idempotent or _has_precondition(body),
+        )
+        return self._decode(answer, type, path)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any] | Sequence[Any] | bytes,
+        *,
+        type: type[T],
+        content_type: str = MERGE_PATCH,
+        field_manager: str = "hotmap",
+        subresource: str | None = None,
+        idempotent: bool = False,
+    ) -> T:
+        """Patch an object; a `metadata.resourceVersion` in the body is a precondition.
+
+        It is tried again after a lost answer only with such a precondition or when the caller
+        says `idempotent`; a repetition of what was done all the same then meets Conflict.
+
+        Raises:
+            Conflict: the object changed, or was deleted and made anew.
+            ApiError, Unreachable: see `request`.
+        """
+        path = resource.path(namespace, name, subresource)
+        answer = await self.request(
+            "PATCH",
+            path,
+            params={"fieldManager": field_manager},
+            body=_encode(body),
+            headers={"Content-Type": content_type},
+            attempts=self._limits.attempts,
+            idempotent=idempotent or _has_precondition(body),
+        )
+        return self._decode(answer, type, path)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation: str | None = None,
+        grace_period: int | None = None,
+    ) -> None:
+        """Delete an object; `uid` and `resource_version` are preconditions.
+
+        `propagation` is Background, Foreground or Orphan, `grace_period` in seconds; None
+        leaves both to the kind's default.
+
+        Raises:
+            NotFound: it is gone already.
+            Conflict: a precondition does not hold.
+            ApiError, Unreachable: see `request`.
+        """
+        preconditions = {
+            name: value
+            for name, value in (("uid", uid), ("resourceVersion", resource_version))
+            if value
+        }
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        if grace_period is not None:
+            options["gracePeriodSeconds"] = grace_period
+        await self.request(
+            "DELETE",
+            resource.path(namespace, name),
+            body=_encode(options),
+            attempts=self._limits.attempts,
+            idempotent=bool(preconditions),
+        )
+
+    # -- raw calls -----------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        attempts: int = 1,
+        idempotent: bool | None = None,
+    ) -> bytes:
+        """Make one call and return the body of its answer.
+
+        Up to `attempts` tries with growing pauses, not shorter than the server's Retry-After:
+        after 429 always, since such a call was never begun (kubernetes: apiserver/pkg/server/
+        filters), after 5xx or no answer only when `idempotent` (None: for GET and HEAD).
+
+        Raises:
+            Unauthorized: the credentials were refused, also after they were read again.
+            ApiError: the server answered with another failure.
+            Unreachable: no answer, or not the server that was expected.
+            SettingsError: there are no usable credentials.
+        """
+        if idempotent is None:
+            idempotent = method in ("GET", "HEAD")
+        backoff = Backoff(self._limits.pause_first, self._limits.pause_last)
+        for attempt in range(attempts):
+            try:
+                return await self._attempt(method, path, params, body, headers)
+            except HotmapError as error:
+                last = attempt + 1 >= attempts
+                if last or not self._may_repeat(error, idempotent=idempotent):
+                    raise
+                asked = getattr(error, "retry_after", None) or 0.0
+                self._retries += 1
+                await asyncio.sleep(max(backoff.next(), asked))
+        raise ValueError("attempts must be at least 1")
+
+    def _may_repeat(self, error: HotmapError, *, idempotent: bool) -> bool:
+        if isinstance(error, ApiError) and (error.retry_after or 0.0) > self._limits.patience:
+            return False
+        if isinstance(error.__cause__, aiohttp.ClientSSLError):
+            return False  # a certificate is not mended by waiting for seconds
+        if isinstance(error, Throttled):
+            return True
+        return idempotent and isinstance(error, Unavailable | Unreachable)
+
+    @asynccontextmanager
+    async def open_watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[WatchStream]:
+        """Open a watch stream; leaving the context closes its connection.
+
+        `params` as in Kubernetes' API (resourceVersion, timeoutSeconds, …); `watch` is added.
+        Tried once, and bounded in time only up to the connection: see WatchStream.
+
+        Raises:
+            Expired: the resourceVersion is too old, told by the HTTP status.
+            ApiError, Unreachable, SettingsError: as `request`.
+        """
+        path = resource.path(namespace)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect)
+        response = await self._send(
+            "GET", path, {"watch": "true", **(params or {})}, None, None, timeout
+        )
+        self._open_watches += 1
+        try:
+            yield WatchStream(self, response)
+        finally:
+            self._open_watches -= 1
+            response.close()
+
+    async def _attempt(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+    ) -> bytes:
+        timeout = aiohttp.ClientTimeout(
+            total=self._limits.attempt, sock_connect=self._limits.connect
+        )
+        response = await self._send(method, path, params, body, headers, timeout)
+        try:
+            async with response:
+                return await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            self._unreachable(method, path, error)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        """Send once, or twice when the credentials were refused and there are newer ones."""
+        try:
+            return await self._send_once(method, path, params, body, headers, timeout)
+        except Unauthorized:
+            if not self._config.credentials.refresh():
+                raise
+        return await self._send_once(method, path, params, body, headers, timeout)
+
+    async def _send_once(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("the client is used outside of its `async with`")
+        try:
+            response = await self._session.request(
+                method,
+                URL(self._config.server + path, encoded=True).with_query(params),
+                data=body,
+                headers=self._request_headers(headers, has_body=body is not None),
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=self._config.proxy or None,
+                server_hostname=self._server_hostname,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            self._unreachable(method, path, error)
+        self._last_answer = time.monotonic()
+        self._answers[method, str(response.status)] += 1
+        if response.status >= 300:
+            raise await self._failure(method, path, response)
+        return response
+
+    def _request_headers(
+        self, headers: Mapping[str, str] | None, *, has_body: bool
+    ) -> list[tuple[str, str]]:
+        sent = list(self._headers)
+        authorization = self._config.credentials.authorization()
+        if authorization:
+            sent.append(("Authorization", authorization))
+        if has_body and "Content-Type" not in (headers or {}):
+            sent.append(("Content-Type", JSON))
+        sent.extend((headers or {}).items())
+        return sent
+
+    # -- answers into errors -------------------------------------------------------------------
+
+    async def _failure(self, method: str, path: str, response: aiohttp.ClientResponse) -> ApiError:
+        try:
+            async with response:
+                body = await response.content.read(_ERROR_BODY)
+        except (aiohttp.ClientError, OSError):
+            body = b""
+        status = _status_of(body)
+        message = status.message or (
+            f"{self.server} answered {response.status} {response.reason or ''}".rstrip()
+            + f" to {method} {path}"
+        )
+        if response.status == 401:
+            message = (
+                f"{self.server} refused the credentials (401 Unauthorized): they are wrong or"
+                f" have expired; renew those of {self._config.origin}"
+            )
+        return api_error(
+            response.status,
+            message,
+            reason=status.reason,
+            details=status.details,
+            retry_after=_retry_after(response.headers.get("Retry-After", ""), status),
+        )
+
+    def _unreachable(self, method: str, path: str, error: Exception) -> NoReturn:
+        self._answers[method, "unreachable"] += 1
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            text = (
+                f"cannot trust {self.server}: {_describe(error.certificate_error)}; check the"
+                f" certificate authority and the server's name in {self._config.origin}"
+            )
+        elif isinstance(error, aiohttp.ClientConnectorError | TimeoutError):
+            text = (
+                f"cannot reach {self.server}: {_describe(error)}; is the cluster up, and is the"
+                f" address in {self._config.origin} right?"
+            )
+        else:
+            text = f"{self.server} broke off {method} {path}: {_describe(error)}"
+        raise Unreachable(text) from error
+
+    def _decode(self, body: bytes, type: type[T], path: str) -> T:
+        try:
+            decoded: T = _decoder(type).decode(body)
+        except msgspec.DecodeError as error:
+            raise Unavailable(
+                f"{self.server} answered {path} with something that Kubernetes does not send"
+                f" there: {error}",
+                code=502,
+                reason="BadGateway",
+            ) from error
+        return decoded
+
+
+def status_error(body: bytes | msgspec.Raw) -> ApiError:
+    """Make the error that a failure Status in a watch stream stands for."""
+    status = _status_of(body)
+    return api_error(
+        status.code or 500,
+        status.message or "the server ended the watch with an error that it did not name",
+        reason=status.reason,
+        details=status.details,
+        retry_after=_retry_after("", status),
+    )
+
+
+def _status_of(body: bytes | msgspec.Raw) -> _Status:
+    try:
+        status = msgspec.json.decode(body, type=_Status)
+    except msgspec.DecodeError:
+        return _Status()
+    return status if status.kind == "Status" else _Status()
+
+
+def _retry_after(header: str, status: _Status) -> float | None:
+    """Read the pause that the server asks for, in seconds; the header wins over the Status."""
+    if header.isdecimal():
+        return float(header)
+    if header:
+        try:
+            at = parsedate_to_datetime(header).timestamp()
+        except ValueError:
+            pass
+        else:
+            return max(0.0, at - time.time())
+    seconds = (status.details or {}).get("retryAfterSeconds")
+    return float(seconds) if isinstance(seconds, int) and seconds > 0 else None
+
+
+def _describe(error: BaseException) -> str:
+    """Say in a few words what went wrong on the wire."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message or "its certificate does not verify"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"its name {error.host!r} is not known"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _describe(error.os_error)
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer is cut short"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__
+
+
+def _encode(body: Mapping[str, Any] | Sequence[Any] | bytes) -> bytes:
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)
+
+
+def _has_precondition(body: object) -> bool:
+    metadata = body.get("metadata") if isinstance(body, Mapping) else None
+    return isinstance(metadata, Mapping) and bool(metadata.get("resourceVersion"))
+
+
+# msgspec builds a decoder for a type once; to look it up costs less than a tenth of that.
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    decoder = _decoders.get(type)
+    if decoder is None:
+        decoder = _decoders[type] = msgspec.json.Decoder(type)
+    return decoder

@@ -1,0 +1,94 @@
+"""The API resources that hotmap speaks to, and the URL paths they live under.
+
+Only names and paths: the shapes of the objects are in `core.objects`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+__all__ = [
+    "BY_KIND",
+    "CONFIGMAPS",
+    "CRONJOBS",
+    "DAEMONSETS",
+    "DEPLOYMENTS",
+    "EVENTS",
+    "JOBS",
+    "LEASES",
+    "NAMESPACES",
+    "PODS",
+    "REPLICASETS",
+    "ROLLOUTS",
+    "SECRETS",
+    "STATEFULSETS",
+    "Resource",
+]
+
+
+class Resource(NamedTuple):
+    """One resource of an API server; `group` is "" for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its objects: "v1", "apps/v1"."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(
+        self, namespace: str | None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """Make the URL path of the collection, of one object, or of its subresource.
+
+        `namespace` None means all namespaces, and is ignored by cluster-scoped resources
+        (kubernetes: apiserver/pkg/endpoints/request/requestinfo.go). Every part is quoted.
+        """
+        root = "/apis/" + self.group if self.group else "/api"
+        parts = [root, self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe="") for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod")
+EVENTS = Resource("", "v1", "events", "Event")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+#: Argo Rollouts; absent on most clusters.
+ROLLOUTS = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
+
+#: Every resource above by the kind of its objects, as object keys name it.
+BY_KIND: dict[str, Resource] = {
+    resource.kind: resource
+    for resource in (
+        CONFIGMAPS,
+        SECRETS,
+        NAMESPACES,
+        PODS,
+        EVENTS,
+        DEPLOYMENTS,
+        STATEFULSETS,
+        DAEMONSETS,
+        REPLICASETS,
+        JOBS,
+        CRONJOBS,
+        LEASES,
+        ROLLOUTS,
+    )
+}

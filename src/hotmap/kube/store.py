@@ -1,0 +1,167 @@
+"""Objects by key with secondary indexes: what is known to exist (client-go: cache.Indexer).
+
+One writer, the reflector; everyone else reads or listens. Nothing here talks to a server, and
+what is kept of an object is decided by the reflector's transform.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+from hotmap.core.objects import ObjectKey
+
+__all__ = ["Listener", "Store", "StoreStatistics"]
+
+S = TypeVar("S")
+
+#: Called with the object key, what was kept before, and what is kept now; None means nothing.
+Listener = Callable[[ObjectKey, S | None, S | None], None]
+
+_log = logging.getLogger(__name__)
+
+
+class StoreStatistics(NamedTuple):
+    #: objects kept now
+    objects: int
+    #: True once the first complete list has arrived
+    synced: bool
+    #: changes told to listeners since the start
+    changes: int
+    #: the server's position that the content is known to equal, "" before the first list
+    resource_version: str
+
+
+class Store(Generic[S]):
+    """Keeps one slim value per object key and finds it by key or by index.
+
+    `indexes` maps the name of an index to the function that gives the values an object is
+    found under. Values must not change after they were put; equality decides whether an object
+    has changed at all. Everything is synchronous: a reader on the event loop sees a state
+    between two changes, never half of one.
+    """
+
+    def __init__(
+        self, indexes: Mapping[str, Callable[[S], Iterable[Hashable]]] | None = None
+    ) -> None:
+        #: Set when the first complete list is in, and never cleared: later gaps only make the
+        #: content old, not partial.
+        self.synced = asyncio.Event()
+        self.resource_version = ""
+        self._objects: dict[ObjectKey, S] = {}
+        self._index_functions = dict(indexes or {})
+        # Index name → value → keys. The keys are a dict for its order: a restart with the same
+        # objects walks them alike. A value without keys has no entry.
+        self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {
+            name: {} for name in self._index_functions
+        }
+        self._listeners: list[Listener[S]] = []
+        self._changes = 0
+
+    # -- for readers ---------------------------------------------------------------------------
+
+    def get(self, key: ObjectKey) -> S | None:
+        """Return what is kept for a key, or None when no such object is known."""
+        return self._objects.get(key)
+
+    def by_index(self, name: str, value: Hashable) -> list[S]:
+        """List the objects that an index files under a value; empty when there are none."""
+        return [self._objects[key] for key in self._indexes[name].get(value, ())]
+
+    def keys_by_index(self, name: str, value: Hashable) -> list[ObjectKey]:
+        """List the keys of the objects that an index files under a value."""
+        return list(self._indexes[name].get(value, ()))
+
+    def keys(self) -> list[ObjectKey]:
+        """List every object key, as a copy that outlives later changes."""
+        return list(self._objects)
+
+    def values(self) -> list[S]:
+        """List every kept value, as a copy that outlives later changes."""
+        return list(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._objects
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._objects)
+
+    def subscribe(self, callback: Listener[S]) -> Callable[[], None]:
+        """Call `callback(key, old, new)` after each change; returns the way to stop it.
+
+        Called synchronously in the order of subscription, so it must be quick and only note
+        what to do (rule of client-go's informers). Objects already kept are not replayed. A
+        callback that raises is logged and does not keep the others from hearing.
+        """
+        self._listeners.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._listeners:
+                self._listeners.remove(callback)
+
+        return unsubscribe
+
+    def statistics(self) -> StoreStatistics:
+        """Count what is kept and what has changed."""
+        return StoreStatistics(
+            len(self._objects), self.synced.is_set(), self._changes, self.resource_version
+        )
+
+    # -- for the reflector ---------------------------------------------------------------------
+
+    def put(self, key: ObjectKey, value: S) -> None:
+        """Keep a value; an equal one is no change and nobody hears of it."""
+        old = self._objects.get(key)
+        if old is not None and old == value:
+            return
+        self._objects[key] = value
+        self._reindex(key, old, value)
+        self._tell(key, old, value)
+
+    def remove(self, key: ObjectKey) -> None:
+        """Drop a key; an unknown one is no change."""
+        old = self._objects.pop(key, None)
+        if old is None:
+            return
+        self._reindex(key, old, None)
+        self._tell(key, old, None)
+
+    def retain(self, keys: Collection[ObjectKey], *, resource_version: str) -> None:
+        """End a complete list: drop what it did not have, and count as synced."""
+        for key in [key for key in self._objects if key not in keys]:
+            self.remove(key)
+        self.resource_version = resource_version
+        self.synced.set()
+
+    def replace_all(self, objects: Mapping[ObjectKey, S], *, resource_version: str) -> None:
+        """Make the content equal to a complete list; listeners hear each difference."""
+        for key, value in objects.items():
+            self.put(key, value)
+        self.retain(objects.keys(), resource_version=resource_version)
+
+    def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
+        for name, values_of in self._index_functions.items():
+            index = self._indexes[name]
+            before = set(values_of(old)) if old is not None else set()
+            after = dict.fromkeys(values_of(new)) if new is not None else {}
+            for value in before:
+                if value not in after:
+                    keys = index[value]
+                    del keys[key]
+                    if not keys:
+                        del index[value]
+            for value in after:
+                index.setdefault(value, {})[key] = None
+
+    def _tell(self, key: ObjectKey, old: S | None, new: S | None) -> None:
+        self._changes += 1
+        for listener in tuple(self._listeners):
+            try:
+                listener(key, old, new)
+            except Exception:
+                _log.exception("a listener failed on %s; the others go on", key)

@@ -1,0 +1,295 @@
+"""Decides when a key is worked on: once, later, after a quiet time, or again after a failure.
+
+Queues carry keys; workers read the present (client-go: util/workqueue). What a key means and
+what work is done for it is the caller's matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from heapq import heappop, heappush
+from typing import Generic, NamedTuple, TypeVar
+
+from hotmap.kube.retry import Backoff
+
+__all__ = ["QueueShutDown", "WorkQueue", "WorkQueueStatistics"]
+
+K = TypeVar("K", bound=Hashable)
+
+#: Seconds before the first retry of a key, and the most between two (DESIGN §8).
+RETRY_FIRST = 0.2
+RETRY_LAST = 300.0
+
+
+class QueueShutDown(Exception):
+    """Tells a worker that no further key will come (as asyncio.QueueShutDown does)."""
+
+
+class WorkQueueStatistics(NamedTuple):
+    #: keys that are due and wait for a worker
+    ready: int
+    #: keys that wait for their time
+    waiting: int
+    #: keys in the hands of workers
+    processing: int
+    #: keys that have failed and were not forgotten since
+    failing: int
+    #: calls of add, add_after, add_settled and retry since the start
+    adds: int
+    #: keys handed to workers since the start
+    delivered: int
+    #: retries since the start
+    retries: int
+    #: seconds that the key which is due longest has waited for a worker
+    longest_ready: float
+    #: seconds that the slowest worker has had its key
+    longest_processing: float
+
+
+class _Entry:
+    """When a key that is not delivered yet falls due."""
+
+    __slots__ = ("due", "filed", "settling_since")
+
+    def __init__(self, due: float, settling_since: float | None) -> None:
+        self.due = due
+        #: The time under which the heap holds this entry: never later than `due`, so a due
+        #: time that slides on need not be filed again for every slide.
+        self.filed = due
+        #: When the quiet time began that decides `due`; None when something else does.
+        self.settling_since = settling_since
+
+
+class WorkQueue(Generic[K]):
+    """Hands each key to one worker at a time, as often as needed and not more.
+
+    A key that is added several times before a worker takes it is worked on once. A key that is
+    added while a worker has it is worked on again after `done`. Each delivery answers
+    everything asked before it: a worker that wants to look again later asks again.
+
+    `clock` gives seconds that never run backwards; `uniform` draws the retry pauses.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._clock = clock
+        self._uniform = uniform
+        #: Every key that is to be delivered, with its time. A key is here or in `_processing`,
+        #: in both when it was added again meanwhile.
+        self._entries: dict[K, _Entry] = {}
+        #: (filed, sequence, key); an item whose time is not its entry's `filed` is void.
+        self._heap: list[tuple[float, int, K]] = []
+        #: Keys with a time that has come, in that order; all of them have an entry.
+        self._ready: dict[K, None] = {}
+        #: Key → when a worker took it.
+        self._processing: dict[K, float] = {}
+        self._backoffs: dict[K, Backoff] = {}
+        self._sequence = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._shut_down = False
+        self._adds = self._delivered = self._retries = 0
+
+    # -- nowait --------------------------------------------------------------------------------
+
+    def add(self, key: K) -> None:
+        """Make a key due at once, whatever it was waiting for."""
+        self._adds += 1
+        entry = self._entries.get(key)
+        now = self._clock()
+        if entry is None or entry.due > now:
+            self._set_due(key, now, settling_since=None)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Make a key due in some seconds, unless it is due earlier or is settling.
+
+        A quiet time is bounded, so what is wanted during it can wait for its end; to break
+        into it would act on a change that is still being made.
+        """
+        self._adds += 1
+        entry = self._entries.get(key)
+        due = self._clock() + seconds
+        if entry is None or (entry.settling_since is None and due < entry.due):
+            self._set_due(key, due, settling_since=None)
+
+    def add_settled(self, key: K, *, settle: float, settle_max: float) -> None:
+        """Make a key due once it was left alone for `settle` seconds.
+
+        Every call starts the quiet time anew, but a key is never held back longer than
+        `settle_max` seconds after the first of them. A key that is already due stays due.
+        """
+        self._adds += 1
+        entry = self._entries.get(key)
+        now = self._clock()
+        since = now
+        if entry is not None:
+            if entry.due <= now:
+                return
+            if entry.settling_since is not None:
+                since = entry.settling_since
+        self._set_due(key, min(now + settle, since + settle_max), settling_since=since)
+
+    def retry(self, key: K) -> float:
+        """Make a key due after its next backoff pause, and return that pause in seconds.
+
+        The pauses of a key grow from 0.2 s to 5 min until `forget`; there is no last try.
+        """
+        backoff = self._backoffs.get(key)
+        if backoff is None:
+            backoff = Backoff(RETRY_FIRST, RETRY_LAST, uniform=self._uniform)
+            self._backoffs[key] = backoff
+        pause = backoff.next()
+        self._retries += 1
+        self.add_after(key, pause)
+        return pause
+
+    def forget(self, key: K) -> None:
+        """Start the key's next backoff from the first pause: its work has succeeded."""
+        self._backoffs.pop(key, None)
+
+    def get_nowait(self) -> K:
+        """Take the key that has been due longest; the caller owes a `done` for it.
+
+        Raises:
+            asyncio.QueueEmpty: nothing is due that no other worker has.
+            QueueShutDown: the queue was shut down; the worker ends.
+        """
+        if self._shut_down:
+            raise QueueShutDown
+        now = self._clock()
+        self._promote(now)
+        for key in self._ready:
+            if key not in self._processing:
+                break
+        else:
+            raise asyncio.QueueEmpty
+        del self._ready[key]
+        del self._entries[key]
+        self._processing[key] = now
+        self._delivered += 1
+        return key
+
+    def done(self, key: K) -> None:
+        """Give a key back: if it was added meanwhile, it may now be handed out again."""
+        del self._processing[key]
+        self._wake()
+
+    def shutdown(self) -> None:
+        """End all workers: each finishes its key and gets no other. Later adds are ignored."""
+        self._shut_down = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiters:
+            _resolve(self._waiters.popleft())
+
+    def statistics(self) -> WorkQueueStatistics:
+        """Count keys by state, and say how long the slowest have waited."""
+        now = self._clock()
+        self._promote(now)
+        return WorkQueueStatistics(
+            ready=len(self._ready),
+            waiting=len(self._entries) - len(self._ready),
+            processing=len(self._processing),
+            failing=len(self._backoffs),
+            adds=self._adds,
+            delivered=self._delivered,
+            retries=self._retries,
+            longest_ready=max((now - self._entries[key].due for key in self._ready), default=0.0),
+            longest_processing=max((now - at for at in self._processing.values()), default=0.0),
+        )
+
+    # -- async ---------------------------------------------------------------------------------
+
+    async def get(self) -> K:
+        """Wait for a key that is due and take it; the caller owes a `done` for it.
+
+        A cancelled wait takes nothing.
+
+        Raises:
+            QueueShutDown: the queue was shut down; the worker ends.
+        """
+        while True:
+            try:
+                return self.get_nowait()
+            except asyncio.QueueEmpty:
+                await self._wait()
+
+    async def _wait(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._wake()
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done():
+                self._wake()  # this wake-up was meant for whoever can use it
+            else:
+                self._waiters.remove(waiter)
+            raise
+
+    # -- the schedule --------------------------------------------------------------------------
+
+    def _set_due(self, key: K, due: float, *, settling_since: float | None) -> None:
+        if self._shut_down:
+            return
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(due, settling_since)
+            self._file(key, due)
+        else:
+            entry.due, entry.settling_since = due, settling_since
+            if due < entry.filed:
+                entry.filed = due
+                self._file(key, due)
+        self._wake()
+
+    def _file(self, key: K, due: float) -> None:
+        self._sequence += 1
+        heappush(self._heap, (due, self._sequence, key))
+
+    def _promote(self, now: float) -> None:
+        """Move every key whose time has come from the heap to the ready ones."""
+        while self._heap and self._heap[0][0] <= now:
+            filed, _, key = heappop(self._heap)
+            entry = self._entries.get(key)
+            if entry is None or entry.filed != filed or key in self._ready:
+                continue
+            if entry.due <= now:
+                self._ready[key] = None
+            else:
+                entry.filed = entry.due
+                self._file(key, entry.due)
+
+    def _wake(self) -> None:
+        """Wake as many waiting workers as there are keys for, or set the timer for the next."""
+        if not self._waiters:
+            return
+        now = self._clock()
+        self._promote(now)
+        free = sum(1 for key in self._ready if key not in self._processing)
+        for _ in range(min(free, len(self._waiters))):
+            _resolve(self._waiters.popleft())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiters and self._heap:
+            delay = max(0.0, self._heap[0][0] - now)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._wake()
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
