@@ -1,0 +1,106 @@
+"""Reading metadata of whole objects as the control plane keeps them: plain JSON dicts.
+
+Accessors for names, labels, owners and times live here, and the reference by which a controller
+owns what it made (kubernetes: apimachinery/pkg/apis/meta/v1/controller_ref.go). What a kind's
+spec and status mean lives with the controller of that kind.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = [
+    "MANAGER",
+    "Object",
+    "ObjectName",
+    "annotations_of",
+    "controller_of",
+    "controller_reference",
+    "created_at",
+    "is_deleted",
+    "labels_of",
+    "name_of",
+    "owners_of",
+    "parse_time",
+    "revision_of",
+    "timestamp",
+    "uid_of",
+    "with_metadata",
+]
+
+Object = dict[str, Any]
+#: Namespace ("" for cluster-scoped kinds) and name: what queues carry, one queue per kind.
+ObjectName = tuple[str, str]
+
+#: Field manager and Event source of everything that is not the scheduler or the kubelet.
+MANAGER = "kube-controller-manager"
+
+
+def name_of(obj: Object) -> ObjectName:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def uid_of(obj: Object) -> str:
+    uid: str = obj["metadata"]["uid"]
+    return uid
+
+
+def labels_of(obj: Object) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def annotations_of(obj: Object) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def owners_of(obj: Object) -> list[Object]:
+    return obj["metadata"].get("ownerReferences") or []
+
+
+def is_deleted(obj: Object) -> bool:
+    """Tell whether deletion was asked for; the object may live on for its finalizers or grace."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def created_at(obj: Object) -> str:
+    """Return the creation time, which sorts as text: RFC 3339, UTC, whole seconds."""
+    return obj["metadata"].get("creationTimestamp") or ""
+
+
+def revision_of(obj: Object) -> int:
+    """Return the resourceVersion as a number; ordered within one kind (KEP-5504)."""
+    return int(obj["metadata"].get("resourceVersion") or 0)
+
+
+def controller_of(obj: Object) -> Object | None:
+    """Return the one owner reference that is marked as the controller, if there is one."""
+    return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
+
+
+def controller_reference(owner: Object, *, api_version: str, kind: str) -> Object:
+    """Build the reference that makes *owner* the controller of what carries it."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner["metadata"]["name"],
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def with_metadata(obj: Object, **changes: Any) -> Object:
+    """Return *obj* with some metadata fields replaced; everything else is shared, not copied."""
+    return {**obj, "metadata": {**obj["metadata"], **changes}}
+
+
+def timestamp(seconds: float) -> str:
+    """Format POSIX seconds as Kubernetes' Time: RFC 3339, UTC, fractions cut off."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str | None) -> float:
+    """Read a Kubernetes Time as POSIX seconds; an absent one is 0, the zero time."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
