@@ -21,6 +21,7 @@ __all__ = [
     "configmap_payload",
     "downward_map",
     "merge_payloads",
+    "parents",
     "secret_payload",
 ]
 

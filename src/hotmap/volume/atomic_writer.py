@@ -1,0 +1,246 @@
+"""Writes a payload into a volume directory as the kubelet does: all of it at once, or nothing.
+
+Here is the way of one payload to disk (kubernetes v1.36: pkg/volume/util/atomic_writer.go), and
+what it leaves for readers to rely on:
+
+    <directory>/a        -> ..data/a                    user-visible link, made once
+    <directory>/nested   -> ..data/nested               one link per first path element
+    <directory>/..data   -> ..2026_11_21_00_07_04.140   one rename moves every file
+    <directory>/..2026_11_21_00_07_04.140/…             the files of this revision
+
+What a payload is, is decided in `hotmap.core.payload`; how it is read and how a change is
+noticed, in `hotmap.volume.watcher`. Standard library only, and of that only what is small.
+"""
+
+# pathlib would cost the agent the import of re, fnmatch and urllib.
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH107, PTH112, PTH114, PTH115, PTH118
+# ruff: noqa: PTH120, PTH123, PTH208, PTH211
+
+from __future__ import annotations
+
+import os
+import time
+
+from hotmap.core.payload import clean_payload, parents
+
+__all__ = ["DATA_LINK", "AtomicWriter"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.core.payload import Payload
+
+#: The link that a reader resolves once to see one revision, and that a watcher watches.
+DATA_LINK = "..data"
+
+#: What the next `..data` is called until the rename.
+_NEXT_LINK = "..data_tmp"
+
+#: Names of revision directories: this UTC time and a random decimal number, as Go appends it.
+_TIMESTAMP = "..%Y_%m_%d_%H_%M_%S."
+
+
+class AtomicWriter:
+    """Keeps one directory equal to the last payload written to it.
+
+    The directory must exist and is not made here. One writer at a time: two that write to
+    one directory at once are the caller's mistake, as upstream. Any number of readers is fine.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+
+    def write(
+        self, payload: Payload, *, set_permissions: Callable[[str], None] | None = None
+    ) -> bool:
+        """Publish the payload; tell whether a new revision was needed.
+
+        The twelve steps of the kubelet, of which 9 is the only one that a reader can see
+        in the files it had already:
+
+         1. check and clean the payload's paths
+         2. read the `..data` link: which revision is published
+         3. walk that revision for paths that the payload no longer has
+         4. compare the bytes of the other files; if nothing differs, go on at step 10
+         5. make a directory for the new revision
+         6. write the files and set their modes, whatever the umask
+         7. `set_permissions(path of that directory)`, for ownership such as fsGroup
+         8. link `..data_tmp` to that directory
+         9. rename `..data_tmp` to `..data`: published
+        10. make the user-visible links that are missing
+        11. remove the user-visible paths that step 3 found
+        12. remove the directory of the revision before
+
+        Only bytes are compared: a mode or an owner that changed alone is not written. A file
+        that somebody put beside the projected ones stays, unless it has the name of a path
+        that is dropped; a file in the place of a user-visible link stays, too.
+
+        Steps 3 and 12 touch nothing but a directory of the form above that lies in the volume,
+        wherever `..data` points. A call that dies between any two steps leaves the old or the
+        new revision complete, and the next call sets right what is left over: a `..data_tmp`
+        (upstream fails with EEXIST there, until a person removes it), directories of revisions
+        that are not published, links to paths that the published revision lacks (upstream
+        keeps both for ever). Nothing is synced to the disk: a volume does not outlive its
+        node's uptime.
+
+        Raises:
+            InvalidPayload: a path may not be projected; nothing was touched.
+            OSError: the disk is full, the directory is gone, rights are missing, a directory
+                with files in it took the place of a dropped path. Up to step 9 the published
+                revision is unchanged; after it the new one is published. Call again later.
+        """
+        wanted = clean_payload(payload)  # 1
+        old = self._published()  # 2
+        self._remove_remains(old)
+        dropped = _paths_below(self._path(old)) - _with_parents(wanted) if old else set()  # 3
+        changed = not old or bool(dropped) or self._differs(wanted, old)  # 4
+        if changed:
+            self._publish(wanted, set_permissions)  # 5 to 9
+        names = {path.partition("/")[0] for path in wanted}
+        self._make_links(names)  # 10
+        try:
+            self._remove_paths({path for path in dropped if "/" not in path})  # 11
+            self._remove_links(names)
+        finally:
+            if changed and old:
+                _remove_tree(self._path(old))  # 12
+        return changed
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, name)
+
+    def _published(self) -> str:
+        """Name the directory that `..data` points to, "" when no revision of ours is there."""
+        try:
+            name = os.readlink(self._path(DATA_LINK))
+        except FileNotFoundError:
+            return ""
+        return name if _is_revision(name) else ""
+
+    def _remove_remains(self, published: str) -> None:
+        """Remove what a call that died left: the half-made link, unpublished revisions."""
+        for name in os.listdir(self.directory):
+            if name == _NEXT_LINK:
+                os.remove(self._path(name))
+            elif _is_revision(name) and name != published:
+                _remove_tree(self._path(name))
+
+    def _differs(self, wanted: Payload, published: str) -> bool:
+        root = self._path(published)
+        return any(_read(os.path.join(root, path)) != file.data for path, file in wanted.items())
+
+    def _publish(self, wanted: Payload, set_permissions: Callable[[str], None] | None) -> None:
+        try:
+            name = self._make_revision()  # 5
+            _write_files(self._path(name), wanted)  # 6
+            if set_permissions is not None:
+                set_permissions(self._path(name))  # 7
+            os.symlink(name, self._path(_NEXT_LINK))  # 8
+            os.rename(self._path(_NEXT_LINK), self._path(DATA_LINK))  # 9
+        except BaseException:
+            # Now rather than at the next call: what failed may have been the lack of space.
+            self._remove_remains(self._published())
+            raise
+
+    def _make_revision(self) -> str:
+        prefix = time.strftime(_TIMESTAMP, time.gmtime())
+        while True:
+            name = prefix + str(int.from_bytes(os.urandom(4), "big"))
+            try:
+                os.mkdir(self._path(name), 0o700)
+            except FileExistsError:
+                continue
+            os.chmod(self._path(name), 0o755)  # whatever the umask
+            return name
+
+    def _make_links(self, names: set[str]) -> None:
+        for name in sorted(names):
+            # Whatever has the name stays, a foreign file too: upstream looks for ENOENT only.
+            if not os.path.lexists(self._path(name)):
+                os.symlink(f"{DATA_LINK}/{name}", self._path(name))
+
+    def _remove_paths(self, names: set[str]) -> None:
+        for name in sorted(names):
+            path = self._path(name)
+            try:
+                if os.path.isdir(path) and not os.path.islink(path):
+                    os.rmdir(path)
+                else:
+                    os.remove(path)
+            except FileNotFoundError:
+                continue  # somebody was faster, or a call that died came this far
+
+    def _remove_links(self, names: set[str]) -> None:
+        """Remove our links to paths that are not published; a call that died left them."""
+        with os.scandir(self.directory) as entries:
+            stale = [
+                entry.path
+                for entry in entries
+                if entry.is_symlink()
+                and entry.name not in names
+                and os.readlink(entry.path) == f"{DATA_LINK}/{entry.name}"
+            ]
+        for path in stale:
+            os.remove(path)
+
+
+def _is_revision(name: str) -> bool:
+    """Tell whether a name is `..2016_02_01_15_04_05.` and a decimal number."""
+    stamp, _, number = name[2:].partition(".")
+    return (
+        name.startswith("..")
+        and name.isascii()
+        and [len(field) for field in stamp.split("_")] == [4, 2, 2, 2, 2, 2]
+        and stamp.replace("_", "").isdecimal()
+        and number.isdecimal()
+    )
+
+
+def _paths_below(root: str) -> set[str]:
+    """List every file and directory below a directory, relative to it; none if it is gone."""
+    paths = set()
+    for folder, folders, files in os.walk(root):
+        for name in folders + files:
+            paths.add(os.path.relpath(os.path.join(folder, name), root))
+    return paths
+
+
+def _with_parents(wanted: Payload) -> set[str]:
+    return {each for path in wanted for each in [*parents(path), path]}
+
+
+def _read(path: str) -> bytes | None:
+    """Read a file of the published revision; None where there is none to compare with.
+
+    A file whose mode keeps us out (0200, and we are not root) is written anew each time.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
+        return None
+
+
+def _write_files(root: str, wanted: Payload) -> None:
+    for path, file in wanted.items():
+        target = os.path.join(root, path)
+        os.makedirs(os.path.dirname(target), mode=0o777, exist_ok=True)
+        mode = file.mode & 0o777
+        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as output:
+            output.write(file.data)
+        os.chmod(target, mode)  # the umask has taken its part of the mode above
+
+
+def _remove_tree(root: str) -> None:
+    for folder, folders, files in os.walk(root, topdown=False):
+        for name in files:
+            os.remove(os.path.join(folder, name))
+        for name in folders:
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                os.remove(path)
+            else:
+                os.rmdir(path)
+    if os.path.lexists(root):
+        os.rmdir(root)
