@@ -19,13 +19,17 @@ __all__ = [
     "ConfigMapVolume",
     "Container",
     "ContainerState",
+    "ContainerStateRunning",
     "ContainerStatus",
     "CronJob",
+    "CronJobSpec",
     "EnvFromSource",
     "EnvVar",
     "EnvVarSource",
     "Job",
+    "JobTemplate",
     "KeyToPath",
+    "LabelExpression",
     "LabelSelector",
     "LocalRef",
     "ManagedFields",
@@ -39,13 +43,18 @@ __all__ = [
     "PodTemplate",
     "Projected",
     "ProjectedSource",
+    "RollingUpdate",
     "Secret",
     "SecretVolume",
     "SourceKey",
+    "StorageDriver",
+    "UpdateStrategy",
     "Volume",
     "VolumeMount",
     "Workload",
     "WorkloadSpec",
+    "WorkloadStatus",
+    "spoken_annotations",
 ]
 
 
@@ -101,6 +110,15 @@ class ObjectMeta(_Part, frozen=True):
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
     managed_fields: list[ManagedFields] | None = None
+
+
+def spoken_annotations(metadata: ObjectMeta) -> dict[str, str]:
+    """Select the annotations that say something to hotmap, in its own or Reloader's dialect."""
+    return {
+        name: value
+        for name, value in (metadata.annotations or {}).items()
+        if name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name
+    }
 
 
 # -- sources ---------------------------------------------------------------------------------

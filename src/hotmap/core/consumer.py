@@ -1,0 +1,148 @@
+"""A consumer as hotmap keeps it: what it uses, what it says, how its rollout stands.
+
+Made from a decoded workload in one step; the pod template itself is not kept.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hotmap.core.objects import (
+    CronJob,
+    LabelSelector,
+    ObjectKey,
+    ObjectMeta,
+    PodTemplate,
+    Workload,
+    spoken_annotations,
+)
+from hotmap.core.references import Use, find_uses
+from hotmap.core.source import parse_time
+
+__all__ = [
+    "FIELD_MANAGER",
+    "REVISION",
+    "Consumer",
+    "consumer_from_cron_job",
+    "consumer_from_workload",
+]
+
+#: The pod-template annotation that a rollout writes; nothing else is written on consumers.
+REVISION = "hotmap.dev/revision"
+
+#: The name under which our writes stand in managedFields.
+FIELD_MANAGER = "hotmap"
+
+
+class Consumer(msgspec.Struct, frozen=True):
+    """One workload that uses sources, or that names some in an annotation."""
+
+    key: ObjectKey
+    uid: str
+    resource_version: str
+    generation: int
+    uses: tuple[Use, ...]
+    #: Its own annotations, and its pod template's, as far as they say something to hotmap.
+    annotations: dict[str, str]
+    template_annotations: dict[str, str]
+    selector: LabelSelector | None
+    #: Desired pods; None where the kind has no count (DaemonSet, CronJob).
+    replicas: int | None
+    paused: bool
+    suspended: bool
+    #: "RollingUpdate", "OnDelete", "" (Deployment: not read) and the StatefulSet's partition.
+    update_strategy: str
+    partition: int
+    #: Whether its own controller is still replacing pods.
+    rolling: bool
+    #: Whether another object controls it (a ReplicaSet of a Deployment, a Job of a CronJob).
+    owned: bool
+    #: When our field manager last wrote it, POSIX seconds of the API server; None: never.
+    written_at: float | None
+
+    @property
+    def revision(self) -> str:
+        """The revision that its pod template carries now; "" when none."""
+        return self.template_annotations.get(REVISION, "")
+
+
+def consumer_from_workload(kind: str, item: Workload) -> Consumer:
+    """Reduce a Deployment, StatefulSet, DaemonSet, ReplicaSet or Job."""
+    spec, status = item.spec, item.status
+    update = spec.update_strategy
+    wanted = 1 if spec.replicas is None else spec.replicas
+    behind = status.updated_replicas < wanted or status.replicas > status.updated_replicas
+    rolling = status.observed_generation < item.metadata.generation or (
+        kind in ("Deployment", "StatefulSet") and behind
+    )
+    return _consumer(
+        kind,
+        item.metadata,
+        spec.template,
+        selector=spec.selector,
+        replicas=None if kind == "DaemonSet" else wanted,
+        paused=spec.paused,
+        suspended=bool(spec.suspend),
+        update_strategy=update.type if update else "",
+        partition=(update.rolling_update.partition or 0) if update and update.rolling_update else 0,
+        rolling=rolling,
+    )
+
+
+def consumer_from_cron_job(item: CronJob) -> Consumer:
+    """Reduce a CronJob; its pods come from the Jobs it makes."""
+    return _consumer(
+        "CronJob",
+        item.metadata,
+        item.spec.job_template.spec.template,
+        selector=None,
+        replicas=None,
+        paused=False,
+        suspended=bool(item.spec.suspend),
+        update_strategy="",
+        partition=0,
+        rolling=False,
+    )
+
+
+def _consumer(
+    kind: str,
+    metadata: ObjectMeta,
+    template: PodTemplate,
+    *,
+    selector: LabelSelector | None,
+    replicas: int | None,
+    paused: bool,
+    suspended: bool,
+    update_strategy: str,
+    partition: int,
+    rolling: bool,
+) -> Consumer:
+    return Consumer(
+        key=ObjectKey(kind, metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        uses=find_uses(template, metadata.namespace),
+        annotations=spoken_annotations(metadata),
+        template_annotations=spoken_annotations(template.metadata),
+        selector=selector,
+        replicas=replicas,
+        paused=paused,
+        suspended=suspended,
+        update_strategy=update_strategy,
+        partition=partition,
+        rolling=rolling,
+        owned=any(owner.controller for owner in metadata.owner_references or ()),
+        written_at=_written_at(metadata),
+    )
+
+
+def _written_at(metadata: ObjectMeta) -> float | None:
+    times = [
+        at
+        for entry in metadata.managed_fields or ()
+        if entry.manager == FIELD_MANAGER and not entry.subresource
+        if (at := parse_time(entry.time)) is not None
+    ]
+    return max(times) if times else None

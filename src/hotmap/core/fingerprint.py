@@ -1,0 +1,124 @@
+"""Keyed, short, publishable identity of a source's content.
+
+    fingerprint = HMAC-SHA-256(key, encoding)[:8], written as base64url without padding
+
+The encoding is unambiguous: every field is length-prefixed, `data` and `binaryData` are told
+apart, values are bytes. It starts with the scheme and the object's kind, namespace and name, so
+that nobody can test guesses of a Secret by writing a ConfigMap elsewhere, and it needs the key,
+so that nobody can test them offline. "Digest" is the word for anything not keyed.
+
+A data key has a *mark* (its own fingerprint). What a consumer uses of a source is a fingerprint
+over the marks it selects, so content never has to be kept. A source that does not exist, and one
+that has none of the used data keys, are one value: ABSENT. What a consumer gets is the same.
+
+This module is on the floor that the agent may use: standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import NamedTuple
+
+    class FingerprintKey(NamedTuple):
+        id: str
+        secret: bytes
+
+else:
+    FingerprintKey = namedtuple("FingerprintKey", "id secret")
+
+__all__ = [
+    "ABSENT",
+    "SCHEME",
+    "FingerprintKey",
+    "combine",
+    "digest",
+    "fingerprint_key",
+    "mark",
+    "selection",
+]
+
+#: Version of the encoding. Another one gives other fingerprints for the same content.
+SCHEME = "1"
+
+#: The fingerprint of nothing: no source, or none of the used data keys in it.
+ABSENT = "-"
+
+#: 8 bytes: 2**64 values, and only equality with the one before matters.
+_LENGTH = 8
+
+
+def fingerprint_key(secret: bytes) -> FingerprintKey:
+    """Name a secret HMAC key by 4 characters of its own, so that texts can say which was used."""
+    name = hmac.digest(secret, b"hotmap key id", "sha256")[:3]
+    return FingerprintKey(urlsafe_b64encode(name).decode(), secret)
+
+
+def mark(
+    key: FingerprintKey,
+    *,
+    kind: str,
+    namespace: str,
+    name: str,
+    data_key: str,
+    binary: bool,
+    value: bytes,
+) -> bytes:
+    """Fingerprint one data key of one source: 8 bytes.
+
+    `value` is what a process would see: a Secret's value is decoded first. `binary` says that it
+    stands in `binaryData`.
+    """
+    fields = (SCHEME, kind, namespace, name, "binaryData" if binary else "data", data_key)
+    return _keyed(key, b"mark", [*(field.encode() for field in fields), value])
+
+
+def selection(
+    key: FingerprintKey,
+    *,
+    kind: str,
+    namespace: str,
+    name: str,
+    marks: Iterable[tuple[str, bool, bytes]],
+) -> str:
+    """Fingerprint the marks (data key, binary, mark) of what is used of one source.
+
+    Order does not matter; no marks give ABSENT. A used data key that is missing is simply not
+    among the marks, and since each mark carries its data key, that is a value of its own.
+    """
+    chosen = sorted(marks)
+    if not chosen:
+        return ABSENT
+    fields = [SCHEME.encode(), kind.encode(), namespace.encode(), name.encode()]
+    for data_key, binary, value in chosen:
+        fields += (data_key.encode(), b"b" if binary else b"d", value)
+    return _text(_keyed(key, b"selection", fields))
+
+
+def combine(key: FingerprintKey, parts: Iterable[str], *, uid: str) -> str:
+    """Fingerprint several texts together, bound to the uid of the consumer they stand for."""
+    return _text(_keyed(key, b"combined", [uid.encode(), *(part.encode() for part in parts)]))
+
+
+def digest(parts: Iterable[str]) -> str:
+    """Digest texts that are no secret (which data keys are used, say): 8 bytes, not keyed."""
+    return _text(hashlib.sha256(_encode([part.encode() for part in parts])).digest()[:_LENGTH])
+
+
+def _keyed(key: FingerprintKey, purpose: bytes, fields: Iterable[bytes]) -> bytes:
+    return hmac.digest(key.secret, _encode([purpose, *fields]), "sha256")[:_LENGTH]
+
+
+def _encode(fields: Iterable[bytes]) -> bytes:
+    """Join fields so that no two different lists give the same bytes."""
+    return b"".join(len(field).to_bytes(8, "big") + field for field in fields)
+
+
+def _text(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")

@@ -1,0 +1,490 @@
+"""Is a consumer behind its sources? The rules, in the order in which they are asked.
+
+What was last asked for (the record) is held against what is there now (the present). Watch
+events play no part, so downtime, failover, lost watches and recreated objects all converge.
+
+    0  the template already carries the present revision, written by us after the change → asked
+    1  nothing is known of a source (no record, key lost, other uses)     → adopt; with catch-up,
+       look at the pods first and act unless they are proven younger
+    2  the source's resourceVersion is smaller than the one asked for     → wait: a stale store
+    3  equal                                                              → fresh, unless a pod
+       started while the content was another one: then frozen change, under a name of its own
+    4  only what is in live use differs                                   → live change
+    5  what is in frozen use differs, generation as vouched for           → frozen change
+    6  … and the generation moved on → wait for the consumer's own rollout, look at the pods:
+       proven younger → adopt, else frozen change
+    7  the source was immutable and is another object now → hold: kubelets go on serving the old
+
+Besides these: a source that is gone, or lost a data key that is not optional, changes nothing by
+itself (running pods keep what they have, new ones could not start); a deleted optional source
+empties its files, which is a live change, and leaves environments as they are.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from hotmap.core.consumer import Consumer
+from hotmap.core.evidence import PodStart, proven_younger, started_within
+from hotmap.core.fingerprint import ABSENT, FingerprintKey, combine, digest
+from hotmap.core.objects import ObjectKey
+from hotmap.core.references import Life, Use
+from hotmap.core.source import Source, fingerprint_of, missing_keys
+from hotmap.core.state import Left, Record, SourceRecord, Window
+
+__all__ = [
+    "ROLLOUT_PATIENCE",
+    "Facts",
+    "Finding",
+    "Judgement",
+    "Present",
+    "Verdict",
+    "judge",
+    "look_at",
+    "record_asked",
+    "record_rollout",
+    "revision_of",
+    "uses_digest",
+]
+
+#: Seconds to wait for a consumer's own rollout before its pods are looked at (rule 6).
+ROLLOUT_PATIENCE = 60.0
+
+#: How many earlier revisions a record remembers, to notice a return to one of them.
+_LEFT = 3
+
+
+class Verdict(enum.Enum):
+    """What the rules say of one source, and of the consumer as a whole."""
+
+    FRESH = "fresh"
+    #: Note what is there without acting.
+    ADOPT = "adopt"
+    #: Come back later; something is about to change.
+    WAIT = "wait"
+    #: Come back with the pods' starts.
+    LOOK = "look"
+    LIVE = "live change"
+    FROZEN = "frozen change"
+    #: Acting would do harm or nothing; a person has to do something.
+    HOLD = "hold"
+
+
+class Present(NamedTuple):
+    """One source as a consumer uses it, now."""
+
+    source: ObjectKey
+    uses: tuple[Use, ...]
+    exists: bool
+    uid: str
+    resource_version: str
+    immutable: bool
+    changed_at: float | None
+    #: Digest of the uses.
+    digest: str
+    #: Fingerprints over what is in frozen and in live use; "" without such a use.
+    frozen: str
+    live: str
+    #: Whether some use insists on the source.
+    required: bool
+    #: Data keys that some use insists on and that are not there.
+    missing: tuple[str, ...]
+
+
+class Facts(NamedTuple):
+    """What else the rules need to know of a consumer; times in POSIX seconds."""
+
+    now: float
+    #: The revision of the present content; see `revision_of`.
+    revision: str
+    #: Act on staleness that only evidence shows.
+    catch_up: bool = False
+    #: Nobody in the pods takes a live change, so it needs new pods as a frozen one does.
+    live_rolls: bool = False
+    #: Windows in which sources of this consumer held other content, not examined yet.
+    windows: tuple[Window, ...] = ()
+    #: Seconds since this consumer is waited for (rule 6).
+    waited: float = 0.0
+    #: The starts of the consumer's pods, or None when nobody has looked.
+    starts: tuple[PodStart, ...] | None = None
+
+
+class Finding(NamedTuple):
+    """The verdict on one source, with its reason in words."""
+
+    present: Present
+    verdict: Verdict
+    reason: str
+
+
+class Judgement(NamedTuple):
+    """The verdict on a consumer: the most urgent of its findings."""
+
+    verdict: Verdict
+    reason: str
+    findings: tuple[Finding, ...]
+    #: The content returned to a revision whose pods may hold something else: ask under a new name.
+    distinct: bool = False
+
+    def changed(self) -> tuple[Finding, ...]:
+        """Select the findings that call for an action."""
+        return tuple(f for f in self.findings if f.verdict in (Verdict.LIVE, Verdict.FROZEN))
+
+
+# -- the present -----------------------------------------------------------------------------
+
+
+def look_at(
+    uses: Sequence[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
+) -> tuple[Present, ...]:
+    """Group uses by source and fingerprint what they select, sorted by source.
+
+    Credentials and foreign content are left out: no process takes them from a source.
+    """
+    grouped: dict[ObjectKey, list[Use]] = {}
+    for use in uses:
+        if use.life in (Life.FROZEN, Life.LIVE):
+            grouped.setdefault(use.source, []).append(use)
+    return tuple(
+        _present(name, tuple(grouped[name]), sources.get(name), key) for name in sorted(grouped)
+    )
+
+
+def _present(
+    name: ObjectKey, uses: tuple[Use, ...], source: Source | None, key: FingerprintKey
+) -> Present:
+    frozen = [use.keys for use in uses if use.life is Life.FROZEN]
+    live = [use.keys for use in uses if use.life is Life.LIVE]
+    missing: set[str] = set()
+    if source is not None:
+        for use in uses:
+            if not use.optional:
+                missing.update(missing_keys(source, use.keys))
+    return Present(
+        source=name,
+        uses=uses,
+        exists=source is not None,
+        uid=source.uid if source else "",
+        resource_version=source.resource_version if source else "",
+        immutable=bool(source and source.immutable),
+        changed_at=source.changed_at if source else None,
+        digest=uses_digest(uses),
+        frozen=fingerprint_of(source, frozen, key) if frozen else "",
+        live=fingerprint_of(source, live, key) if live else "",
+        required=any(not use.optional for use in uses),
+        missing=tuple(sorted(missing)),
+    )
+
+
+def uses_digest(uses: Sequence[Use]) -> str:
+    """Digest how a source is used: lives and data keys, not the places.
+
+    A container that is renamed or a mount that moves uses the same content in the same way.
+    """
+    parts = set()
+    for use in uses:
+        names = "*" if use.keys.names is None else ",".join(sorted(use.keys.names))
+        hidden = ",".join(sorted(use.keys.hidden))
+        parts.add(f"{use.life.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}")
+    return digest(sorted(parts))
+
+
+def revision_of(
+    presents: Sequence[Present], key: FingerprintKey, *, uid: str, live_rolls: bool
+) -> str:
+    """Name the content that a consumer's pods are to run with: `<key id>.<fingerprint>`.
+
+    The same content gives the same name, so a revert returns to the earlier ReplicaSet. What is
+    in live use counts only where a live change rolls too (`live_rolls`).
+    """
+    parts = [
+        f"{present.source}|{present.frozen}|{present.live if live_rolls else ''}"
+        for present in presents
+        if present.frozen or live_rolls
+    ]
+    return f"{key.id}.{combine(key, parts, uid=uid)}"
+
+
+# -- the rules -------------------------------------------------------------------------------
+
+#: The verdict on a consumer is the first of these that any of its sources has.
+_URGENCY = (
+    Verdict.WAIT,
+    Verdict.FROZEN,
+    Verdict.LOOK,
+    Verdict.LIVE,
+    Verdict.HOLD,
+    Verdict.ADOPT,
+    Verdict.FRESH,
+)
+
+
+def judge(
+    consumer: Consumer, record: Record | None, presents: Sequence[Present], facts: Facts
+) -> Judgement:
+    """Hold what was asked of a consumer against what is there, by the rules above.
+
+    `record` must have been made with the fingerprint key that `presents` were made with; else
+    pass None (rule 1). LOOK asks to be called again with `facts.starts`; WAIT to be called later.
+    """
+    known = {(s.kind, s.name): s for s in record.sources} if record else {}
+    findings = [
+        _judge_source(consumer, record, known.get((p.source.kind, p.source.name)), p, facts)
+        for p in presents
+    ]
+    verdict = _first(findings)
+    if verdict in (Verdict.FRESH, Verdict.ADOPT) and record is not None:
+        judged = _judge_windows(consumer, record, findings, facts)
+        if judged is not None:
+            return judged
+    reasons = [f.reason for f in findings if f.verdict is verdict]
+    reason = "; ".join(reasons) if reasons else "uses no source that it follows"
+    if verdict is not Verdict.FROZEN:
+        return Judgement(verdict, reason, tuple(findings))
+    if blocked := _unstartable(findings):
+        return Judgement(Verdict.HOLD, blocked, tuple(findings))
+    # An undo can have brought the present revision back; asking for it again would write nothing.
+    distinct = _content(consumer.revision) == facts.revision
+    return Judgement(verdict, reason, tuple(findings), distinct)
+
+
+def _first(findings: Sequence[Finding]) -> Verdict:
+    there = {finding.verdict for finding in findings}
+    return next((verdict for verdict in _URGENCY if verdict in there), Verdict.FRESH)
+
+
+def _judge_source(
+    consumer: Consumer,
+    record: Record | None,
+    asked: SourceRecord | None,
+    present: Present,
+    facts: Facts,
+) -> Finding:
+    def found(verdict: Verdict, reason: str) -> Finding:
+        return Finding(present, verdict, f"{present.source} {reason}")
+
+    if record is None or asked is None or asked.uses != present.digest:
+        return found(*_judge_unknown(asked, present, facts))
+    if not asked.uid and present.exists and present.required:
+        return found(Verdict.ADOPT, "exists now; the containers that waited for it start with it")
+    if _is_older(present, asked):
+        return found(Verdict.WAIT, "is an older version than the one last asked for: a stale store")
+    if (present.frozen, present.live) == (asked.frozen, asked.live):
+        return found(Verdict.FRESH, "is what was last asked for")
+    if not present.exists:
+        return found(*_judge_deleted(present, asked))
+    if asked.immutable and asked.uid != present.uid:
+        return found(
+            Verdict.HOLD,
+            "was immutable and is another object now; kubelets serve the old content to new pods "
+            "as long as any pod of the node uses it. Give it a new name, or scale to zero first",
+        )
+    if present.missing:
+        return found(
+            Verdict.HOLD,
+            f"lost {_listed(present.missing)}, which is not optional: new pods could not start",
+        )
+    if present.frozen != asked.frozen:
+        return found(*_judge_start(consumer, record, present, facts, _READ_AT_START))
+    if facts.live_rolls:
+        return found(*_judge_start(consumer, record, present, facts, _NOT_REREAD))
+    return found(Verdict.LIVE, "changed in files that the kubelet rewrites")
+
+
+def _judge_unknown(
+    asked: SourceRecord | None, present: Present, facts: Facts
+) -> tuple[Verdict, str]:
+    """Rule 1."""
+    what = "is used in another way than before" if asked else "is seen for the first time"
+    if not facts.catch_up or not present.exists:
+        return Verdict.ADOPT, f"{what}: noted, nothing to do"
+    if facts.starts is None:
+        return Verdict.LOOK, f"{what}: the pods' start decides"
+    if proven_younger(facts.starts, present.changed_at):
+        return Verdict.ADOPT, f"{what}, and all pods started after its last change"
+    return (
+        Verdict.FROZEN,
+        f"{what}, and not all pods are known to have started after its last change",
+    )
+
+
+def _is_older(present: Present, asked: SourceRecord) -> bool:
+    """Rule 2; versions of one object may be compared as numbers (KEP-5504), others never."""
+    if not present.exists or present.uid != asked.uid:
+        return False
+    try:
+        return int(present.resource_version) < int(asked.resource_version)
+    except ValueError:
+        return False
+
+
+def _judge_deleted(present: Present, asked: SourceRecord) -> tuple[Verdict, str]:
+    if present.required:
+        return Verdict.FRESH, "is deleted; running pods keep what they have, new ones cannot start"
+    if present.live != asked.live:
+        return Verdict.LIVE, "is deleted; being optional, its files go away"
+    return Verdict.FRESH, "is deleted; being optional, running containers keep their environment"
+
+
+_READ_AT_START = "changed where containers read it at their start"
+_NOT_REREAD = "changed in files that nothing in the pods is known to read again"
+
+
+def _judge_start(
+    consumer: Consumer, record: Record, present: Present, facts: Facts, what: str
+) -> tuple[Verdict, str]:
+    """Rules 0, 5 and 6: a change that needs containers to start anew."""
+    if _already_asked(consumer, present, facts):
+        return Verdict.ADOPT, "is what the template was already asked for"
+    if consumer.generation == record.generation:
+        return Verdict.FROZEN, what
+    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+        return Verdict.WAIT, f"{what}, while the consumer rolls out for another reason"
+    if facts.starts is None:
+        return Verdict.LOOK, f"{what}, and so did the consumer: the pods' start decides"
+    if proven_younger(facts.starts, present.changed_at):
+        return Verdict.ADOPT, f"{what}, and all pods started after that"
+    return Verdict.FROZEN, f"{what}, and not all pods are known to have started after that"
+
+
+def _already_asked(consumer: Consumer, present: Present, facts: Facts) -> bool:
+    """Rule 0: a crash between the patch and the record.
+
+    An undo can bring an old revision back too, so the revision alone proves nothing: our field
+    manager must have written at or after the change. Both times are the API server's.
+    """
+    return (
+        _content(consumer.revision) == facts.revision
+        and consumer.written_at is not None
+        and present.changed_at is not None
+        and consumer.written_at >= present.changed_at
+    )
+
+
+def _content(revision: str) -> str:
+    """Take the number off `<key id>.<fingerprint>[.<n>]`: equal texts mean equal content."""
+    return ".".join(revision.split(".")[:2])
+
+
+def _judge_windows(
+    consumer: Consumer, record: Record, findings: Sequence[Finding], facts: Facts
+) -> Judgement | None:
+    """Rule 3's exception: an edit and its revert, with a container that started in between."""
+    windows = (*record.windows, *facts.windows)
+    concerned = [f for f in findings if f.present.frozen or facts.live_rolls]
+    if not windows or not concerned:
+        return None
+    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+        reason = "its content went and came back; waiting for the rollout before looking at pods"
+        return Judgement(Verdict.WAIT, reason, tuple(findings))
+    if facts.starts is None:
+        reason = "its content went and came back: the pods' starts decide"
+        return Judgement(Verdict.LOOK, reason, tuple(findings))
+    if pods := started_within(facts.starts, windows):
+        reason = f"{_listed(pods)} started while its content was another one"
+        stale = tuple(f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in findings)
+        return Judgement(Verdict.FROZEN, reason, stale, distinct=True)
+    return None
+
+
+def _unstartable(findings: Sequence[Finding]) -> str:
+    """Say what would keep new pods from starting, or "" when nothing is known to."""
+    for finding in findings:
+        present = finding.present
+        if not present.exists and present.required:
+            return f"{present.source} does not exist and is not optional: new pods could not start"
+        if present.missing:
+            missing = _listed(present.missing)
+            return f"{present.source} lacks {missing}, not optional: new pods could not start"
+    return ""
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+# -- the record after an action ---------------------------------------------------------------
+
+
+def record_asked(
+    consumer: Consumer,
+    record: Record | None,
+    findings: Sequence[Finding],
+    *,
+    key_id: str,
+    generation: int,
+) -> Record:
+    """Make the record that says: this consumer was asked for what is present.
+
+    `generation` is the consumer's that this vouches for. A source that is held back, or gone,
+    keeps what was asked of it before, so that its return with other content is a change and with
+    the same is none. Windows count as examined. `record` None: nothing was known before.
+    """
+    known = {(s.kind, s.name): s for s in record.sources} if record else {}
+    return Record(
+        uid=consumer.uid,
+        key_id=key_id,
+        generation=generation,
+        sources=tuple(
+            _asked_source(f, known.get((f.present.source.kind, f.present.source.name)))
+            for f in findings
+        ),
+        left=record.left if record else (),
+        serial=record.serial if record else 0,
+    )
+
+
+def record_rollout(
+    record: Record,
+    *,
+    previous: str,
+    revision: str,
+    distinct: bool,
+    left_at: float,
+    now: float,
+) -> Record:
+    """Add to the record of an asked rollout what a later return to old content has to know.
+
+    `previous` and `revision` are the template's revisions before and after, `left_at` is when the
+    previous content went away (POSIX seconds, as early as it may have been). A return to a
+    revision that was left not long ago uses its ReplicaSet again, and a pod of that may have
+    started in between, so it opens a window; a `distinct` name makes new pods instead.
+    """
+    wanted, before = _content(revision), _content(previous)
+    windows = tuple(Window(one.at, now) for one in record.left if one.revision == wanted)
+    left = tuple(one for one in record.left if one.revision != wanted)
+    if previous and before != wanted:
+        left = (*left, Left(before, left_at))
+    return msgspec.structs.replace(
+        record,
+        windows=() if distinct else windows,
+        left=left[-_LEFT:],
+        serial=record.serial + (1 if distinct else 0),
+    )
+
+
+def _asked_source(finding: Finding, asked: SourceRecord | None) -> SourceRecord:
+    present = finding.present
+    kind, _, name = present.source
+    kept = asked is not None and asked.uses == present.digest
+    if kept and asked is not None and finding.verdict is Verdict.HOLD:
+        return asked
+    if kept and asked is not None and not present.exists:
+        if present.required:
+            return asked
+        return msgspec.structs.replace(asked, live=ABSENT if asked.live else "")
+    return SourceRecord(
+        kind,
+        name,
+        present.digest,
+        present.uid,
+        present.resource_version,
+        present.frozen,
+        present.live,
+        present.immutable,
+    )

@@ -1,0 +1,211 @@
+"""The least disruptive actions that are sufficient, with the reason in words.
+
+    what changed is in …                        action (strategy auto)
+    ------------------------------------------  -----------------------------------------------
+    frozen use                                  rollout; an agent that may restart is told instead
+    live use, an agent in the pod               nudge; the agent reloads
+    live use, `hotmap.dev/rereads: "true"`      nudge
+    live use, neither                           rollout: new pods have the new files
+    no data key that is used                    nothing
+    only imagePullSecrets                       nothing
+    a source named but not referenced           rollout
+
+Which row applies is the verdict of `freshness`; kinds without a rollout and the other strategies
+are told apart here. The same Plan is executed, printed by the command line and replayed in tests.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hotmap.core.consumer import Consumer
+from hotmap.core.freshness import Finding, Judgement, Verdict
+from hotmap.core.objects import ObjectKey
+from hotmap.core.policy import OnChange, Policy, Strategy
+from hotmap.core.references import Life, Use
+
+__all__ = ["ROLLABLE", "Act", "Action", "Plan", "live_change_rolls", "make_plan"]
+
+#: Kinds whose controller replaces pods when the pod template changes.
+ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
+
+#: Seconds until a consumer that is waited for is looked at again.
+_WAIT = 1.0
+
+
+class Act(enum.Enum):
+    """What can be done to a consumer."""
+
+    #: Annotate its pods, so that their kubelets sync now.
+    NUDGE = "nudge"
+    #: Write the revision into its pod template, so that its controller replaces the pods.
+    ROLLOUT = "rollout"
+    #: Say so in an Event and do nothing else.
+    NOTIFY = "notify"
+    #: Start a Job from a CronJob.
+    RUN_NOW = "run now"
+    #: Delete a Job and create it again.
+    RECREATE = "recreate"
+    #: Evict a bare Pod.
+    EVICT = "evict"
+
+
+class Action(NamedTuple):
+    """One step of a plan."""
+
+    act: Act
+    #: For a rollout: ask under a name of its own, although this content had one before.
+    distinct: bool = False
+    #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
+    announces_frozen: bool = False
+
+
+class Plan(NamedTuple):
+    """What to do for one consumer, and why; no actions is a normal plan."""
+
+    verdict: Verdict
+    actions: tuple[Action, ...]
+    #: One sentence, shared by Events, log and `hotmap why`.
+    reason: str
+    #: Whether what is present counts as asked for once the actions are done.
+    settles: bool = False
+    #: Whether a person has to do something.
+    warning: bool = False
+    #: Seconds after which to look again, or None.
+    requeue_after: float | None = None
+
+
+def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
+    """Tell whether a live change of a consumer needs new pods, since nothing re-reads files."""
+    return consumer.key.kind in ROLLABLE and not policy.takes_live_changes()
+
+
+def make_plan(
+    consumer: Consumer,
+    policy: Policy,
+    judgement: Judgement,
+    *,
+    changed: Mapping[ObjectKey, frozenset[str]],
+) -> Plan:
+    """Choose the least disruptive actions that make a consumer load a change.
+
+    Decides only, sends nothing; equal arguments give an equal plan. `changed` names the data keys
+    that were seen to change per source, as far as anybody saw; it words the reason and decides
+    nothing. A plan without actions is normal; its reason then says why.
+    """
+    verdict = judgement.verdict
+    if verdict in (Verdict.WAIT, Verdict.LOOK):
+        return Plan(verdict, (), judgement.reason, requeue_after=_WAIT)
+    if verdict is Verdict.HOLD:
+        return Plan(verdict, (), judgement.reason, warning=True)
+    if verdict in (Verdict.ADOPT, Verdict.FRESH):
+        reason = _unused(judgement, changed) or judgement.reason
+        return Plan(verdict, (), reason, settles=True)
+    cause = judgement.reason if judgement.distinct else _cause(judgement, changed)
+    actions, outcome = _choose(consumer, policy, judgement)
+    return Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
+
+
+def _choose(
+    consumer: Consumer, policy: Policy, judgement: Judgement
+) -> tuple[tuple[Action, ...], str]:
+    """Pick actions and their outcome in words, most binding condition first."""
+    frozen = judgement.verdict is Verdict.FROZEN
+    if policy.strategy is Strategy.NOTIFY:
+        return (Action(Act.NOTIFY),), "only reported, as its strategy is notify"
+    if consumer.key.kind not in ROLLABLE:
+        return _choose_without_rollout(consumer, policy, frozen=frozen)
+    if consumer.replicas == 0:
+        return (), "it has no pods; the next ones read the new content"
+    if not frozen:
+        who = "its agent reloads" if policy.agent else "the application re-reads its files"
+        return (Action(Act.NUDGE),), f"files refreshed at once, {who}"
+    if policy.strategy is Strategy.NUDGE:
+        outcome = "files refreshed at once; the rest takes effect at the next restart"
+        return (Action(Act.NUDGE), Action(Act.NOTIFY)), f"{outcome}, as its strategy is nudge"
+    if policy.strategy is Strategy.AUTO and policy.agent and policy.agent.restart != "none":
+        nudge = Action(Act.NUDGE, announces_frozen=True)
+        return (nudge,), "its agent restarts the application in place"
+    return (Action(Act.ROLLOUT, distinct=judgement.distinct),), _rollout_outcome(consumer)
+
+
+def _rollout_outcome(consumer: Consumer) -> str:
+    if consumer.paused:
+        return "rollout, which starts when it is resumed"
+    if consumer.update_strategy == "OnDelete":
+        return "rollout, which waits for each pod to be deleted (OnDelete)"
+    if consumer.partition:
+        return f"rollout of the pods from ordinal {consumer.partition} on (partition)"
+    return "rollout"
+
+
+def _choose_without_rollout(
+    consumer: Consumer, policy: Policy, *, frozen: bool
+) -> tuple[tuple[Action, ...], str]:
+    if not frozen and policy.takes_live_changes() and consumer.key.kind != "CronJob":
+        return (Action(Act.NUDGE),), "files refreshed at once"
+    if consumer.key.kind == "CronJob":
+        if policy.on_change is OnChange.RUN_NOW and not consumer.suspended:
+            return (Action(Act.RUN_NOW),), "a Job is started now"
+        suspended = " (it is suspended)" if consumer.suspended else ""
+        return (), f"its next run reads the new content{suspended}"
+    if policy.on_change is OnChange.RECREATE:
+        return (Action(Act.RECREATE),), "the Job is created again"
+    if policy.on_change is OnChange.EVICT:
+        return (Action(Act.EVICT),), "the Pod is evicted"
+    return (Action(Act.NOTIFY),), f"only reported, a {consumer.key.kind} has no rollout"
+
+
+# -- words -------------------------------------------------------------------------------------
+
+
+def _cause(judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+    return "; ".join(_words(finding, changed) for finding in judgement.changed())
+
+
+def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+    """Say of one source what changed and where it is used."""
+    present = finding.present
+    seen = changed.get(present.source, frozenset())
+    life = Life.LIVE if finding.verdict is Verdict.LIVE else Life.FROZEN
+    uses = _uses_hit(present.uses, seen, life) or present.uses
+    used = sorted(key for key in seen if any(_reads(use, key) for use in uses))
+    if not present.exists:
+        what = "was deleted"
+    elif used:
+        what = f"{_shown(used)} changed"
+    else:
+        what = "changed"
+    others = f" and {len(uses) - 1} more places" if len(uses) > 1 else ""
+    how = "live" if uses[0].life is Life.LIVE else "read at start"
+    return f"{present.source} {what}, {how} in {uses[0].path}{others}"
+
+
+def _uses_hit(uses: Sequence[Use], seen: frozenset[str], life: Life) -> tuple[Use, ...]:
+    """Select the uses that read one of the changed data keys, those of a life first."""
+    hit = [use for use in uses if any(_reads(use, key) for key in seen)]
+    return tuple(sorted(hit, key=lambda use: use.life is not life))
+
+
+def _reads(use: Use, data_key: str) -> bool:
+    return use.keys.select(data_key, binary=False) or use.keys.select(data_key, binary=True)
+
+
+def _unused(judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+    """Say which changed data keys a fresh consumer does not use, or ""."""
+    if judgement.verdict is not Verdict.FRESH:
+        return ""
+    parts = [
+        f"{finding.present.source} {_shown(sorted(seen))} changed, which it does not use"
+        for finding in judgement.findings
+        if (seen := changed.get(finding.present.source))
+        and not any(_reads(use, key) for use in finding.present.uses for key in seen)
+    ]
+    return "; ".join(parts)
+
+
+def _shown(keys: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(keys[:most])
+    return f"{shown} and {len(keys) - most} more" if len(keys) > most else shown

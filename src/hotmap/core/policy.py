@@ -1,0 +1,422 @@
+"""What a consumer permits and asks for: annotations and defaults become one Policy.
+
+Each annotation is looked for on the consumer, then on its pod template, then (as far as it may
+stand there) on the Namespace, then in the flags' defaults. A value that cannot be read is a
+Problem, for one Warning Event on the object, and takes the safe reading that stands beside it in
+the table. Reloader's dialect is read by `reloader_dialect` into the same Policy.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import translate
+from typing import NamedTuple, TypeVar
+
+from hotmap.core import reloader_dialect
+from hotmap.core.consumer import Consumer
+from hotmap.core.objects import ObjectKey
+from hotmap.core.references import EVERY_KEY, Life, Use
+
+__all__ = [
+    "ANNOTATIONS",
+    "DEFAULTS",
+    "Agent",
+    "Defaults",
+    "OnChange",
+    "Pattern",
+    "Policy",
+    "Problem",
+    "Strategy",
+    "followed_uses",
+    "parse_duration",
+    "read_policy",
+    "source_ignored",
+]
+
+FOLLOW = "hotmap.dev/follow"
+EXCLUDE = "hotmap.dev/exclude"
+IGNORE = "hotmap.dev/ignore"
+REREADS = "hotmap.dev/rereads"
+STRATEGY = "hotmap.dev/strategy"
+SETTLE = "hotmap.dev/settle"
+SETTLE_MAX = "hotmap.dev/settle-max"
+CATCH_UP = "hotmap.dev/catch-up"
+ON_CHANGE = "hotmap.dev/on-change"
+AGENT = "hotmap.dev/agent"
+
+#: Every annotation that a person writes, for the reference and the misspelling check.
+ANNOTATIONS = (
+    FOLLOW,
+    EXCLUDE,
+    IGNORE,
+    REREADS,
+    STRATEGY,
+    SETTLE,
+    SETTLE_MAX,
+    CATCH_UP,
+    ON_CHANGE,
+    AGENT,
+)
+
+#: Written by hotmap itself; see DESIGN's table of annotations.
+_OURS = ("hotmap.dev/revision", "hotmap.dev/target")
+
+
+class Strategy(enum.Enum):
+    """Which actions a consumer permits."""
+
+    #: The least disruptive one that is sufficient.
+    AUTO = "auto"
+    #: New pods for every change.
+    ROLLOUT = "rollout"
+    #: Files refreshed at once, nothing else.
+    NUDGE = "nudge"
+    #: An Event, nothing else.
+    NOTIFY = "notify"
+
+
+class OnChange(enum.Enum):
+    """What a kind without rollouts may have done to it."""
+
+    REPORT = ""
+    #: CronJob: start a Job now.
+    RUN_NOW = "run-now"
+    #: Job: delete it and create it again.
+    RECREATE = "recreate"
+    #: Bare Pod: evict it.
+    EVICT = "evict"
+
+
+_ON_CHANGE_KINDS = {OnChange.RUN_NOW: "CronJob", OnChange.RECREATE: "Job", OnChange.EVICT: "Pod"}
+
+
+class Pattern(NamedTuple):
+    """A kind and a name, or an expression that names have to match as a whole."""
+
+    #: "ConfigMap" or "Secret".
+    kind: str
+    text: str
+    #: Whether `text` is a plain name, so that a source can be named before it exists.
+    literal: bool
+    matches: Callable[[str], bool]
+
+    def covers(self, source: ObjectKey) -> bool:
+        """Tell whether a source is meant."""
+        return self.kind == source.kind and self.matches(source.name)
+
+
+class Agent(NamedTuple):
+    """An agent that injection put into the pods."""
+
+    port: int = 9533
+    #: How it may take a frozen change: supervised, all-containers, term; "none": it may not.
+    restart: str = "none"
+
+
+class Problem(NamedTuple):
+    """Something that a person wrote and that cannot be read."""
+
+    annotation: str
+    message: str
+
+
+class Policy(NamedTuple):
+    """What one consumer permits and asks for."""
+
+    #: Whether it is hotmap's business at all.
+    opted_in: bool = False
+    #: Follow every source that the pod template references.
+    auto: bool = False
+    #: Follow sources by name, referenced or not.
+    named: tuple[Pattern, ...] = ()
+    excluded: tuple[Pattern, ...] = ()
+    strategy: Strategy = Strategy.AUTO
+    rereads: bool = False
+    #: Seconds of quiet before a rollout, and its bound.
+    settle: float = 0.5
+    settle_max: float = 5.0
+    catch_up: bool = False
+    on_change: OnChange = OnChange.REPORT
+    agent: Agent | None = None
+    #: What opted it in, in words, or why it is not opted in.
+    origin: str = "no annotation opts it in"
+    problems: tuple[Problem, ...] = ()
+
+    def follows(self, source: ObjectKey, *, referenced: bool) -> bool:
+        """Tell whether a change of a source is this consumer's business."""
+        if not self.opted_in or any(pattern.covers(source) for pattern in self.excluded):
+            return False
+        if referenced and self.auto:
+            return True
+        return any(pattern.covers(source) for pattern in self.named)
+
+    def takes_live_changes(self) -> bool:
+        """Tell whether a live change needs no new pods."""
+        if self.strategy is Strategy.ROLLOUT:
+            return False
+        return self.agent is not None or self.rereads or self.strategy is Strategy.NUDGE
+
+
+class Defaults(NamedTuple):
+    """What flags say where annotations are silent."""
+
+    follow: str = "off"
+    settle: float = 0.5
+    settle_max: float = 5.0
+
+
+DEFAULTS = Defaults()
+
+T = TypeVar("T")
+
+
+def read_policy(
+    consumer: Consumer,
+    *,
+    namespace_annotations: Mapping[str, str] | None = None,
+    defaults: Defaults = DEFAULTS,
+) -> Policy:
+    """Read one consumer's policy; never fails, problems stand in the result."""
+    reader = _Reader(consumer, namespace_annotations or {})
+    follow = reader.read(FOLLOW, _parse_follow, "off", Follow(False, ()), inherit=True)
+    origin = reader.origin(FOLLOW)
+    if follow is None and (dialect := reloader_dialect.read(reader.lookup)) is not None:
+        follow = Follow(dialect.auto, tuple(_expression(*named) for named in dialect.named))
+        origin = dialect.origin
+        reader.problems += [Problem(*problem) for problem in dialect.problems]
+    if follow is None:
+        follow = _parse_follow(defaults.follow)
+        origin = f"the default follow={defaults.follow}" if follow.auto or follow.named else ""
+    strategy = reader.read(STRATEGY, Strategy, "notify", Strategy.NOTIFY)
+    settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
+    settle_max = reader.read(
+        SETTLE_MAX, parse_duration, f"{defaults.settle_max:g}s", defaults.settle_max
+    )
+    quiet = defaults.settle if settle is None else settle
+    opted_in = follow.auto or bool(follow.named)
+    return Policy(
+        opted_in=opted_in,
+        auto=follow.auto,
+        named=follow.named,
+        excluded=reader.read(EXCLUDE, _parse_patterns, "nothing", ()) or (),
+        strategy=strategy or Strategy.AUTO,
+        rereads=reader.read(REREADS, _parse_bool, "false", False) or False,
+        settle=quiet,
+        settle_max=max(quiet, defaults.settle_max if settle_max is None else settle_max),
+        catch_up=reader.read(CATCH_UP, _parse_bool, "false", False) or False,
+        on_change=_on_change(reader, consumer.key.kind),
+        agent=reader.read(AGENT, _parse_agent, "no agent", None),
+        origin=origin or Policy().origin,
+        problems=(*reader.problems, *reader.unknown()),
+    )
+
+
+class Follow(NamedTuple):
+    """What the follow annotation says."""
+
+    auto: bool
+    named: tuple[Pattern, ...]
+
+
+class _Reader:
+    """Looks annotations up in their places and collects what cannot be read."""
+
+    def __init__(self, consumer: Consumer, inherited: Mapping[str, str]) -> None:
+        self._consumer = consumer
+        self._inherited = inherited
+        self.problems: list[Problem] = []
+
+    def lookup(self, name: str) -> tuple[str, str] | None:
+        """Find an annotation on the consumer or its pod template: (value, place)."""
+        for place, said in (
+            ("", self._consumer.annotations),
+            (" on the pod template", self._consumer.template_annotations),
+        ):
+            if name in said:
+                return said[name], place
+        return None
+
+    def read(
+        self,
+        name: str,
+        parse: Callable[[str], T],
+        safe_text: str,
+        safe: T,
+        *,
+        inherit: bool = False,
+    ) -> T | None:
+        """Parse an annotation; None when it stands nowhere, `safe` when it cannot be read."""
+        found = self.lookup(name)
+        if found is None and inherit and name in self._inherited:
+            found = self._inherited[name], " on the Namespace"
+        if found is None:
+            return None
+        text, place = found
+        try:
+            return parse(text.strip())
+        except ValueError as error:
+            message = f"annotation {name}{place}: {error}; taken as {safe_text}"
+            self.problems.append(Problem(name, message))
+            return safe
+
+    def origin(self, name: str) -> str:
+        """Say in words where an annotation stands and what it says."""
+        found = self.lookup(name)
+        if found is not None:
+            return f"{name}: {found[0]}{found[1]}"
+        if name in self._inherited:
+            return f"{name}: {self._inherited[name]} on the Namespace"
+        return ""
+
+    def unknown(self) -> list[Problem]:
+        """List annotations in our domain that mean nothing, so that a misspelling is seen."""
+        return [
+            Problem(name, f"annotation {name} is unknown; known are {', '.join(ANNOTATIONS)}")
+            for said in (self._consumer.annotations, self._consumer.template_annotations)
+            for name in sorted(said)
+            if name.startswith("hotmap.dev/") and name not in ANNOTATIONS and name not in _OURS
+        ]
+
+
+# -- values ------------------------------------------------------------------------------------
+
+
+def _parse_follow(text: str) -> Follow:
+    if text in ("auto", "true"):
+        return Follow(True, ())
+    if text in ("off", "false", ""):
+        return Follow(False, ())
+    return Follow(False, _parse_patterns(text))
+
+
+_KINDS = {
+    "configmap": "ConfigMap",
+    "configmaps": "ConfigMap",
+    "cm": "ConfigMap",
+    "secret": "Secret",
+    "secrets": "Secret",
+}
+
+_NAME_CHARACTERS = re.compile(r"[-.a-z0-9*?\[\]!]+")
+
+
+def _parse_patterns(text: str) -> tuple[Pattern, ...]:
+    """Read a list such as `configmap/app, secret/db-*`."""
+    patterns = []
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        kind, slash, name = item.partition("/")
+        if not slash or kind.lower() not in _KINDS:
+            raise ValueError(f"{item!r} is not configmap/NAME or secret/NAME")
+        if not _NAME_CHARACTERS.fullmatch(name):
+            raise ValueError(f"{item!r} has no name that an object could have")
+        literal = not any(sign in name for sign in "*?[")
+        patterns.append(Pattern(_KINDS[kind.lower()], name, literal, _glob(name)))
+    return tuple(patterns)
+
+
+def _glob(text: str) -> Callable[[str], bool]:
+    pattern = re.compile(translate(text))
+    return lambda name: pattern.match(name) is not None
+
+
+_PLAIN_NAME = re.compile(r"[-.a-z0-9]+")
+
+
+def _expression(kind: str, text: str, matches: Callable[[str], bool]) -> Pattern:
+    return Pattern(kind, text, _PLAIN_NAME.fullmatch(text) is not None, matches)
+
+
+def _parse_bool(text: str) -> bool:
+    if text in ("true", "false"):
+        return text == "true"
+    raise ValueError(f"{text!r} is neither true nor false")
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str) -> float:
+    """Read a duration such as `500ms`, `1.5s`, `2m30s` or `0` as seconds.
+
+    Raises:
+        ValueError: the text is no duration; the message says how one is written.
+    """
+    if text in ("0", "+0"):
+        return 0.0
+    seconds, position = 0.0, 0
+    while match := _DURATION.match(text, position):
+        seconds += float(match[1]) * _UNITS[match[2]]
+        position = match.end()
+    if position == 0 or position != len(text):
+        raise ValueError(f"{text!r} is no duration (write 500ms, 1.5s, 2m, or 0)")
+    return seconds
+
+
+_RESTARTS = ("supervised", "all-containers", "term", "none")
+
+
+def _parse_agent(text: str) -> Agent | None:
+    agent = Agent()
+    for item in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, value = item.partition("=")
+        if name == "port" and value.isdigit() and 0 < int(value) < 65536:
+            agent = agent._replace(port=int(value))
+        elif name == "restart" and value in _RESTARTS:
+            agent = agent._replace(restart=value)
+        else:
+            raise ValueError(f"{item!r} is not port=1…65535 or restart={'|'.join(_RESTARTS)}")
+    return agent
+
+
+def _on_change(reader: _Reader, kind: str) -> OnChange:
+    value = reader.read(ON_CHANGE, OnChange, "reporting only", OnChange.REPORT)
+    if value in (None, OnChange.REPORT):
+        return OnChange.REPORT
+    if _ON_CHANGE_KINDS[value] != kind:
+        needed = _ON_CHANGE_KINDS[value]
+        reader.problems.append(
+            Problem(
+                ON_CHANGE,
+                f"annotation {ON_CHANGE}: {value.value} is for a {needed}, this is a {kind}; "
+                "taken as reporting only",
+            )
+        )
+        return OnChange.REPORT
+    return value
+
+
+# -- which uses count --------------------------------------------------------------------------
+
+
+def source_ignored(annotations: Mapping[str, str] | None) -> bool:
+    """Tell whether a source says that it never causes an action, in either dialect."""
+    said = annotations or {}
+    return said.get(IGNORE) == "true" or reloader_dialect.source_ignored(said)
+
+
+def followed_uses(
+    consumer: Consumer, policy: Policy, sources: Iterable[ObjectKey]
+) -> tuple[Use, ...]:
+    """Select the uses that count under a policy.
+
+    A source that is named but not referenced counts as a frozen use of everything in it: nobody
+    knows how it is read. `sources` are the sources of the namespace that exist, for patterns.
+    """
+    kept = [use for use in consumer.uses if policy.follows(use.source, referenced=True)]
+    referenced = {use.source for use in kept}
+    named = {
+        ObjectKey(pattern.kind, consumer.key.namespace, pattern.text)
+        for pattern in policy.named
+        if pattern.literal
+    }
+    if policy.named:
+        named.update(s for s in sources if policy.follows(s, referenced=False))
+    kept.extend(
+        Use(source, Life.FROZEN, EVERY_KEY, "named by annotation", optional=True)
+        for source in sorted(named - referenced)
+        if policy.follows(source, referenced=False)
+    )
+    return tuple(kept)

@@ -1,0 +1,187 @@
+"""A source as hotmap keeps it: identity, bounds and marks, never a value.
+
+Made from a decoded ConfigMap or Secret in one step, so that values live only as long as the
+decode. What a consumer uses of it is looked at through `fingerprint_of`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from calendar import timegm
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from hotmap.core.fingerprint import ABSENT, FingerprintKey, mark, selection
+from hotmap.core.objects import ConfigMap, ObjectKey, ObjectMeta, Secret, spoken_annotations
+from hotmap.core.references import Keys
+
+__all__ = [
+    "Mark",
+    "Source",
+    "changed_keys",
+    "fingerprint_of",
+    "missing_keys",
+    "parse_time",
+    "source_from_config_map",
+    "source_from_secret",
+]
+
+
+class Mark(NamedTuple):
+    """The keyed identity of one data key's value."""
+
+    data_key: str
+    binary: bool
+    value: bytes
+
+
+class Source(msgspec.Struct, frozen=True, gc=False):
+    """What is known of one ConfigMap or Secret."""
+
+    key: ObjectKey
+    uid: str
+    resource_version: str
+    immutable: bool
+    #: Upper bound of the last data change, POSIX seconds of the API server's clock; None: unknown.
+    changed_at: float | None
+    #: Per fingerprint key id, newest first: the marks of all data keys, sorted.
+    marks: tuple[tuple[str, tuple[Mark, ...]], ...]
+    #: Annotations that say something to hotmap, or None.
+    annotations: dict[str, str] | None = None
+
+
+def source_from_config_map(item: ConfigMap, keys: Sequence[FingerprintKey]) -> Source:
+    """Reduce a ConfigMap to marks under each of `keys` (newest first, at least one)."""
+    values = [(name, False, text.encode()) for name, text in (item.data or {}).items()]
+    values += [(name, True, b64decode(text)) for name, text in (item.binary_data or {}).items()]
+    return _source("ConfigMap", item.metadata, item.immutable, values, keys)
+
+
+def source_from_secret(item: Secret, keys: Sequence[FingerprintKey]) -> Source:
+    """Reduce a Secret to marks of its decoded values under each of `keys`."""
+    values = [(name, False, b64decode(text or "")) for name, text in (item.data or {}).items()]
+    return _source("Secret", item.metadata, item.immutable, values, keys)
+
+
+def _source(
+    kind: str,
+    metadata: ObjectMeta,
+    immutable: bool | None,
+    values: Iterable[tuple[str, bool, bytes]],
+    keys: Sequence[FingerprintKey],
+) -> Source:
+    values = sorted(values)
+    marks = tuple(
+        (
+            key.id,
+            tuple(
+                Mark(
+                    data_key,
+                    binary,
+                    mark(
+                        key,
+                        kind=kind,
+                        namespace=metadata.namespace,
+                        name=metadata.name,
+                        data_key=data_key,
+                        binary=binary,
+                        value=value,
+                    ),
+                )
+                for data_key, binary, value in values
+            ),
+        )
+        for key in keys
+    )
+    return Source(
+        key=ObjectKey(kind, metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        immutable=bool(immutable),
+        changed_at=_last_write(metadata),
+        marks=marks,
+        annotations=spoken_annotations(metadata) or None,
+    )
+
+
+def _last_write(metadata: ObjectMeta) -> float | None:
+    """Bound the last data change from above by the newest managedFields time.
+
+    Over all entries without a subresource, not only those that own data: a deletion by another
+    manager, `stringData` and cleared managedFields all escape the narrower reading (seen on
+    1.36.3). None means that nothing is known, which counts as "just now".
+    """
+    times = [
+        parsed
+        for entry in metadata.managed_fields or ()
+        if not entry.subresource and (parsed := parse_time(entry.time)) is not None
+    ]
+    return max(times) if times else None
+
+
+def parse_time(text: str | None) -> float | None:
+    """Read a Kubernetes timestamp (RFC 3339 in UTC, whole seconds) as POSIX seconds."""
+    if not text or len(text) < 20 or text[-1] != "Z":
+        return None
+    try:
+        parts = (text[0:4], text[5:7], text[8:10], text[11:13], text[14:16], text[17:19])
+        year, month, day, hour, minute, second = (int(part) for part in parts)
+    except ValueError:
+        return None
+    return float(timegm((year, month, day, hour, minute, second)))
+
+
+def marks_under(source: Source, key_id: str) -> tuple[Mark, ...] | None:
+    """Return a source's marks under one fingerprint key, or None when that key is not held."""
+    for held, marks in source.marks:
+        if held == key_id:
+            return marks
+    return None
+
+
+def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: FingerprintKey) -> str:
+    """Fingerprint what a set of uses selects of a source, under one fingerprint key.
+
+    ABSENT when the source does not exist or has none of the selected data keys.
+    """
+    if source is None:
+        return ABSENT
+    wanted = tuple(keys)
+    kind, namespace, name = source.key
+    return selection(
+        key,
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        marks=[
+            found
+            for found in marks_under(source, key.id) or ()
+            if any(one.select(found.data_key, binary=found.binary) for one in wanted)
+        ],
+    )
+
+
+def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
+    """Name the data keys that a use asks for by name and the source does not have."""
+    if keys.names is None:
+        return ()
+    held = source.marks[0][1] if source.marks else ()
+    there = {found.data_key for found in held if keys.binary or not found.binary}
+    return tuple(sorted(keys.names - there))
+
+
+def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
+    """Name the data keys whose value differs between two states of a source."""
+    before = {(m.data_key, m.binary): m.value for m in _newest_marks(old)}
+    after = {(m.data_key, m.binary): m.value for m in _newest_marks(new)}
+    return frozenset(
+        data_key
+        for data_key, binary in before.keys() | after.keys()
+        if before.get((data_key, binary)) != after.get((data_key, binary))
+    )
+
+
+def _newest_marks(source: Source | None) -> tuple[Mark, ...]:
+    return source.marks[0][1] if source and source.marks else ()
