@@ -1,0 +1,96 @@
+"""What a node changes on the machine outside the cluster's folder, and putting it back.
+
+`leave` notes how things were before the first change; `clean` compares with that note, so that a
+folder or setting which was there before is never touched.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tests.cluster import machine, network
+from tests.cluster.layout import Layout
+
+KMSG = Path("/dev/kmsg")
+# Written by kubelet, containerd and the CNI plugins whatever their flags say.
+FOLDERS = (
+    "/var/lib/kubelet",
+    "/var/log/pods",
+    "/var/log/containers",
+    "/var/lib/cni",
+    "/run/containerd",
+)
+
+
+def leave(layout: Layout) -> None:
+    """Change the machine for a node: its address, forwarding, /dev/kmsg; note what was before."""
+    note = _note(layout)
+    if not note.exists():
+        before = {
+            "absent": [path for path in (*FOLDERS, str(KMSG)) if not os.path.lexists(path)],
+            "forwarding": network.FORWARDING.read_text().strip(),
+        }
+        partial = note.with_suffix(".partial")
+        partial.write_text(json.dumps(before))
+        partial.rename(note)
+    network.add_address()
+    network.FORWARDING.write_text("1")
+    if not KMSG.exists():  # the kubelet reads the kernel's log for OOM kills, and insists on it
+        KMSG.symlink_to("/dev/null")
+
+
+def clean(layout: Layout) -> None:
+    """Put back what `leave` and the node's components have changed. Needs no running component."""
+    unmount_below(layout.folder)
+    remove_cgroups()
+    note = _note(layout)
+    if not note.exists():
+        return
+    network.remove_rules()
+    network.remove_address()
+    before = json.loads(note.read_text())
+    network.FORWARDING.write_text(before["forwarding"])
+    for path in map(Path, before["absent"]):
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+    note.unlink()
+
+
+def mounts_below(folder: Path) -> list[str]:
+    """List the mount points in a folder, innermost first."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        # Blanks and the like are written in octal (proc(5)).
+        point = line.split()[4].encode().decode("unicode_escape")
+        if point.startswith(f"{folder}/"):
+            found.append(point)
+    return sorted(found, reverse=True)
+
+
+def unmount_below(folder: Path) -> None:
+    """Unmount everything in a folder, network namespaces of pods included."""
+    if points := mounts_below(folder):
+        subprocess.run(["umount", "--lazy", *points], capture_output=True, check=False)
+
+
+def remove_cgroups(root: Path = machine.CGROUPS) -> None:
+    """Remove the kubelet's empty cgroups; killed processes may hold them for a moment."""
+    deadline = time.monotonic() + 5
+    while tops := [path for path in (root / "kubepods", *root.glob("*/kubepods")) if path.is_dir()]:
+        for top in tops:
+            for parent, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    Path(parent).rmdir()
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
+
+
+def _note(layout: Layout) -> Path:
+    return layout.folder / "footprint.json"

@@ -1,0 +1,64 @@
+"""The node's address and firewall rules on this machine.
+
+No bridge and no masquerading: pods reach each other, the node and the API, not the world.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.cluster.errors import TestBedError
+from tests.cluster.layout import NODE_ADDRESS
+
+FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+TABLES = ("nat", "filter", "mangle", "raw")
+# Chains of kube-proxy and the kubelet, and of the portmap plugin (kubernetes: pkg/proxy/iptables;
+# containernetworking: plugins/meta/portmap).
+CHAINS = ("KUBE-", "CNI-")
+
+
+def has_address() -> bool:
+    """Tell whether the node's address is on the loopback device."""
+    return f" {NODE_ADDRESS}/32 " in _run("ip", "-4", "address", "show", "dev", "lo")
+
+
+def add_address() -> None:
+    """Put the node's address on the loopback device unless it is there."""
+    if not has_address():
+        _run("ip", "address", "add", f"{NODE_ADDRESS}/32", "dev", "lo")
+
+
+def remove_address() -> None:
+    """Take the node's address away if it is there."""
+    if has_address():
+        _run("ip", "address", "del", f"{NODE_ADDRESS}/32", "dev", "lo")
+
+
+def remove_rules() -> None:
+    """Remove every firewall rule and chain that kube-proxy, kubelet and CNI plugins made."""
+    for version in ("ip", "ip6"):
+        if shutil.which(f"{version}tables-save", path="/usr/sbin:/sbin") is None:
+            continue
+        for table in TABLES:
+            saved = subprocess.run(
+                [f"/usr/sbin/{version}tables-save", "-t", table],
+                capture_output=True,
+                text=True,
+                check=False,
+            ).stdout
+            if any(chain in saved for chain in CHAINS):
+                kept = without_rules(saved)
+                _run(f"/usr/sbin/{version}tables-restore", "-w", "-T", table, stdin=kept)
+
+
+def without_rules(saved: str) -> str:
+    """Return the output of iptables-save without the lines that speak of our chains."""
+    lines = saved.splitlines(keepends=True)
+    return "".join(line for line in lines if not any(chain in line for chain in CHAINS))
+
+
+def _run(*command: str, stdin: str | None = None) -> str:
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise TestBedError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    return done.stdout
