@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
 
 import aiohttp
@@ -32,6 +31,7 @@ from hotmap.core.errors import (
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
+from hotmap.kube.status import read_status, retry_after
 
 __all__ = ["DEFAULT_LIMITS", "Client", "ClientStatistics", "Limits", "Page", "WatchStream"]
 
@@ -94,16 +94,6 @@ class _List(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 
 
-class _Status(msgspec.Struct, rename="camel"):
-    """A failure Status (kubernetes: apimachinery/pkg/apis/meta/v1/types.go)."""
-
-    kind: str = ""
-    message: str = ""
-    reason: str = ""
-    code: int = 0
-    details: dict[str, Any] | None = None
-
-
 class WatchStream:
     """A watch response while it is open."""
 
@@ -111,21 +101,29 @@ class WatchStream:
         self._client = client
         self._response = response
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield bytes as they arrive, cut anywhere, until the server ends the stream.
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Iterate over bytes as they arrive, cut anywhere, until the server ends the stream.
 
         Waits for ever: the silence limit is the caller's.
 
         Raises:
             Unreachable: the stream broke instead of ending.
         """
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
         try:
-            async for chunk in self._response.content.iter_any():
-                yield chunk
+            chunk = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(
                 f"the watch on {self._client.server} broke: {_describe(error)}"
             ) from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
 
 
 class Client:
@@ -540,7 +538,7 @@ class Client:
                 body = await response.content.read(_ERROR_BODY)
         except (aiohttp.ClientError, OSError):
             body = b""
-        status = _status_of(body)
+        status = read_status(body)
         message = status.message or (
             f"{self.server} answered {response.status} {response.reason or ''}".rstrip()
             + f" to {method} {path}"
@@ -555,7 +553,7 @@ class Client:
             message,
             reason=status.reason,
             details=status.details,
-            retry_after=_retry_after(response.headers.get("Retry-After", ""), status),
+            retry_after=retry_after(status, header=response.headers.get("Retry-After", "")),
         )
 
     def _unreachable(self, method: str, path: str, error: Exception) -> NoReturn:
@@ -585,41 +583,6 @@ class Client:
                 reason="BadGateway",
             ) from error
         return decoded
-
-
-def status_error(body: bytes | msgspec.Raw) -> ApiError:
-    """Make the error that a failure Status in a watch stream stands for."""
-    status = _status_of(body)
-    return api_error(
-        status.code or 500,
-        status.message or "the server ended the watch with an error that it did not name",
-        reason=status.reason,
-        details=status.details,
-        retry_after=_retry_after("", status),
-    )
-
-
-def _status_of(body: bytes | msgspec.Raw) -> _Status:
-    try:
-        status = msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
-        return _Status()
-    return status if status.kind == "Status" else _Status()
-
-
-def _retry_after(header: str, status: _Status) -> float | None:
-    """Read the pause that the server asks for, in seconds; the header wins over the Status."""
-    if header.isdecimal():
-        return float(header)
-    if header:
-        try:
-            at = parsedate_to_datetime(header).timestamp()
-        except ValueError:
-            pass
-        else:
-            return max(0.0, at - time.time())
-    seconds = (status.details or {}).get("retryAfterSeconds")
-    return float(seconds) if isinstance(seconds, int) and seconds > 0 else None
 
 
 def _describe(error: BaseException) -> str:

@@ -1,0 +1,79 @@
+"""Kubernetes' Status objects, which say in words and codes why something failed.
+
+They arrive as the body of a failed call and as ERROR lines of a watch stream; both become the
+same exceptions (kubernetes: apimachinery/pkg/apis/meta/v1/types.go, pkg/api/errors).
+"""
+
+from __future__ import annotations
+
+import time
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from hotmap.core.errors import ApiError, api_error
+
+__all__ = ["Status", "is_too_large_resource_version", "read_status", "retry_after", "status_error"]
+
+
+class Status(msgspec.Struct):
+    """The fields of a Status that decide something; all empty when there was none."""
+
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: dict[str, Any] | None = None
+
+
+def read_status(body: bytes | msgspec.Raw) -> Status:
+    """Decode a Status; anything else gives an empty one."""
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except msgspec.DecodeError:
+        return Status()
+    return status if status.kind == "Status" else Status()
+
+
+def status_error(body: bytes | msgspec.Raw) -> ApiError:
+    """Make the exception that an ERROR line of a watch stream stands for."""
+    status = read_status(body)
+    return api_error(
+        status.code or 500,
+        status.message or "the server ended the watch with an error that it did not name",
+        reason=status.reason,
+        details=status.details,
+        retry_after=retry_after(status),
+    )
+
+
+def retry_after(status: Status, *, header: str = "") -> float | None:
+    """Return the pause the server asks for, in seconds from now; the Retry-After header wins.
+
+    The header is seconds or a date (RFC 9110 §10.2.3); an unreadable one is no wish.
+    """
+    if header.isdecimal():
+        return float(header)
+    if header:
+        try:
+            return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
+        except ValueError:
+            pass
+    seconds = (status.details or {}).get("retryAfterSeconds")
+    return float(seconds) if isinstance(seconds, int) and seconds > 0 else None
+
+
+def is_too_large_resource_version(error: ApiError) -> bool:
+    """Tell whether the server is behind the resourceVersion that was asked for.
+
+    After a restore from a backup it stays behind, so only a new list helps (client-go:
+    tools/cache/reflector.go, isTooLargeResourceVersionError).
+    """
+    causes = error.details.get("causes")
+    if not isinstance(causes, list):
+        return False
+    return any(
+        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge"
+        for cause in causes
+    )
