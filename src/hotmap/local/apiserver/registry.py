@@ -94,6 +94,10 @@ class Registry:
         # By revision, oldest first; a cache that may lose anything at any time.
         self._changes: dict[int, _Change] = {}
 
+    def now(self) -> float:
+        """Tell the time by which objects are stamped, in POSIX seconds."""
+        return self._clock()
+
     async def get(self, plural: str, namespace: str | None, name: str) -> JsonObject:
         """Get one object as it is now.
 
@@ -344,6 +348,7 @@ class Registry:
         *,
         manager: str,
         subresource: str = "",
+        dry_run: bool = False,
     ) -> JsonObject:
         """Read an object, let `change` edit or replace it, and write what it returns.
 
@@ -362,7 +367,7 @@ class Registry:
             return old
         new = self._received(kind, namespace, changed)
         admission.decode(kind, new)
-        return self._replace(kind, namespace, entry, old, new, manager, subresource, False)
+        return self._replace(kind, namespace, entry, old, new, manager, subresource, dry_run)
 
     def _replace(
         self,
@@ -547,10 +552,11 @@ class Registry:
     def _received(self, kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
         """Copy what a caller sent, with kind, apiVersion and namespace filled in."""
         new: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
-        new["kind"], new["apiVersion"] = kind.kind, kind.api_version
         metadata = new.get("metadata")
         if not isinstance(metadata, dict):
-            metadata = new["metadata"] = {}
+            metadata = {}
+        # In the order in which upstream writes an object.
+        new = {**_head(kind), "metadata": metadata, **_without_head(new)}
         if kind.namespaced:
             if metadata.setdefault("namespace", namespace) != namespace:
                 raise BadRequest(
@@ -729,8 +735,16 @@ def _encode(obj: JsonObject) -> bytes:
     fixed beginning lets `_with_revision_bytes` put it in without decoding.
     """
     metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
-    first = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata}
-    return msgspec.json.encode(first | {k: v for k, v in obj.items() if k not in first})
+    head = {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
+    return msgspec.json.encode({**head, "metadata": metadata, **_without_head(obj)})
+
+
+def _head(kind: Kind) -> JsonObject:
+    return {"kind": kind.kind, "apiVersion": kind.api_version}
+
+
+def _without_head(obj: JsonObject) -> JsonObject:
+    return {k: v for k, v in obj.items() if k not in ("kind", "apiVersion", "metadata")}
 
 
 def _with_revision_bytes(value: bytes, revision: int) -> bytes:

@@ -1,0 +1,280 @@
+"""Requests for objects, answered from the registry; no transport in here.
+
+A request comes in as values and an Answer goes out as values. What needs an open connection
+(watches, logs, exec) lives in `watch` and `connect`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.field_validation import unknown_fields
+from hotmap.local.apiserver.negotiation import JSON, decode_body, decode_patch, wanted_form
+from hotmap.local.apiserver.options import WriteOptions, delete_options, integer, write_options
+from hotmap.local.apiserver.patch import apply_patch
+from hotmap.local.apiserver.registry import parse_resource_version
+from hotmap.local.apiserver.routes import not_allowed
+from hotmap.local.apiserver.scale import scale_of, scaling
+from hotmap.local.apiserver.tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotmap.local.apiserver.registry import EncodedList, Registry
+    from hotmap.local.apiserver.routes import ResourcePath, Verb
+    from hotmap.local.scheme import Kind
+
+JsonObject = dict[str, Any]
+
+
+class Request(NamedTuple):
+    """A request without its connection; the body is complete."""
+
+    query: Mapping[str, str]
+    accept: str = ""
+    content_type: str = ""
+    user_agent: str = ""
+    body: bytes = b""
+
+
+class Answer(NamedTuple):
+    """A complete answer; `warnings` become Warning headers."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = JSON
+    warnings: tuple[str, ...] = ()
+
+
+async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Request) -> Answer:
+    """Carry out every verb except watch.
+
+    Raises:
+        ApiError: what the registry refuses, or the request gets wrong.
+    """
+    match verb:
+        case "get":
+            return await _get(registry, path, request)
+        case "list":
+            return _list(registry, path, request)
+        case "create":
+            return await _create(registry, path, request)
+        case "update":
+            return await _update(registry, path, request)
+        case "patch":
+            return await _patch(registry, path, request)
+        case "delete":
+            return await _delete(registry, path, request)
+        case "deletecollection":
+            return await _delete_collection(registry, path, request)
+    raise not_allowed()
+
+
+async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    wanted = request.query.get("resourceVersion", "")
+    if wanted not in ("", "0"):
+        registry.check_not_too_large(parse_resource_version(wanted))
+    obj = await registry.get(path.kind.plural, path.namespace, path.name)
+    if path.subresource == "scale":
+        return _json(scale_of(obj))
+    return _shown(registry, path.kind, obj, request)
+
+
+def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    query = request.query
+    if "sendInitialEvents" in query:
+        raise BadRequest("sendInitialEvents is forbidden for list")
+    page = registry.list_encoded(
+        path.kind.plural,
+        path.namespace,
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+        limit=integer(query, "limit") or 0,
+        continue_token=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        resource_version_match=query.get("resourceVersionMatch", ""),
+    )
+    if wanted_form(request.accept) == "table":
+        items = [msgspec.json.decode(item) for item in page.items]
+        include = query.get("includeObject", "Metadata")
+        shown = table(path.kind, items, now=registry.now(), include=include)
+        shown["metadata"] = _list_metadata(page)
+        return _json(shown)
+    return Answer(encoded_list(path.kind, page))
+
+
+def encoded_list(kind: Kind, page: EncodedList) -> bytes:
+    """Write a page as a list; its items do not repeat kind and apiVersion, as upstream's."""
+    head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
+    beginning = msgspec.json.encode({**head, "metadata": _list_metadata(page)})[:-1]
+    said = len(b'{"kind":"","apiVersion":"",' + f"{kind.kind}{kind.api_version}".encode())
+    items = b",".join([b"{" + item[said:] for item in page.items])
+    return beginning + b',"items":[' + items + b"]}"
+
+
+def _list_metadata(page: EncodedList) -> JsonObject:
+    metadata: JsonObject = {"resourceVersion": page.resource_version}
+    if page.continue_token:
+        metadata["continue"] = page.continue_token
+    if page.remaining is not None:
+        metadata["remainingItemCount"] = page.remaining
+    return metadata
+
+
+async def _create(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    if path.subresource == "binding":
+        return await _bind(registry, path, request)
+    options = write_options(request.query, request.user_agent, "CreateOptions")
+    obj = decode_body(request.body, request.content_type)
+    _check_type(path.kind, obj)
+    warnings = _field_warnings(path.kind, obj, options)
+    created = await registry.create(
+        path.kind.plural, path.namespace, obj, manager=options.manager, dry_run=options.dry_run
+    )
+    return _shown(registry, path.kind, created, request)._replace(status=201, warnings=warnings)
+
+
+async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    binding = decode_body(request.body, request.content_type)
+    node = (binding.get("target") or {}).get("name")
+    if not node:
+        raise BadRequest("target.name of a Binding must name a node")
+    uid = (binding.get("metadata") or {}).get("uid", "")
+    await registry.bind(path.namespace or "", path.name, node, uid=uid)
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    return _json(status | {"code": 201})._replace(status=201)
+
+
+async def _update(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    options = write_options(request.query, request.user_agent, "UpdateOptions")
+    obj = decode_body(request.body, request.content_type)
+    if path.subresource == "scale":
+        return await _rescale(registry, path, obj, options)
+    _check_type(path.kind, obj)
+    warnings = _field_warnings(path.kind, obj, options)
+    updated = await registry.update(
+        path.kind.plural,
+        path.namespace,
+        path.name,
+        obj,
+        subresource=path.subresource,
+        manager=options.manager,
+        dry_run=options.dry_run,
+    )
+    return _shown(registry, path.kind, updated, request)._replace(warnings=warnings)
+
+
+async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    options = write_options(request.query, request.user_agent, "PatchOptions")
+    kind, patch = decode_patch(request.body, request.content_type)
+    if path.subresource == "scale":
+        workload = await registry.get(path.kind.plural, path.namespace, path.name)
+        scale = apply_patch(kind, scale_of(workload), patch)
+        return await _rescale(registry, path, scale, options)
+    warnings: tuple[str, ...] = ()
+    if isinstance(patch, dict):
+        warnings = _field_warnings(path.kind, patch, options)
+    patched = await registry.patch(
+        path.kind.plural,
+        path.namespace,
+        path.name,
+        patch,
+        kind=kind,
+        subresource=path.subresource,
+        manager=options.manager,
+        dry_run=options.dry_run,
+    )
+    return _shown(registry, path.kind, patched, request)._replace(warnings=warnings)
+
+
+async def _rescale(
+    registry: Registry, path: ResourcePath, scale: JsonObject, options: WriteOptions
+) -> Answer:
+    workload = await registry.modify(
+        path.kind.plural,
+        path.namespace,
+        path.name,
+        scaling(scale),
+        manager=options.manager,
+        dry_run=options.dry_run,
+    )
+    return _json(scale_of(workload))
+
+
+async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    body = decode_body(request.body, request.content_type) if request.body else {}
+    options = delete_options(request.query, body)
+    deleted = await registry.delete(
+        path.kind.plural,
+        path.namespace,
+        path.name,
+        grace_period=options.grace_period,
+        uid=options.uid,
+        resource_version=options.resource_version,
+        propagation=options.propagation,
+        dry_run=options.dry_run,
+    )
+    if deleted["kind"] == "Status":
+        return _json(deleted)
+    return _shown(registry, path.kind, deleted, request)
+
+
+async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    if path.kind.plural == "namespaces":
+        raise not_allowed()
+    body = decode_body(request.body, request.content_type) if request.body else {}
+    options = delete_options(request.query, body)
+    deleted = await registry.delete_collection(
+        path.kind.plural,
+        path.namespace,
+        label_selector=request.query.get("labelSelector", ""),
+        field_selector=request.query.get("fieldSelector", ""),
+        grace_period=options.grace_period,
+        propagation=options.propagation,
+        dry_run=options.dry_run,
+    )
+    head = {"kind": f"{path.kind.kind}List", "apiVersion": path.kind.api_version}
+    metadata = {"resourceVersion": deleted.resource_version}
+    return _json({**head, "metadata": metadata, "items": deleted.items})
+
+
+def _shown(registry: Registry, kind: Kind, obj: JsonObject, request: Request) -> Answer:
+    if wanted_form(request.accept) == "table":
+        include = request.query.get("includeObject", "Metadata")
+        shown = table(kind, [obj], now=registry.now(), include=include)
+        shown["metadata"] = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        return _json(shown)
+    return _json(obj)
+
+
+def _json(obj: JsonObject) -> Answer:
+    return Answer(msgspec.json.encode(obj))
+
+
+def _check_type(kind: Kind, obj: JsonObject) -> None:
+    """Refuse an object that says it is something else; silence is accepted."""
+    said = (obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind)
+    if said != (kind.api_version, kind.kind):
+        group, _, version = said[0].rpartition("/")
+        raise BadRequest(
+            f"the API version in the data ({said[0]}) does not match the expected API version "
+            f"({kind.api_version})"
+            if said[0] != kind.api_version
+            else f'{said[1]} in version "{version or group}" cannot be handled as a {kind.kind}'
+        )
+
+
+def _field_warnings(kind: Kind, obj: JsonObject, options: WriteOptions) -> tuple[str, ...]:
+    """Find fields that the kind does not have; the server's default is to warn (KEP-2885)."""
+    if options.field_validation == "Ignore":
+        return ()
+    unknown = [f'unknown field "{path}"' for path in unknown_fields(kind, obj)]
+    if unknown and options.field_validation == "Strict":
+        raise BadRequest(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            f"strict decoding error: {', '.join(unknown)}"
+        )
+    return tuple(unknown)

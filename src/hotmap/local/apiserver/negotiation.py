@@ -1,0 +1,136 @@
+"""Which form a body has, and which form of answer a client wants.
+
+In: JSON and YAML. Out: JSON, or a Table for those who print (kubernetes:
+apiserver/pkg/endpoints/handlers/negotiation).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from hotmap.core.errors import BadRequest, api_error
+
+if TYPE_CHECKING:
+    from hotmap.local.apiserver.patch import PatchKind
+
+JsonObject = dict[str, Any]
+Form = Literal["json", "table", "discovery"]
+
+JSON = "application/json"
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+_PATCH_KINDS: dict[str, PatchKind] = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+}
+
+
+class _MediaRange(NamedTuple):
+    media: str
+    parameters: dict[str, str]
+
+
+def wanted_form(accept: str) -> Form:
+    """Choose the first form of an Accept header that this server can give.
+
+    Raises:
+        ApiError: 406, there is none.
+    """
+    if not accept:
+        return "json"
+    for clause in map(_parse, accept.split(",")):
+        form = _form(clause)
+        if form is not None:
+            return form
+    raise api_error(
+        406,
+        "only the following media types are accepted: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf",
+        reason="NotAcceptable",
+    )
+
+
+def _form(clause: _MediaRange) -> Form | None:
+    if clause.media not in (JSON, "application/*", "*/*"):
+        return None
+    match clause.parameters.get("as"):
+        case None:
+            return "json"
+        case "Table" if clause.parameters.get("v") == "v1":
+            return "table"
+        case "APIGroupDiscoveryList" if clause.parameters.get("v") == "v2":
+            return "discovery"
+    return None
+
+
+def _parse(text: str) -> _MediaRange:
+    media, *parameters = (part.strip() for part in text.split(";"))
+    pairs = (parameter.partition("=")[::2] for parameter in parameters)
+    return _MediaRange(media.lower(), dict(pairs))
+
+
+def decode_body(body: bytes, content_type: str) -> JsonObject:
+    """Read an object that a client sent.
+
+    Raises:
+        BadRequest: it is no object, or not well formed.
+        ApiError: 415, the form is not known.
+    """
+    media = _parse(content_type).media
+    if media in ("", JSON):
+        decoded = decode_json(body)
+    elif media in ("application/yaml", "application/x-yaml"):
+        decoded = _decode_yaml(body)
+    else:
+        raise api_error(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json, application/yaml",
+            reason="UnsupportedMediaType",
+        )
+    if not isinstance(decoded, dict):
+        raise BadRequest("the body of the request must be an object")
+    return decoded
+
+
+def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
+    """Read a patch and its dialect.
+
+    Raises:
+        BadRequest: it is not well formed.
+        ApiError: 415, the dialect is not known.
+    """
+    kind = _PATCH_KINDS.get(_parse(content_type).media)
+    if kind is None:
+        known = ", ".join(_PATCH_KINDS)
+        raise api_error(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"{known}",
+            reason="UnsupportedMediaType",
+        )
+    return kind, decode_json(body)
+
+
+def decode_json(body: bytes) -> object:
+    """Read JSON.
+
+    Raises:
+        BadRequest: it is not well formed.
+    """
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"error decoding the body of the request: {error}") from None
+
+
+def _decode_yaml(body: bytes) -> object:
+    import yaml  # 20 ms that only those who send YAML pay
+
+    try:
+        return yaml.safe_load(body)
+    except yaml.YAMLError:
+        raise BadRequest("error decoding the body of the request: it is not YAML") from None

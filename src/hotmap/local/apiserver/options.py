@@ -1,0 +1,161 @@
+"""Query parameters and DeleteOptions, read and checked.
+
+Kubernetes: apimachinery/pkg/apis/meta/v1/types.go and .../validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.routes import is_true
+from hotmap.local.apiserver.status import (
+    FieldError,
+    forbidden_field,
+    invalid_options,
+    invalid_value,
+    too_long,
+    unsupported,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotmap.local.apiserver.registry import Propagation
+
+JsonObject = dict[str, Any]
+FieldValidation = Literal["", "Ignore", "Strict", "Warn"]
+
+_MAX_MANAGER = 128
+
+
+class WriteOptions(NamedTuple):
+    """What the query of a write says: who writes, and how seriously."""
+
+    manager: str
+    dry_run: bool
+    field_validation: FieldValidation
+
+
+class WatchOptions(NamedTuple):
+    """What the query of a watch says; `timeout` in seconds, None where the server chooses."""
+
+    since: str | None
+    send_initial_events: bool | None
+    bookmarks: bool
+    timeout: float | None
+
+
+class DeleteOptions(NamedTuple):
+    """What the body and the query of a delete say."""
+
+    grace_period: int | None
+    uid: str | None
+    resource_version: str | None
+    propagation: Propagation
+    dry_run: bool
+
+
+def write_options(query: Mapping[str, str], user_agent: str, options: str) -> WriteOptions:
+    """Read the query of a create, update or patch.
+
+    Without a fieldManager the first word of the user agent stands in (apiserver:
+    managerOrUserAgent).
+
+    Raises:
+        Invalid: a parameter has an impossible value.
+    """
+    errors: list[FieldError] = []
+    manager = query.get("fieldManager") or user_agent.partition("/")[0][:_MAX_MANAGER]
+    if len(manager.encode()) > _MAX_MANAGER:
+        errors.append(too_long("fieldManager", _MAX_MANAGER))
+    if not manager.isprintable():
+        errors.append(
+            invalid_value("fieldManager", manager, "should only contain printable characters")
+        )
+    validation = query.get("fieldValidation", "")
+    if validation not in ("", "Ignore", "Strict", "Warn"):
+        known = ("", "Ignore", "Strict", "Warn")
+        errors.append(unsupported("fieldValidation", validation, known))
+    errors += _dry_run_errors(query.get("dryRun", ""))
+    if errors:
+        raise invalid_options(options, errors)
+    return WriteOptions(
+        manager or "unknown", "dryRun" in query, cast("FieldValidation", validation)
+    )
+
+
+def watch_options(query: Mapping[str, str]) -> WatchOptions:
+    """Read the query of a watch.
+
+    Raises:
+        Invalid: parameters exclude each other.
+        BadRequest: the timeout is no number.
+    """
+    initial = query.get("sendInitialEvents")
+    match = query.get("resourceVersionMatch", "")
+    path = "resourceVersionMatch"
+    if initial is not None and match != "NotOlderThan":
+        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid_options("ListOptions", [forbidden_field(path, why)])
+    if initial is None and match:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise invalid_options("ListOptions", [forbidden_field(path, why)])
+    timeout = integer(query, "timeoutSeconds")
+    return WatchOptions(
+        query.get("resourceVersion") or None,
+        is_true(initial) if initial is not None else None,
+        is_true(query.get("allowWatchBookmarks")),
+        float(timeout) if timeout else None,
+    )
+
+
+def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
+    """Read what a delete asks for; the body wins over the query.
+
+    Raises:
+        Invalid: a value is impossible.
+        BadRequest: a number is none.
+    """
+    grace = body.get("gracePeriodSeconds")
+    if grace is None:
+        grace = integer(query, "gracePeriodSeconds")
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
+    propagation = body.get("propagationPolicy") or query.get("propagationPolicy")
+    if propagation is None:
+        propagation = "Orphan" if body.get("orphanDependents") else "Background"
+    errors: list[FieldError] = []
+    if propagation not in ("Background", "Foreground", "Orphan"):
+        known = ("Foreground", "Background", "Orphan", "nil")
+        errors.append(unsupported("propagationPolicy", propagation, known))
+    for value in dry_run:
+        errors += _dry_run_errors(value)
+    if errors:
+        raise invalid_options("DeleteOptions", errors)
+    preconditions = body.get("preconditions") or {}
+    return DeleteOptions(
+        grace,
+        preconditions.get("uid"),
+        preconditions.get("resourceVersion"),
+        cast("Propagation", propagation),
+        bool(dry_run),
+    )
+
+
+def integer(query: Mapping[str, str], name: str) -> int | None:
+    """Read a whole number from a query, None where it is not given.
+
+    Raises:
+        BadRequest: it is no number.
+    """
+    text = query.get(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _dry_run_errors(value: str) -> list[FieldError]:
+    return [] if value in ("", "All") else [unsupported("dryRun", [value], ["All"])]

@@ -1,0 +1,281 @@
+"""The API server's transport: HTTPS, bearer tokens, streams.
+
+aiohttp's low-level server without its router: the paths of Kubernetes are regular. Everything
+that can be decided without a connection lives in `routes`, `handlers` and `watch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import random
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from hotmap.core.errors import ApiError, Expired, SettingsError, Unauthorized, api_error
+from hotmap.local.apiserver import connect, discovery
+from hotmap.local.apiserver.handlers import Answer, Request, answer
+from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, wanted_form
+from hotmap.local.apiserver.options import watch_options
+from hotmap.local.apiserver.routes import parse_path, verb_of
+from hotmap.local.apiserver.status import failure_status
+from hotmap.local.apiserver.watch import as_tables, line, plain, stream
+
+if TYPE_CHECKING:
+    import ssl
+
+    from hotmap.local.apiserver.kubelet_api import KubeletAPI
+    from hotmap.local.apiserver.registry import Registry, RegistryWatch
+    from hotmap.local.apiserver.routes import ResourcePath
+    from hotmap.local.apiserver.watch import Render
+    from hotmap.local.tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+# apiserver: MaxRequestBodyBytes
+BODY_LIMIT = 3 << 20
+# --min-request-timeout: a watch without a time-out lasts between this and twice this.
+WATCH_TIMEOUT = 1800.0
+BOOKMARK_INTERVAL = 60.0
+# Seconds that requests get to end when the server stops; watches are ended before.
+_STOP_GRACE = 0.2
+# Answered without a token, as upstream's system:public-info-viewer.
+_PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
+
+
+class APIServer:
+    """Serve a registry over HTTPS."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        tls: ssl.SSLContext | None,
+        tokens: Tokens,
+        kubelet: KubeletAPI | None = None,
+        bookmark_interval: float = BOOKMARK_INTERVAL,
+    ) -> None:
+        self._registry = registry
+        self._tls = tls
+        self._tokens = tokens
+        self.kubelet = kubelet
+        self._bookmark_interval = bookmark_interval
+        # Open watches, so that a stop can end them in an orderly way.
+        self._watches: set[RegistryWatch] = set()
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
+        """Listen, and return the port: the given one, or any free one for 0.
+
+        Raises:
+            SettingsError: the port is taken, or may not be used.
+        """
+        # A handler whose client is gone is cancelled, so that no watch waits for nobody.
+        server = web.Server(self._serve, handler_cancellation=True)
+        runner = web.ServerRunner(server, shutdown_timeout=_STOP_GRACE)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port, ssl_context=self._tls).start()
+        except OSError as error:
+            await runner.cleanup()
+            raise SettingsError(_cannot_listen(host, port, error)) from None
+        self._runner = runner
+        return int(runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening, end the open watches cleanly, and close every connection."""
+        if self._runner is None:
+            return
+        for watch in tuple(self._watches):
+            watch.close()
+        await self._runner.cleanup()
+        self._runner = None
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            self._authenticate(request)
+            return await self._respond(request)
+        except ApiError as error:
+            return _failure(error)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.path)
+            text = "an error on the server prevented the request from succeeding"
+            return _failure(api_error(500, text, reason="InternalError"))
+
+    def _authenticate(self, request: web.BaseRequest) -> None:
+        if request.path.startswith(_PUBLIC):
+            return
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or self._tokens.user(token.strip()) is None:
+            raise Unauthorized("Unauthorized")
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = parse_path(request.path)
+        if path is None:
+            return self._document(request)
+        if path.subresource == "log" and request.method == "GET":
+            return await self._log(request, path)
+        if path.subresource == "exec":
+            return await self._exec(request, path)
+        verb = verb_of(request.method, path, request.query)
+        if verb == "watch":
+            return await self._watch(request, path)
+        return _complete(
+            await answer(
+                self._registry,
+                verb,
+                path,
+                Request(
+                    request.query,
+                    request.headers.get("Accept", ""),
+                    request.headers.get("Content-Type", ""),
+                    request.headers.get("User-Agent", ""),
+                    await _body(request),
+                ),
+            )
+        )
+
+    def _document(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path in ("/healthz", "/livez", "/readyz"):
+            return web.Response(text="ok")
+        aggregated = (
+            request.path in ("/api", "/apis")
+            and wanted_form(request.headers.get("Accept", "")) == "discovery"
+        )
+        document = discovery.document(request.path, aggregated=aggregated)
+        if document is None or request.method != "GET":
+            return web.Response(status=404, text="404 page not found\n")
+        content_type = DISCOVERY if aggregated else JSON
+        return web.Response(
+            body=msgspec.json.encode(document),
+            headers={"Content-Type": content_type, "Vary": "Accept"},
+        )
+
+    async def _watch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
+        options = watch_options(request.query)
+        kind = path.kind
+        table = wanted_form(request.headers.get("Accept", "")) == "table"
+        # What is wrong with the request is an answer; what is gone is an event of the stream.
+        try:
+            watch = self._registry.watch(
+                kind.plural,
+                path.namespace,
+                since=options.since,
+                label_selector=request.query.get("labelSelector", ""),
+                field_selector=_field_selector(request, path),
+                send_initial_events=options.send_initial_events,
+                bookmarks=options.bookmarks,
+            )
+        except Expired as error:
+            response = await _open_stream(request, JSON)
+            await response.write(line("ERROR", msgspec.json.encode(failure_status(error))))
+            return response
+        render: Render = plain
+        if table:
+            include = request.query.get("includeObject", "Metadata")
+            render = as_tables(kind, self._registry.now, include)
+        self._watches.add(watch)
+        try:
+            response = await _open_stream(request, JSON)
+            await stream(
+                watch,
+                response.write,
+                timeout=options.timeout or random.uniform(WATCH_TIMEOUT, 2 * WATCH_TIMEOUT),
+                bookmark_interval=self._bookmark_interval if options.bookmarks else None,
+                render=render,
+            )
+        finally:
+            self._watches.discard(watch)
+            watch.close()
+        return response
+
+    async def _log(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
+        chunks = await connect.open_log(
+            self._registry, self.kubelet, path.namespace or "", path.name, request.query
+        )
+        response = await _open_stream(request, "text/plain")
+        async for chunk in chunks:
+            await response.write(chunk)
+        return response
+
+    async def _exec(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=connect.PROTOCOLS)
+        if not socket.can_prepare(request):
+            raise api_error(400, "exec needs a WebSocket upgrade", reason="BadRequest")
+        session = await connect.open_exec(
+            self._registry,
+            self.kubelet,
+            path.namespace or "",
+            path.name,
+            request.query,
+            request.query.getall("command", []),
+        )
+        await socket.prepare(request)
+        await connect.serve_exec(socket, session, socket.ws_protocol or "")
+        await socket.close()
+        return socket
+
+
+def _field_selector(request: web.BaseRequest, path: ResourcePath) -> str:
+    """Read the selector; a watch of one object's own path is one by name."""
+    selector = request.query.get("fieldSelector", "")
+    if not path.name:
+        return selector
+    return f"metadata.name={path.name}" + (f",{selector}" if selector else "")
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.content.iter_any():
+        size += len(chunk)
+        if size > BODY_LIMIT:
+            raise api_error(
+                413,
+                f"Request entity too large: limit is {BODY_LIMIT}",
+                reason="RequestEntityTooLarge",
+            )
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def _open_stream(request: web.BaseRequest, content_type: str) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": content_type})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    return response
+
+
+def _complete(result: Answer) -> web.Response:
+    response = web.Response(
+        body=result.body, status=result.status, headers={"Content-Type": result.content_type}
+    )
+    for warning in result.warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
+    return response
+
+
+def _failure(error: ApiError) -> web.Response:
+    headers = {"Content-Type": JSON}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(int(error.retry_after))
+    return web.Response(
+        body=msgspec.json.encode(failure_status(error)), status=error.code, headers=headers
+    )
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host} is in use by another process; "
+            "choose another port, or 0 for any free one"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} may not be used without privileges; choose one above 1023"
+    return f"cannot listen on {host}:{port}: {error.strerror}"
