@@ -99,7 +99,7 @@ class ReflectorStatistics(NamedTuple):
     errors: int
     #: objects that could not be decoded or transformed, and so are not in the store
     unreadable: int
-    #: what went wrong last, in words; "" while all is well
+    #: what went wrong last, in words; "" since a watch has brought something again
     last_error: str
 
 
@@ -228,6 +228,7 @@ class Reflector(Generic[T, S]):
                     raise _NoMarker("a bookmark came before the initial objects were complete")
                 complete = True
                 self._complete(seen, event.resource_version)
+                self._last_error = ""
             elif isinstance(event, Failure):
                 raise event.error
             else:
@@ -396,7 +397,6 @@ class Reflector(Generic[T, S]):
 
     def _hear(self) -> None:
         self._last_byte = time.monotonic()
-        self._last_error = ""
 
     def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
         self._position = resource_version
@@ -414,6 +414,7 @@ class Reflector(Generic[T, S]):
             resource_version = event.metadata.resource_version
         if resource_version:
             self._position = self._store.resource_version = resource_version
+        self._last_error = ""
 
     def _apply_object(self, event: ObjectEvent[T]) -> None:
         self._events += 1

@@ -1,0 +1,179 @@
+"""Whatever ends a watch, the store is equal to the server again after few requests.
+
+In every test something is changed while the watch is dead; nothing of it may be lost, nothing
+may be taken from half a line, and the server is asked no more often than the fault explains.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from tests.support.fault_server import (
+    FaultServer,
+    Truth,
+    bookmarks_only,
+    broken,
+    broken_event,
+    ends_at_once,
+    expired_event,
+    expired_status,
+    half_line_then_close,
+    half_line_then_end,
+    reset_mid_line,
+    silence,
+    silent_after_bookmark,
+    silent_stream,
+    slow_bytes,
+    throttled,
+    too_large_event,
+)
+
+
+@pytest.fixture(autouse=True)
+def a_server_that_lists(server: FaultServer) -> None:
+    """Without a stream of initial objects the requests are a list and then watches."""
+    server.can_stream = False
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        reset_mid_line,
+        half_line_then_end,
+        half_line_then_close,
+        ends_at_once,
+        broken,
+        broken_event,
+        silent_after_bookmark,
+        throttled(1),
+        bookmarks_only(0.05, 3),
+        slow_bytes(0.01),
+    ],
+    ids=[
+        "reset in the middle of a line",
+        "half a line, then a proper end",
+        "half a line, then the connection closes",
+        "a proper end at once",
+        "HTTP status 500",
+        "500 as an event",
+        "silence after a bookmark",
+        "429 with Retry-After",
+        "nothing but bookmarks",
+        "a few bytes at a time",
+    ],
+)
+async def test_a_watch_is_resumed_where_it_stopped(
+    truth: Truth, server: FaultServer, reflect, behaviour
+):
+    """No new list: each fault costs one more watch, from the last known resourceVersion."""
+    server.script("watch", behaviour, behaviour)
+    async with reflect() as reflection:
+        await server.asked("watch", 1)
+        truth.delete("a")
+        truth.put("c", "1")
+        truth.put("b", "2")
+        await server.asked("watch", 3)
+        await reflection.converged()
+        truth.put("d", "1")
+        await reflection.converged()
+    assert reflection.deleted == ["a"]
+    assert server.count("list") == 1
+    assert server.count("watch") == 3
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [expired_event, expired_status, too_large_event, silent_stream, silence],
+    ids=[
+        "410 as an event",
+        "410 as the HTTP status",
+        "a position in the server's future",
+        "a stream without a line",
+        "no answer at all",
+    ],
+)
+async def test_a_position_that_cannot_be_resumed_leads_to_one_list(
+    truth: Truth, server: FaultServer, reflect, behaviour
+):
+    """What vanished in the gap is told to listeners as deleted, though no watch ever said so."""
+    server.script("watch", behaviour)
+    async with reflect() as reflection:
+        await server.asked("watch", 1)
+        truth.delete("a")
+        truth.put("c", "1")
+        await reflection.converged()
+        await server.asked("watch", 2)
+        assert reflection.deleted == ["a"]
+        truth.put("d", "1")
+        await reflection.converged()
+    assert server.count("list") == 2
+    assert server.count("watch") == 2
+
+
+async def test_retry_after_is_honoured(server: FaultServer, reflect):
+    """After 429 the server is left alone for as long as it asks."""
+    server.script("watch", throttled(1))
+    async with reflect() as reflection:
+        await server.asked("watch", 2)
+        await reflection.converged()
+    first, second = (request for request in server.requests if request.script == "watch")
+    assert second.at - first.at >= 1.0
+
+
+@pytest.mark.parametrize(
+    "behaviour", [ends_at_once, expired_event, expired_status, broken, reset_mid_line]
+)
+async def test_a_fault_without_end_is_met_with_patience(server: FaultServer, reflect, behaviour):
+    """However fast a server fails, there is never more than one attempt per pause.
+
+    An attempt costs a list and a watch at most, and no pause is shorter than the first one.
+    """
+    server.script("watch", *[behaviour] * 1000)
+    async with reflect() as reflection:
+        await reflection.converged()
+        await server.asked("watch", 6)
+        assert reflection.statistics().last_error
+    watches = [request.at for request in server.requests if request.script == "watch"]
+    spacing = [later - earlier for earlier, later in pairwise(watches)]
+    assert min(spacing) >= 0.02 * 0.9  # timers may be a little early
+    assert server.count("list") <= server.count("watch") + 1
+
+
+async def test_bookmarks_move_the_position(truth: Truth, server: FaultServer, reflect):
+    """After a quiet time the watch resumes from the last bookmark, not from the last object."""
+    server.script("watch", bookmarks_only(0.0, 1))
+    async with reflect() as reflection:
+        await reflection.converged()
+        truth.revision += 50
+        await server.asked("watch", 2)
+    second = [request for request in server.requests if request.script == "watch"][1]
+    assert second.params["resourceVersion"] == str(truth.revision)
+
+
+async def test_a_line_of_a_mebibyte_is_an_object_like_any_other(
+    truth: Truth, server: FaultServer, reflect
+):
+    """The largest Secrets are 1 MiB; they come whole, by list and by watch."""
+    truth.put("large", "x" * (1 << 20))
+    async with reflect() as reflection:
+        await reflection.converged()
+        truth.put("large", "y" * (1 << 20))
+        await reflection.converged()
+    assert server.count("list") == 1
+    assert server.count("watch") == 1
+
+
+async def test_an_object_of_a_wrong_shape_does_not_stop_the_others(
+    truth: Truth, server: FaultServer, reflect
+):
+    """It is left out and counted, by list and by watch; everything else goes on."""
+    truth.objects["default", "a"]["data"] = {"value": 5}
+    async with reflect() as reflection:
+        await server.asked("watch", 1)
+        truth.put("c", "1")
+        truth.history.append((truth.revision, "MODIFIED", truth.objects["default", "a"]))
+        truth.delete("a")
+        await reflection.converged()
+        assert reflection.statistics().unreadable >= 1
+    assert len(server.requests) == 3

@@ -1,0 +1,61 @@
+"""A token renewed in its file is found without delay; one that is not is told in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.fault_server import FaultServer, Truth
+
+from hotmap.kube.config import BearerToken, TokenFile
+
+
+async def test_a_renewed_token_is_read_at_once_after_a_401(
+    truth: Truth, server: FaultServer, reflect, tmp_path: Path
+):
+    """One refused request, one with the new token, no pause and no list."""
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    server.token = "old"
+    async with reflect(credentials=TokenFile(token)) as reflection:
+        await reflection.converged()
+        truth.put("c", "1")
+        await reflection.converged()
+        server.token = "new"
+        token.write_text("new\n")
+        server.cut()
+        truth.delete("a")
+        await reflection.converged()
+    assert [request.headers["authorization"] for request in server.requests] == [
+        "Bearer old",
+        "Bearer old",
+        "Bearer new",
+    ]
+
+
+async def test_a_token_that_stays_expired_is_not_hammered_with(
+    server: FaultServer, reflect, tmp_path: Path
+):
+    """Each attempt is one request, since the file has no other token to try."""
+    token = tmp_path / "token"
+    token.write_text("old")
+    server.token = "new"
+    async with reflect(credentials=TokenFile(token)) as reflection:
+        await server.asked("stream", 3)
+        statistics = reflection.statistics()
+        token.write_text("new")
+        await reflection.converged()
+    assert "refused the credentials" in statistics.last_error
+    assert server.url in statistics.last_error
+    assert [request.script for request in server.requests] == ["stream"] * len(server.requests)
+    assert len(server.requests) <= 6
+
+
+async def test_a_token_without_a_file_is_tried_once_per_attempt(server: FaultServer, reflect):
+    """A static token cannot get better, so a 401 is not answered with a second request."""
+    server.token = "other"
+    async with reflect(credentials=BearerToken("mine")) as reflection:
+        await server.asked("stream", 3)
+        assert not reflection.store.synced.is_set()
+        assert reflection.statistics().errors >= 2
+    spacing = server.requests[1].at - server.requests[0].at
+    assert spacing >= 0.02 * 0.9

@@ -1,0 +1,115 @@
+"""The store becomes complete, from a stream where the server has it, else from pages."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.fault_server import (
+    FaultServer,
+    Truth,
+    broken,
+    ends_at_once,
+    expired_status,
+    forbidden,
+    invalid,
+    reset_mid_line,
+    serve_page,
+    silent_stream,
+    unmarked_bookmark,
+)
+
+
+async def test_one_request_is_enough_where_the_server_streams(server: FaultServer, reflect):
+    """The initial objects and the changes after them come in one stream."""
+    async with reflect() as reflection:
+        await reflection.converged()
+        server.truth.put("c", "1")
+        server.truth.delete("a")
+        server.truth.put("b", "2")
+        await reflection.converged()
+    assert [request.script for request in server.requests] == ["stream"]
+    assert server.requests[0].params == {
+        "watch": "true",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": "20",
+    }
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [invalid, unmarked_bookmark, silent_stream, ends_at_once],
+    ids=lambda behaviour: behaviour.__name__,
+)
+async def test_a_server_that_cannot_stream_is_listed_for_good(
+    server: FaultServer, reflect, behaviour
+):
+    """Whatever shows that a server does not know the question, it is asked only once."""
+    server.script("stream", behaviour)
+    server.script("watch", expired_status)
+    async with reflect() as reflection:
+        await server.asked("list", 2)
+        await reflection.converged()
+        server.truth.put("c", "1")
+        await reflection.converged()
+    assert [request.script for request in server.requests] == [
+        "stream",
+        "list",
+        "watch",
+        "list",
+        "watch",
+    ]
+
+
+async def test_a_stream_that_breaks_is_asked_for_again(server: FaultServer, reflect):
+    """A reset says nothing about what the server can, so nothing falls back."""
+    server.script("stream", reset_mid_line)
+    async with reflect() as reflection:
+        await reflection.converged()
+    assert [request.script for request in server.requests] == ["stream", "stream"]
+    assert reflection.deleted == []
+
+
+async def test_a_long_list_comes_in_pages(truth: Truth, server: FaultServer, reflect):
+    """1,002 objects take three pages of 500, and all of them arrive."""
+    for number in range(1000):
+        truth.put(f"n{number:04}", "1")
+    server.can_stream = False
+    async with reflect() as reflection:
+        await reflection.converged()
+    lists = [request.params for request in server.requests if request.script == "list"]
+    assert lists == [
+        {"limit": "500"},
+        {"limit": "500", "continue": "500"},
+        {"limit": "500", "continue": "1000"},
+    ]
+
+
+async def test_a_continue_token_that_expires_starts_one_whole_list(
+    truth: Truth, server: FaultServer, reflect
+):
+    """410 in a paged list: the next list is not paged, so that it cannot expire again."""
+    for number in range(600):
+        truth.put(f"n{number:04}", "1")
+    server.can_stream = False
+    server.script("list", serve_page, expired_status)
+    async with reflect() as reflection:
+        await server.asked("list", 2)
+        await reflection.converged()
+        await server.asked("watch", 1)
+    lists = [request.params for request in server.requests if request.script == "list"]
+    assert lists == [{"limit": "500"}, {"limit": "500", "continue": "500"}, {}]
+    assert len(server.requests) == 5
+
+
+async def test_a_list_that_fails_is_tried_again_later(server: FaultServer, reflect):
+    """500 and 403 on lists cost one request per pause, and are told in words meanwhile."""
+    server.can_stream = False
+    server.script("list", broken, forbidden, forbidden)
+    async with reflect() as reflection:
+        await server.asked("list", 3)
+        assert not reflection.store.synced.is_set()
+        await reflection.converged()
+        assert reflection.statistics().errors == 3
+    assert server.count("list") == 4
+    assert server.count("stream") == 1
