@@ -92,8 +92,12 @@ def controller_reference(owner: Object, *, api_version: str, kind: str) -> Objec
 
 
 def with_metadata(obj: Object, **changes: Any) -> Object:
-    """Return *obj* with some metadata fields replaced; everything else is shared, not copied."""
-    return {**obj, "metadata": {**obj["metadata"], **changes}}
+    """Return *obj* with some metadata fields replaced, or dropped where the new value is None.
+
+    Everything else is shared with *obj*, not copied.
+    """
+    metadata = {**obj["metadata"], **changes}
+    return {**obj, "metadata": {key: v for key, v in metadata.items() if v is not None}}
 
 
 def timestamp(seconds: float) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "is_complete",
     "next_check",
     "plain_status",
+    "progress_deadline",
     "progressing",
     "rollout_status",
     "with_pause",
@@ -96,7 +97,7 @@ def rollout_status(
     status = plain_status(deployment, new, old, now=now)
     conditions = status["conditions"]
     current = find_condition(deployment.get("status", {}).get("conditions") or [], "Progressing")
-    if _deadline(deployment) is None:
+    if progress_deadline(deployment) is None:
         conditions = without_condition(conditions, "Progressing")
     elif not _was_complete(status, current):
         conditions = _judged(deployment, status, current, _subject(deployment, new), now=now)
@@ -111,7 +112,7 @@ def with_pause(deployment: Object, *, now: float) -> list[Object] | None:
     soon as it is resumed. A deadline that was already missed is not covered up.
     """
     conditions = deployment.get("status", {}).get("conditions") or []
-    if _deadline(deployment) is None:
+    if progress_deadline(deployment) is None:
         return None
     current = find_condition(conditions, "Progressing") or {}
     reason = current.get("reason")
@@ -139,7 +140,7 @@ def next_check(deployment: Object, status: Object, *, now: float) -> float | Non
     A second more than is left, as times are whole seconds. None when nothing can be missed: no
     deadline, complete, or reported already.
     """
-    deadline = _deadline(deployment)
+    deadline = progress_deadline(deployment)
     current = find_condition(status.get("conditions") or [], "Progressing")
     if deadline is None or current is None or is_complete(deployment, status):
         return None
@@ -148,7 +149,8 @@ def next_check(deployment: Object, status: Object, *, now: float) -> float | Non
     return max(0.0, parse_time(current["lastUpdateTime"]) + deadline - now) + 1.0
 
 
-def _deadline(deployment: Object) -> int | None:
+def progress_deadline(deployment: Object) -> int | None:
+    """Return the seconds a rollout may stand still, None for ever."""
     seconds = deployment["spec"].get("progressDeadlineSeconds")
     return None if seconds in (None, _NO_DEADLINE) else int(seconds)
 
@@ -190,7 +192,7 @@ def _has_moved(before: Object, after: Object) -> bool:
 
 
 def _is_late(deployment: Object, current: Object | None, *, now: float) -> bool:
-    deadline = _deadline(deployment)
+    deadline = progress_deadline(deployment)
     if deadline is None or current is None or current["reason"] == "NewReplicaSetAvailable":
         return False
     if current["reason"] == "ProgressDeadlineExceeded":

@@ -1,0 +1,112 @@
+"""Empties a namespace that is being deleted, then lets it go.
+
+kubernetes: pkg/controller/namespace. The API server makes every namespace with the finalizer
+`kubernetes` in its spec and refuses new content once it is terminating; this controller deletes
+what is there and takes the finalizer away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from hotmap.core.errors import Conflict, NotFound
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.controllers.loop import KeyedLoop
+from hotmap.local.controllers.meta import MANAGER, Object, ObjectName, is_deleted, name_of, uid_of
+from hotmap.local.informer import Index, Informers
+from hotmap.local.scheme import KINDS
+
+__all__ = ["NamespaceController"]
+
+_FINALIZER = "kubernetes"
+
+
+class NamespaceController:
+    """Finalize namespaces."""
+
+    def __init__(self, registry: Registry, informers: Informers) -> None:
+        self._registry = registry
+        self._namespaces = informers["namespaces"]
+        #: Plural → the kind's objects by namespace.
+        self._content: dict[str, Index] = {}
+        self._loop = KeyedLoop("namespace", self.sync)
+        self._namespaces.subscribe(self._on_namespace)
+        for kind in KINDS:
+            if kind.namespaced:
+                informer = informers[kind.plural]
+                self._content[kind.plural] = informer.index(
+                    lambda obj: [obj["metadata"]["namespace"]]
+                )
+                informer.subscribe(self._on_content)
+
+    async def run(self) -> None:
+        """Finalize until cancelled."""
+        await self._loop.run()
+
+    async def sync(self, key: ObjectName) -> None:
+        """Delete what a terminating namespace still holds, or finalize it when it is empty.
+
+        What waits for its own grace or finalizers is left to go in its time; its end is what
+        brings the namespace back here. Events go last, they tell what happened to the others.
+        """
+        namespace = self._namespaces.objects.get(key)
+        if namespace is None or not is_deleted(namespace):
+            return
+        name = namespace["metadata"]["name"]
+        remaining = {plural: index.get(name) for plural, index in self._content.items()}
+        events = remaining.pop("events", [])
+        if any(remaining.values()):
+            for plural, objects in remaining.items():
+                await self._delete(plural, objects)
+        elif events:
+            await self._delete("events", events)
+        else:
+            await self._finalize(namespace)
+
+    def _on_namespace(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and is_deleted(new):
+            self._loop.add(name_of(new))
+
+    def _on_content(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        if obj is None:
+            return
+        key = ("", obj["metadata"]["namespace"])
+        namespace = self._namespaces.objects.get(key)
+        if namespace is not None and is_deleted(namespace):
+            self._loop.add(key)
+
+    async def _delete(self, plural: str, objects: list[Object]) -> None:
+        for obj in objects:
+            if is_deleted(obj):
+                continue
+            try:
+                await self._registry.delete(plural, *name_of(obj), uid=uid_of(obj))
+            except (NotFound, Conflict):
+                continue
+
+    async def _finalize(self, namespace: Object) -> None:
+        """Take our finalizer away; the cache may lag behind, so the present is asked first."""
+        name = namespace["metadata"]["name"]
+        for plural in self._content:
+            left = await self._registry.list(plural, name, limit=1)
+            if left.items:
+                self._loop.add(("", name))
+                return
+
+        def without_finalizer(obj: Object) -> Object | None:
+            finalizers = obj.get("spec", {}).get("finalizers") or []
+            if uid_of(obj) != uid_of(namespace) or _FINALIZER not in finalizers:
+                return None
+            kept = [finalizer for finalizer in finalizers if finalizer != _FINALIZER]
+            return {**obj, "spec": {**obj["spec"], "finalizers": kept}}
+
+        with contextlib.suppress(NotFound):
+            await self._registry.modify(
+                "namespaces",
+                None,
+                name,
+                without_finalizer,
+                subresource="finalize",
+                manager=MANAGER,
+            )

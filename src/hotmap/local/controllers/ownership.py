@@ -1,0 +1,130 @@
+"""Adopting and releasing: which objects a controller may treat as its own.
+
+Selected and without a controller: adopt. Controlled and no longer selected: release. Selected but
+another's: leave alone (kubernetes: pkg/controller/controller_ref_manager.go). Used by the
+Deployment controller for ReplicaSets and by the ReplicaSet controller for pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from hotmap.core.errors import Conflict, NotFound
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.selectors import matches_label_selector
+from hotmap.local.controllers.meta import (
+    MANAGER,
+    Object,
+    controller_of,
+    controller_reference,
+    is_deleted,
+    labels_of,
+    name_of,
+    owners_of,
+    uid_of,
+    with_metadata,
+)
+from hotmap.local.informer import Index, Informer
+
+__all__ = ["Ownership", "by_controller", "orphans_of"]
+
+
+def by_controller(obj: Object) -> list[Hashable]:
+    """Index by the uid of the controller; objects without one by `orphans_of` their namespace."""
+    owner = controller_of(obj)
+    return [owner["uid"] if owner else orphans_of(obj["metadata"]["namespace"])]
+
+
+def orphans_of(namespace: str) -> Hashable:
+    """Return the value under which `by_controller` files a namespace's orphans."""
+    return ("orphans of", namespace)
+
+
+class Ownership:
+    """What objects of one kind belong to owners of another, by selector and reference."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        dependents: Informer,
+        dependent_plural: str,
+        *,
+        owner_plural: str,
+        owner_kind: str,
+        owner_api_version: str,
+    ) -> None:
+        self._registry = registry
+        self._dependents = dependents
+        self._plural = dependent_plural
+        self._owner_plural = owner_plural
+        self._owner_kind = owner_kind
+        self._owner_api_version = owner_api_version
+        self._index: Index = dependents.index(by_controller)
+
+    def owned_by(self, owner: Object) -> list[Object]:
+        """Return what carries the owner's reference now, selected or not."""
+        return self._index.get(uid_of(owner))
+
+    def reference(self, owner: Object) -> Object:
+        """Build the reference that a dependent of *owner* carries."""
+        return controller_reference(
+            owner, api_version=self._owner_api_version, kind=self._owner_kind
+        )
+
+    def owner_name(self, dependent: Object | None) -> str | None:
+        """Return the name of the controller of this kind that a dependent refers to."""
+        owner = controller_of(dependent) if dependent is not None else None
+        return owner["name"] if owner is not None and owner["kind"] == self._owner_kind else None
+
+    async def claim(self, owner: Object) -> list[Object]:
+        """Adopt and release until references agree with the selector; return what is owned.
+
+        An owner that is being deleted adopts nothing and releases nothing.
+        """
+        if not is_deleted(owner):
+            for dependent in self._selected_orphans(owner):
+                await self._adopt(owner, dependent)
+            for dependent in self.owned_by(owner):
+                if not _is_selected(owner, dependent) and not is_deleted(dependent):
+                    await self._release(owner, dependent)
+        return [obj for obj in self.owned_by(owner) if _is_selected(owner, obj)]
+
+    def _selected_orphans(self, owner: Object) -> list[Object]:
+        orphans = self._index.get(orphans_of(owner["metadata"]["namespace"]))
+        return [obj for obj in orphans if _is_selected(owner, obj) and not is_deleted(obj)]
+
+    async def _adopt(self, owner: Object, dependent: Object) -> None:
+        # Read anew: an owner that is gone by now must not leave references behind (kubernetes
+        # issue 42639).
+        fresh = await self._registry.get(self._owner_plural, *name_of(owner))
+        if uid_of(fresh) != uid_of(owner) or is_deleted(fresh):
+            raise Conflict(f"{self._owner_kind} {owner['metadata']['name']} is gone or going")
+        reference = self.reference(owner)
+
+        def adopt(obj: Object) -> Object | None:
+            if uid_of(obj) != uid_of(dependent) or controller_of(obj) or is_deleted(obj):
+                return None
+            return with_metadata(obj, ownerReferences=[*owners_of(obj), reference])
+
+        await self._change(dependent, adopt)
+
+    async def _release(self, owner: Object, dependent: Object) -> None:
+        def release(obj: Object) -> Object | None:
+            kept = [ref for ref in owners_of(obj) if ref["uid"] != uid_of(owner)]
+            return with_metadata(obj, ownerReferences=kept or None)
+
+        await self._change(dependent, release)
+
+    async def _change(self, dependent: Object, change: Callable[[Object], Object | None]) -> None:
+        try:
+            changed = await self._registry.modify(
+                self._plural, *name_of(dependent), change, manager=MANAGER
+            )
+        except NotFound:
+            return
+        await self._dependents.reached(changed["metadata"]["resourceVersion"])
+
+
+def _is_selected(owner: Object, dependent: Object) -> bool:
+    selector = owner["spec"].get("selector")
+    return bool(selector) and matches_label_selector(selector, labels_of(dependent))

@@ -1,0 +1,137 @@
+"""Kubernetes Events written by the control plane's own components.
+
+Recording never waits and never fails its caller: Events are written in the background, in
+order, and repeats are counted on the first one (client-go: tools/record, eventLogger). The
+spam filter of client-go and its joining of similar texts are left out: nothing in one process on
+one machine needs protection from them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from hotmap.core.errors import HotmapError, NotFound
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.controllers.meta import Object, timestamp
+
+__all__ = ["Recorder"]
+
+_log = logging.getLogger(__name__)
+
+# Seconds for which a repeat is counted on the earlier Event, and how many Events are
+# remembered (client-go: maxLruCacheEntries 4096, defaultAggregateIntervalInSeconds 600).
+_REPEAT_WINDOW = 600.0
+_REMEMBERED = 4096
+
+
+class _Occurrence(NamedTuple):
+    """One thing that happened to one object."""
+
+    obj: Object
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    #: POSIX seconds.
+    at: float
+
+
+class _Written(NamedTuple):
+    """An Event in the Registry, how often it was counted and when last (POSIX seconds)."""
+
+    name: str
+    times: int
+    at: float
+
+
+class Recorder:
+    """Write Events about objects in the name of one component."""
+
+    def __init__(
+        self, registry: Registry, component: str, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._registry = registry
+        self._component = component
+        self._clock = clock
+        self._pending: asyncio.Queue[_Occurrence] = asyncio.Queue()
+        #: (uid, type, reason, message) → the Event that counts it; least recently used first.
+        self._written: OrderedDict[tuple[str, str, str, str], _Written] = OrderedDict()
+
+    def event(
+        self, obj: Object, type: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        """Note that something happened to *obj*, to be written soon.
+
+        *reason* is CamelCase and stable, *message* is prose without any Secret value.
+        """
+        self._pending.put_nowait(_Occurrence(obj, type, reason, message, self._clock()))
+
+    async def run(self) -> None:
+        """Write what is noted until cancelled; what is still pending then is lost."""
+        while True:
+            occurrence = await self._pending.get()
+            try:
+                await self._write(occurrence)
+            except HotmapError as error:
+                # The namespace may be going, with the object: nobody is left to read it.
+                _log.debug("event %s was not written: %s", occurrence.reason, error)
+
+    async def _write(self, occurrence: _Occurrence) -> None:
+        metadata = occurrence.obj["metadata"]
+        key = (metadata["uid"], occurrence.type, occurrence.reason, occurrence.message)
+        known = self._written.pop(key, None)
+        namespace = metadata.get("namespace") or "default"
+        written = None
+        if known is not None and occurrence.at - known.at < _REPEAT_WINDOW:
+            written = await self._count_up(namespace, known, occurrence.at)
+        self._written[key] = written or await self._create(namespace, occurrence)
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
+
+    async def _count_up(self, namespace: str, known: _Written, at: float) -> _Written | None:
+        again = _Written(known.name, known.times + 1, at)
+        patch = {"count": again.times, "lastTimestamp": timestamp(at)}
+        try:
+            await self._registry.patch(
+                "events", namespace, known.name, patch, kind="merge", manager=self._component
+            )
+        except NotFound:
+            return None
+        return again
+
+    async def _create(self, namespace: str, occurrence: _Occurrence) -> _Written:
+        obj, at = occurrence.obj, occurrence.at
+        metadata = obj["metadata"]
+        involved = {
+            "kind": obj["kind"],
+            "apiVersion": obj["apiVersion"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata.get("resourceVersion", ""),
+        }
+        if "namespace" in metadata:
+            involved["namespace"] = metadata["namespace"]
+        event = {
+            "metadata": {
+                # Nanoseconds tell Events of one object apart (client-go: makeEvent).
+                "name": f"{metadata['name']}.{time.time_ns():x}",
+                "namespace": namespace,
+            },
+            "involvedObject": involved,
+            "reason": occurrence.reason,
+            "message": occurrence.message,
+            "type": occurrence.type,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": "",
+            "firstTimestamp": timestamp(at),
+            "lastTimestamp": timestamp(at),
+            "count": 1,
+            "eventTime": None,
+        }
+        created = await self._registry.create("events", namespace, event, manager=self._component)
+        return _Written(created["metadata"]["name"], 1, at)

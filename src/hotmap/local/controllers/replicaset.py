@@ -1,0 +1,291 @@
+"""Keeps as many pods as a ReplicaSet asks for, and says how they are.
+
+kubernetes: pkg/controller/replicaset. The caches have seen the controller's own writes before a
+sync ends, so none is decided twice; that takes the place of upstream's expectations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hotmap.core.errors import ApiError, Conflict, Forbidden, NotFound
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.selectors import matches_label_selector
+from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
+from hotmap.local.controllers.loop import KeyedLoop
+from hotmap.local.controllers.meta import (
+    MANAGER,
+    Object,
+    ObjectName,
+    controller_of,
+    is_deleted,
+    labels_of,
+    name_of,
+    timestamp,
+    uid_of,
+)
+from hotmap.local.controllers.ownership import Ownership, by_controller
+from hotmap.local.controllers.pods import (
+    choose_victims,
+    is_active,
+    is_available,
+    is_finished,
+    is_ready,
+    ready_since,
+)
+from hotmap.local.controllers.recorder import Recorder
+from hotmap.local.controllers.rolling import spec_replicas
+from hotmap.local.informer import Informers
+
+__all__ = ["ReplicaSetController", "replica_set_status"]
+
+# Pods created or deleted in one sync, so that one ReplicaSet cannot hold a worker for long
+# (kubernetes: BurstReplicas).
+_BURST = 500
+
+
+class ReplicaSetController:
+    """Reconcile ReplicaSets with their pods."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        informers: Informers,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._recorder = Recorder(registry, "replicaset-controller", clock=clock)
+        self._replica_sets = informers["replicasets"]
+        self._siblings = self._replica_sets.index(by_controller)
+        self._in_namespace = self._replica_sets.index(lambda rs: [rs["metadata"]["namespace"]])
+        self._pods = informers["pods"]
+        self._ownership = Ownership(
+            registry,
+            self._pods,
+            "pods",
+            owner_plural="replicasets",
+            owner_kind="ReplicaSet",
+            owner_api_version="apps/v1",
+        )
+        self._loop = KeyedLoop("replicaset", self.sync)
+        self._replica_sets.subscribe(self._on_replica_set)
+        self._pods.subscribe(self._on_pod)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._recorder.run())
+            tasks.create_task(self._loop.run())
+
+    async def sync(self, key: ObjectName) -> None:
+        """Bring one ReplicaSet's pods and status up to date.
+
+        1. Adopt and release pods.  2. Create or delete what the number asks for, unless the
+        ReplicaSet is going.  3. Report, also why 2 failed.  4. Come back when a pod will have
+        been ready for minReadySeconds.
+        """
+        replica_set = self._replica_sets.objects.get(key)
+        if replica_set is None:
+            return
+        await self._ownership.claim(replica_set)
+        failure: ApiError | None = None
+        if not is_deleted(replica_set):
+            try:
+                await self._manage(replica_set, self._active_pods(replica_set))
+            except ApiError as error:
+                failure = error
+        await self._report(replica_set, failure)
+        if failure is not None:
+            raise failure
+
+    # -- what to look at -----------------------------------------------------------------------
+
+    def _on_replica_set(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self._loop.add(name_of(new))
+
+    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+        for pod in (old, new):
+            owner = self._ownership.owner_name(pod)
+            if pod is not None and owner is not None:
+                self._loop.add((pod["metadata"]["namespace"], owner))
+        if new is not None and controller_of(new) is None:
+            self._offer(new)
+
+    def _offer(self, orphan: Object) -> None:
+        """Let every ReplicaSet that selects an orphan look at it."""
+        for replica_set in self._in_namespace.get(orphan["metadata"]["namespace"]):
+            if matches_label_selector(replica_set["spec"]["selector"], labels_of(orphan)):
+                self._loop.add(name_of(replica_set))
+
+    def _active_pods(self, replica_set: Object) -> list[Object]:
+        return [pod for pod in self._ownership.owned_by(replica_set) if is_active(pod)]
+
+    # -- the number of pods --------------------------------------------------------------------
+
+    async def _manage(self, replica_set: Object, pods: Sequence[Object]) -> None:
+        missing = spec_replicas(replica_set) - len(pods)
+        if missing > 0:
+            await self._create_pods(replica_set, min(missing, _BURST))
+        elif missing < 0:
+            related = self._related_pods(replica_set)
+            count = min(-missing, _BURST)
+            for pod in choose_victims(pods, related, count, now=self._clock()):
+                await self._delete_pod(replica_set, pod)
+
+    async def _create_pods(self, replica_set: Object, count: int) -> None:
+        """Create pods one after another and stop at the first failure.
+
+        Upstream sends batches of 1, 2, 4 … so that a quota is not met by hundreds of refused
+        requests at once; one by one is gentler still, and in one process as fast.
+        """
+        created = None
+        try:
+            for _ in range(count):
+                pod = _pod_of(replica_set, self._ownership.reference(replica_set))
+                created = await self._registry.create(
+                    "pods", replica_set["metadata"]["namespace"], pod, manager=MANAGER
+                )
+                text = f"Created pod: {created['metadata']['name']}"
+                self._recorder.event(replica_set, "Normal", "SuccessfulCreate", text)
+        except Forbidden as error:
+            # A namespace that is going takes no pods, and will take the ReplicaSet with it.
+            if not _is_terminating_namespace(error):
+                self._failed(replica_set, "FailedCreate", f"Error creating: {error}")
+                raise
+        except ApiError as error:
+            self._failed(replica_set, "FailedCreate", f"Error creating: {error}")
+            raise
+        finally:
+            if created is not None:
+                await self._pods.reached(created["metadata"]["resourceVersion"])
+
+    async def _delete_pod(self, replica_set: Object, pod: Object) -> None:
+        try:
+            await self._registry.delete("pods", *name_of(pod), uid=uid_of(pod))
+        except (NotFound, Conflict):
+            pass  # gone already, or another pod of that name: the cache is about to learn it
+        except ApiError as error:
+            self._failed(replica_set, "FailedDelete", f"Error deleting: {error}")
+            raise
+        else:
+            text = f"Deleted pod: {pod['metadata']['name']}"
+            self._recorder.event(replica_set, "Normal", "SuccessfulDelete", text)
+        await self._pods.until(lambda: not self._is_still_active(pod))
+
+    def _is_still_active(self, pod: Object) -> bool:
+        present = self._pods.objects.get(name_of(pod))
+        return present is not None and uid_of(present) == uid_of(pod) and is_active(present)
+
+    def _related_pods(self, replica_set: Object) -> list[Object]:
+        """Return the pods of all ReplicaSets of the same owner, this one's included."""
+        owner = controller_of(replica_set)
+        siblings = self._siblings.get(owner["uid"]) if owner is not None else [replica_set]
+        return [pod for sibling in siblings for pod in self._ownership.owned_by(sibling)]
+
+    def _failed(self, replica_set: Object, reason: str, message: str) -> None:
+        self._recorder.event(replica_set, "Warning", reason, message)
+
+    # -- the status ----------------------------------------------------------------------------
+
+    async def _report(self, replica_set: Object, failure: ApiError | None) -> None:
+        now = self._clock()
+        pods = self._ownership.owned_by(replica_set)
+        status = replica_set_status(replica_set, pods, failure, now=now)
+        written = replica_set
+        if status != replica_set.get("status"):
+            # Only the status is written, from the spec that this sync saw: observedGeneration
+            # says which. So no resourceVersion, and no conflict with a scaling.
+            written = await self._registry.modify(
+                "replicasets",
+                *name_of(replica_set),
+                lambda obj: {**obj, "status": status} if _same_object(obj, replica_set) else None,
+                subresource="status",
+                manager=MANAGER,
+            )
+            await self._replica_sets.reached(written["metadata"]["resourceVersion"])
+        self._look_again(replica_set, pods, now)
+
+    def _look_again(self, replica_set: Object, pods: Sequence[Object], now: float) -> None:
+        min_ready = replica_set["spec"].get("minReadySeconds") or 0
+        waits = [
+            ready_since(pod) + min_ready - now
+            for pod in pods
+            if is_active(pod) and is_ready(pod) and not is_available(pod, min_ready, now=now)
+        ]
+        if waits:
+            self._loop.add_after(name_of(replica_set), max(0.0, min(waits)))
+
+
+def replica_set_status(
+    replica_set: Object, pods: Sequence[Object], failure: ApiError | None, *, now: float
+) -> Object:
+    """Count a ReplicaSet's pods, and show why it cannot have the number it wants.
+
+    kubernetes: replica_set_utils.go, calculateStatus. Zero counts are left out as by Go's
+    omitempty, but for `replicas`, and terminatingReplicas (1.35, a pointer).
+    """
+    active = [pod for pod in pods if is_active(pod)]
+    labels = replica_set["spec"]["template"].get("metadata", {}).get("labels") or {}
+    min_ready = replica_set["spec"].get("minReadySeconds") or 0
+    terminating = [pod for pod in pods if is_deleted(pod) and not is_finished(pod)]
+    counts = {
+        "fullyLabeledReplicas": sum(labels.items() <= labels_of(pod).items() for pod in active),
+        "readyReplicas": sum(map(is_ready, active)),
+        "availableReplicas": sum(is_available(pod, min_ready, now=now) for pod in active),
+        "observedGeneration": replica_set["metadata"].get("generation", 0),
+    }
+    status: dict[str, Any] = {"replicas": len(active), "terminatingReplicas": len(terminating)}
+    status |= {field: count for field, count in counts.items() if count}
+    conditions = _with_failure(replica_set, len(active), failure, now=now)
+    if conditions:
+        status["conditions"] = conditions
+    return status
+
+
+def _with_failure(
+    replica_set: Object, have: int, failure: ApiError | None, *, now: float
+) -> list[Object]:
+    conditions = replica_set.get("status", {}).get("conditions") or []
+    if failure is None:
+        return without_condition(conditions, "ReplicaFailure")
+    if find_condition(conditions, "ReplicaFailure") is not None:
+        return list(conditions)
+    wants_more = spec_replicas(replica_set) > have
+    condition = {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "lastTransitionTime": timestamp(now),
+        "reason": "FailedCreate" if wants_more else "FailedDelete",
+        "message": str(failure),
+    }
+    return set_condition(list(conditions), condition)
+
+
+def _pod_of(replica_set: Object, owner: Object) -> Object:
+    """Build a pod from the template (kubernetes: controller_utils.go, GetPodFromTemplate)."""
+    template = replica_set["spec"]["template"]
+    metadata = template.get("metadata") or {}
+    passed_on = ("labels", "annotations", "finalizers")
+    return {
+        "metadata": {
+            "generateName": f"{replica_set['metadata']['name']}-",
+            **{field: metadata[field] for field in passed_on if metadata.get(field)},
+            "ownerReferences": [owner],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _is_terminating_namespace(error: ApiError) -> bool:
+    causes = error.details.get("causes") or []
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def _same_object(obj: Object, seen: Object) -> bool:
+    return uid_of(obj) == uid_of(seen)

@@ -1,0 +1,101 @@
+"""Starts and stops all controllers of the local control plane together.
+
+What kube-controller-manager and kube-scheduler are to a cluster. The caches are filled before
+the first decision. StatefulSet, DaemonSet, Job and CronJob are not reconciled: their objects are
+stored and served only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.controllers.deployment import DeploymentController
+from hotmap.local.controllers.garbage import GarbageCollector
+from hotmap.local.controllers.namespace import NamespaceController
+from hotmap.local.controllers.replicaset import ReplicaSetController
+from hotmap.local.controllers.scheduler import Scheduler
+from hotmap.local.controllers.serviceaccount import ServiceAccountController
+from hotmap.local.informer import Informers
+
+__all__ = ["Controllers"]
+
+
+class Controllers:
+    """All controllers over one Registry, as an async context manager or by start and stop."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        root_ca: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare the controllers.
+
+        *root_ca* is the PEM text that every namespace's `kube-root-ca.crt` shows; None publishes
+        none. *clock* gives POSIX seconds and is the Registry's clock.
+        """
+        self._informers = Informers(registry)
+        self._controllers = (
+            NamespaceController(registry, self._informers),
+            ServiceAccountController(registry, self._informers, root_ca=root_ca),
+            GarbageCollector(registry, self._informers),
+            DeploymentController(registry, self._informers, clock=clock),
+            ReplicaSetController(registry, self._informers, clock=clock),
+            Scheduler(registry, self._informers, clock=clock),
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Control until cancelled; a controller that breaks takes all others down with it."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informers.run())
+            await self._informers.synced()
+            for controller in self._controllers:
+                tasks.create_task(controller.run())
+
+    async def start(self) -> None:
+        """Run in the background, and return when all caches are filled.
+
+        Raises:
+            ExceptionGroup: a cache could not be filled; nothing is left running.
+        """
+        self._task = asyncio.create_task(self.run(), name="controllers")
+        synced = asyncio.create_task(self._informers.synced())
+        try:
+            await asyncio.wait((self._task, synced), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            synced.cancel()
+        if self._task.done():
+            await self._task
+
+    async def stop(self) -> None:
+        """Stop everything and wait for its end.
+
+        Raises:
+            ExceptionGroup: a controller broke while it ran.
+        """
+        if self._task is None:
+            return
+        task, self._task = self._task, None
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()

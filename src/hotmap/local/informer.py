@@ -1,0 +1,225 @@
+"""A cache of one kind's objects inside the process, kept equal to the Registry by a watch.
+
+What upstream's controllers and kubelet get from client-go's informers (client-go: tools/cache):
+the objects by name, indexes over them, listeners that are told (old, new), and waiting until the
+cache has seen a write of one's own. The HTTP side of the same idea is `kube/reflector.py`; this
+one never speaks HTTP and never meets a broken connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from hotmap.core.errors import Expired
+from hotmap.local.apiserver.registry import Registry
+
+__all__ = ["Index", "Informer", "InformerStatistics", "Informers"]
+
+_Object = dict[str, Any]
+_Name = tuple[str, str]
+Listener = Callable[[_Object | None, _Object | None], None]
+
+# Seconds before a watch that ended at once is opened again, so that a store which is closing
+# down is not asked in a tight loop. One that served anything is resumed without a pause.
+_RESUME_PAUSE = 0.05
+
+
+class InformerStatistics(NamedTuple):
+    #: objects in the cache
+    objects: int
+    #: lists since the start; more than one means that watches expired
+    lists: int
+    #: watches since the start
+    watches: int
+
+
+class Index:
+    """The objects of an informer by a value that a function reads from each of them."""
+
+    def __init__(self, values_of: Callable[[_Object], Iterable[Hashable]]) -> None:
+        self._values_of = values_of
+        #: No empty members: a value that no object has is absent.
+        self._members: dict[Hashable, dict[_Name, _Object]] = {}
+
+    def get(self, value: Hashable) -> list[_Object]:
+        """Return the objects with a value, in the order in which they came to have it."""
+        return list(self._members.get(value, {}).values())
+
+    def replace(self, name: _Name, old: _Object | None, new: _Object | None) -> None:
+        """Take in a change; only the informer calls this."""
+        before = set(self._values_of(old)) if old is not None else set()
+        after = list(self._values_of(new)) if new is not None else []
+        for value in before.difference(after):
+            members = self._members[value]
+            del members[name]
+            if not members:
+                del self._members[value]
+        for value in after:
+            assert new is not None
+            self._members.setdefault(value, {})[name] = new
+
+
+class Informer:
+    """Keep all objects of a kind, of one namespace or with some field, as the Registry has them.
+
+    Objects are shared by all who read them and are replaced, never changed: copy before you
+    change one. Indexes and listeners are added before `run`; listeners are called synchronously
+    after the cache and its indexes have taken in the change, with None for an object that was
+    not there or is gone. An object that was deleted and made again between two lists is told as
+    gone and as new.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        plural: str,
+        namespace: str | None = None,
+        *,
+        field_selector: str = "",
+    ) -> None:
+        #: (namespace, name) → object; the namespace is "" for cluster-scoped kinds.
+        self.objects: dict[_Name, _Object] = {}
+        #: Everything up to this revision is in the cache.
+        self.resource_version = 0
+        self._registry = registry
+        self._plural = plural
+        self._namespace = namespace
+        self._field_selector = field_selector
+        self._indexes: list[Index] = []
+        self._listeners: list[Listener] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._lists = self._watches = 0
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call *listener* with (old, new) after each change from now on."""
+        self._listeners.append(listener)
+
+    def index(self, values_of: Callable[[_Object], Iterable[Hashable]]) -> Index:
+        """Index the objects by what a function reads from them, also those already there."""
+        index = Index(values_of)
+        for name, obj in self.objects.items():
+            index.replace(name, None, obj)
+        self._indexes.append(index)
+        return index
+
+    def statistics(self) -> InformerStatistics:
+        return InformerStatistics(len(self.objects), self._lists, self._watches)
+
+    async def synced(self) -> None:
+        """Wait until the cache holds what existed when `run` began."""
+        await self.until(lambda: self._lists > 0)
+
+    async def reached(self, resource_version: str) -> None:
+        """Wait until the cache has seen a write that returned this resourceVersion.
+
+        So that the next decision rests on it: what upstream's controllers get from expectations.
+        Not for an informer with a field selector, which is not told of writes outside of it.
+        """
+        wanted = int(resource_version)
+        await self.until(lambda: self.resource_version >= wanted)
+
+    async def until(self, predicate: Callable[[], bool]) -> None:
+        """Wait until *predicate*, asked again after each change, is true of the cache."""
+        while not predicate():
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    async def run(self) -> None:
+        """Follow the Registry until cancelled: list once, then watch, and list again when the
+        history no longer reaches back to where a watch ended."""
+        await self._list()
+        while True:
+            before = self.resource_version
+            try:
+                await self._follow()
+            except Expired:
+                await self._list()
+            if self.resource_version == before:
+                await asyncio.sleep(_RESUME_PAUSE)
+
+    async def _list(self) -> None:
+        found = await self._registry.list(
+            self._plural, self._namespace, field_selector=self._field_selector
+        )
+        self._lists += 1
+        present = {_name_of(obj): obj for obj in found.items}
+        for name in self.objects.keys() - present.keys():
+            self._apply(name, None)
+        for name, obj in present.items():
+            self._take_in(name, obj)
+        self._reach(int(found.resource_version))
+
+    async def _follow(self) -> None:
+        self._watches += 1
+        with self._registry.watch(
+            self._plural,
+            self._namespace,
+            since=str(self.resource_version),
+            field_selector=self._field_selector,
+        ) as watch:
+            async for change, obj in watch:
+                if change == "DELETED":
+                    self._apply(_name_of(obj), None)
+                elif change != "BOOKMARK":
+                    self._take_in(_name_of(obj), obj)
+                self._reach(int(obj["metadata"]["resourceVersion"]))
+
+    def _take_in(self, name: _Name, obj: _Object) -> None:
+        old = self.objects.get(name)
+        if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
+            self._apply(name, None)
+        elif old == obj:
+            return
+        self._apply(name, obj)
+
+    def _apply(self, name: _Name, new: _Object | None) -> None:
+        old = self.objects.pop(name, None)
+        if new is not None:
+            self.objects[name] = new
+        for index in self._indexes:
+            index.replace(name, old, new)
+        for listener in self._listeners:
+            listener(old, new)
+
+    def _reach(self, resource_version: int) -> None:
+        self.resource_version = resource_version
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+class Informers:
+    """One informer per kind, shared by all who ask (client-go: SharedInformerFactory)."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._informers: dict[str, Informer] = {}
+
+    def __getitem__(self, plural: str) -> Informer:
+        """Return the informer of a kind over all namespaces; ask before `run`."""
+        if plural not in self._informers:
+            self._informers[plural] = Informer(self._registry, plural)
+        return self._informers[plural]
+
+    def __iter__(self) -> Iterator[Informer]:
+        return iter(self._informers.values())
+
+    async def synced(self) -> None:
+        """Wait until every cache is filled."""
+        for informer in self:
+            await informer.synced()
+
+    async def run(self) -> None:
+        """Run all informers until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self:
+                tasks.create_task(informer.run())
+
+
+def _name_of(obj: _Object) -> _Name:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]

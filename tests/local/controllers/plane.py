@@ -1,0 +1,217 @@
+"""A control plane without a kubelet: the real Registry and controllers, and a puppet of a node.
+
+The puppet does to pods what a kubelet does to their status and nothing else: no process runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from hotmap.core.errors import NotFound
+from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.controllers.run import Controllers
+from hotmap.local.informer import Informer
+from hotmap.local.store import MVCCStore
+
+Object = dict[str, Any]
+
+# Seconds after which a test that waits for the impossible fails; ample, never waited for.
+DEADLINE = 20.0
+
+
+class PuppetNode:
+    """Makes pods bound to the node `local` ready as told, and lets deleted ones go."""
+
+    def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
+        self._registry = registry
+        self._clock = clock
+        self.pods = Informer(registry, "pods")
+        #: Says of a pod whether it becomes ready; may be replaced, then call `look_again`.
+        self.makes_ready: Callable[[Object], bool] = lambda pod: True
+        #: Whether pods that are asked to go do so.
+        self.lets_go = True
+        self._looks: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        self.pods.subscribe(self._on_pod)
+
+    def look_again(self) -> None:
+        for name in self.pods.objects:
+            self._looks.put_nowait(name)
+
+    async def register(self) -> None:
+        await self._registry.create(
+            "nodes",
+            None,
+            {
+                "metadata": {"name": "local"},
+                "spec": {},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            },
+            manager="kubelet",
+        )
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.pods.run())
+            while True:
+                await self._attend(*await self._looks.get())
+
+    def _on_pod(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self._looks.put_nowait((new["metadata"]["namespace"], new["metadata"]["name"]))
+
+    async def _attend(self, namespace: str, name: str) -> None:
+        try:
+            pod = await self._registry.get("pods", namespace, name)
+            if not pod["spec"].get("nodeName"):
+                return
+            if pod["metadata"].get("deletionTimestamp"):
+                if self.lets_go:
+                    await self._registry.delete("pods", namespace, name, grace_period=0)
+                return
+            await self._registry.modify(
+                "pods", namespace, name, self._served, subresource="status", manager="kubelet"
+            )
+        except NotFound:
+            return
+
+    def _served(self, pod: Object) -> Object:
+        ready = "True" if self.makes_ready(pod) else "False"
+        conditions = pod["status"].get("conditions") or []
+        before = next((c for c in conditions if c["type"] == "Ready"), {})
+        if before.get("status") == ready:
+            return pod
+        moved = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
+        condition = {"type": "Ready", "status": ready, "lastTransitionTime": moved}
+        others = [c for c in conditions if c["type"] != "Ready"]
+        status = {**pod["status"], "phase": "Running", "conditions": [*others, condition]}
+        return {**pod, "status": status}
+
+
+class Plane:
+    """What a test does to the control plane, and how it waits for what follows."""
+
+    def __init__(self, registry: Registry, node: PuppetNode) -> None:
+        self.registry = registry
+        self.node = node
+
+    async def create(self, plural: str, obj: Object, namespace: str | None = "default") -> Object:
+        return await self.registry.create(plural, namespace, obj, manager="test")
+
+    async def patch(self, plural: str, name: str, patch: Object) -> Object:
+        return await self.registry.patch(
+            plural, "default", name, patch, kind="merge", manager="test"
+        )
+
+    async def list(self, plural: str, namespace: str | None = "default") -> list[Object]:
+        return (await self.registry.list(plural, namespace)).items
+
+    async def names(self, plural: str, namespace: str | None = "default") -> set[str]:
+        return {obj["metadata"]["name"] for obj in await self.list(plural, namespace)}
+
+    async def messages(self, reason: str) -> list[str]:
+        """Texts of the Events with a reason, in the order in which they were written."""
+        found = [event for event in await self.list("events", None) if event["reason"] == reason]
+        found.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [event["message"] for event in found]
+
+    async def sizes(self) -> dict[str, int]:
+        """Wished replicas of the ReplicaSets that have any, by revision."""
+        return {
+            rs["metadata"]["annotations"]["deployment.kubernetes.io/revision"]: n
+            for rs in await self.list("replicasets")
+            if (n := rs["spec"]["replicas"])
+        }
+
+    async def until(self, check: Callable[[], Any], *, what: str = "") -> Any:
+        """Wait until the coroutine function *check* returns something true, and return it.
+
+        It is asked again whenever the store has a new revision.
+        """
+        deadline = time.monotonic() + DEADLINE
+        seen = -1
+        while time.monotonic() < deadline:
+            if self.registry.store.revision != seen:
+                seen = self.registry.store.revision
+                if result := await check():
+                    return result
+            await asyncio.sleep(0.001)
+        raise AssertionError(f"waited in vain for {what or check}: {await self.state()}")
+
+    async def state(self) -> str:
+        """What there is, for the message of a failed wait."""
+        lines = []
+        for plural in ("deployments", "replicasets", "pods"):
+            for obj in await self.list(plural, None):
+                spec = {k: v for k, v in obj.get("spec", {}).items() if k in ("replicas", "paused")}
+                lines.append(f"{plural}/{obj['metadata']['name']} {spec} {obj.get('status')}")
+        return "\n".join(lines)
+
+    async def settled(self, name: str = "web") -> Object:
+        """Wait until a Deployment is rolled out completely, and return it."""
+
+        async def check() -> Object | None:
+            obj = await self.registry.get("deployments", "default", name)
+            status, wished = obj.get("status", {}), obj["spec"]["replicas"]
+            counts = ("replicas", "updatedReplicas", "availableReplicas")
+            complete = all(status.get(field, 0) == wished for field in counts)
+            observed = status.get("observedGeneration", 0) >= obj["metadata"]["generation"]
+            pods = [p for p in await self.list("pods") if not _is_going(p)]
+            return obj if complete and observed and len(pods) == wished else None
+
+        found: Object = await self.until(check, what=f"{name} to settle")
+        return found
+
+
+@asynccontextmanager
+async def control_plane(
+    *, clock: Callable[[], float] = time.time, root_ca: str | None = None, with_node: bool = True
+) -> AsyncIterator[Plane]:
+    """Run a control plane with one puppet node for the length of a block."""
+    registry = Registry(MVCCStore(), clock=clock)
+    await create_system_namespaces(registry)
+    node = PuppetNode(registry, clock)
+    async with Controllers(registry, root_ca=root_ca, clock=clock):
+        running = asyncio.create_task(node.run())
+        if with_node:
+            await node.register()
+        try:
+            yield Plane(registry, node)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def _is_going(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def web(replicas: int = 3, *, image: str = "v1", **spec: Any) -> Object:
+    """A Deployment named web, with every default of the API server spelled out."""
+    return {
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": image, "command": ["true"]}]},
+            },
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+            },
+            "progressDeadlineSeconds": 600,
+            "revisionHistoryLimit": 10,
+            **spec,
+        },
+    }
+
+
+def template_change(value: str) -> Object:
+    """A merge patch that makes another template, as `kubectl rollout restart` does."""
+    return {"spec": {"template": {"metadata": {"annotations": {"version": value}}}}}
