@@ -38,6 +38,15 @@ class Programs:
         """List those of `programs` that are absent, half-built, or built from other versions."""
         return [program for program in programs if self._why_build(program)]
 
+    def require(self, programs: Iterable[str]) -> None:
+        """Check that `programs` are built or can be.
+
+        Raises:
+            TestBedError: one is not built, and there is no Go or too old a Go.
+        """
+        for program in self.missing(programs):
+            require_go(versions.set_of(program, minor=self.minor))
+
     def build(self, programs: Iterable[str]) -> None:
         """Build what is missing of `programs`, with a line for each.
 

@@ -211,11 +211,22 @@ class Cluster:
                 raise TestBedError(self._end_sentence(component, what))
             time.sleep(0.05)
 
-    def _require(self) -> None:
-        """Check what can be checked before anything is started or written; build programs."""
-        layout.require_same(self.layout)
+    def require_machine(self) -> None:
+        """Check that this cluster can run on this machine at all; install Debian packages.
+
+        Raises:
+            TestBedError: no root, no cgroups, no packages, or neither programs nor Go.
+        """
         if self.layout.settings.node:
-            node.require(self.layout)
+            node.require_machine()
+        self.layout.programs.require(self.programs())
+
+    def _require(self) -> None:
+        """Check what can be checked before anything is written or started; build programs."""
+        layout.require_same(self.layout)
+        self.require_machine()
+        if self.layout.settings.node:
+            node.require_no_other(self.layout.folder)
         machine.require_disk(self.layout.folder, STATE_GIB, "to run a cluster")
         self._require_ports()
         self.layout.programs.build(self.programs())

@@ -58,11 +58,11 @@ COREFILE = """\
 """
 
 
-def require(where: Layout) -> None:
+def require_machine() -> None:
     """Check that this machine can be a node; install missing packages when that is allowed.
 
     Raises:
-        TestBedError: not root, no cgroups, no packages, or there is a node already.
+        TestBedError: not root, no cgroups, or no packages.
     """
     if not machine.is_root():
         raise TestBedError(
@@ -70,8 +70,35 @@ def require(where: Layout) -> None:
             " or start the control plane alone with --no-node."
         )
     machine.cgroup_version()
-    _require_no_other(where.folder)
     packages.require()
+
+
+def require_no_other(folder: Path) -> None:
+    """Check that no other kubelet runs on this machine.
+
+    Raises:
+        TestBedError: one does; the message says whose it is.
+    """
+    for path in PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            if (path / "comm").read_text().strip() != "kubelet":
+                continue
+            marks = [
+                part.partition(b"=")[2].decode()
+                for part in (path / "environ").read_bytes().split(b"\0")
+                if part.startswith(f"{MARK}=".encode())
+            ]
+            if marks == [str(folder)]:
+                continue
+            if marks:
+                raise TestBedError(
+                    f"This machine is already the node of the cluster in {marks[0]};"
+                    f" run `down --dir {marks[0]}` first, or use --no-node."
+                )
+            raise TestBedError(
+                f"A kubelet that is not ours runs on this machine (process {path.name});"
+                " it can be one node only: use --no-node or another machine."
+            )
 
 
 def components(where: Layout) -> list[Component]:
@@ -305,29 +332,6 @@ def _proxy_settings(where: Layout) -> dict[str, object]:
         },
         "iptables": {"minSyncPeriod": "100ms", "localhostNodePorts": False},
     }
-
-
-def _require_no_other(folder: Path) -> None:
-    for path in PROC.glob("[0-9]*"):
-        with suppress(OSError):
-            if (path / "comm").read_text().strip() != "kubelet":
-                continue
-            marks = [
-                part.partition(b"=")[2].decode()
-                for part in (path / "environ").read_bytes().split(b"\0")
-                if part.startswith(f"{MARK}=".encode())
-            ]
-            if marks == [str(folder)]:
-                continue
-            if marks:
-                raise TestBedError(
-                    f"This machine is already the node of the cluster in {marks[0]};"
-                    f" run `down --dir {marks[0]}` first, or use --no-node."
-                )
-            raise TestBedError(
-                f"A kubelet that is not ours runs on this machine (process {path.name});"
-                " it can be one node only: use --no-node or another machine."
-            )
 
 
 def _container_processes(folder: Path) -> list[Process]:
