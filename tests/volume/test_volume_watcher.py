@@ -107,6 +107,11 @@ def test_one_volume_under_two_paths_is_reported_under_both(tmp_path: Path) -> No
     with VolumeWatcher([mount, alias, mount]) as watcher:
         publish(mount, "1")
         assert watcher.read_events() == [mount, alias]
+        shutil.rmtree(mount)
+        assert watcher.read_events() == []
+        assert watcher.statistics().watched == 0
+        make_mounts(tmp_path, "a")
+        assert watcher.poll() == [mount, alias]
 
 
 def test_other_files_in_the_mount_are_no_news(tmp_path: Path) -> None:
@@ -191,8 +196,9 @@ def test_replacement_between_two_looks_is_reported(tmp_path: Path) -> None:
         Path(mount).rename(tmp_path / "elsewhere")
         make_mounts(tmp_path, "a")
         assert watcher.read_events() == [mount]
-        AtomicWriter(str(tmp_path / "elsewhere")).write(files(a="of no concern"))
         assert watcher.read_events() == []
+        AtomicWriter(str(tmp_path / "elsewhere")).write(files(a="of no concern"))
+        assert not is_readable(watcher)
         publish(mount, "1")
         assert watcher.read_events() == [mount]
 

@@ -375,7 +375,7 @@ class _Inotify:
     """The four system calls of inotify(7), as the C library has them."""
 
     def __init__(self) -> None:
-        import ctypes  # 0.9 MB, and not on every platform
+        import ctypes  # 0.4 MB, and not in every build of Python
 
         library = ctypes.CDLL(None, use_errno=True)
         self._add_watch = library.inotify_add_watch
