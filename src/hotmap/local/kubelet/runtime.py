@@ -1,0 +1,306 @@
+"""Containers as processes: start, execute, signal, wait. The asyncio end of `zygote`.
+
+What a container's command, environment and mounts are is decided elsewhere (`environment`,
+`mounts`); when it is started or killed, by `actions`. Standard library only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hotmap
+from hotmap.core.errors import HotmapError, SettingsError
+from hotmap.local.kubelet.zygote import MAX_PACKET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.local.kubelet.sandbox import ContainerSpec
+
+#: Seconds until the zygote must have answered; it takes about 0.05.
+START_LIMIT = 10.0
+#: Seconds that output may still come after a process has ended; a descendant may hold the pipe.
+OUTPUT_LIMIT = 1.0
+#: Exit code of a process that was killed (containerd: 128 + signal number).
+KILLED = 128 + signal.SIGKILL
+
+
+class StartFailed(HotmapError):
+    """Raised when a command could not be executed in its container; the text says why."""
+
+
+class Process:
+    """A container's main process, or a command executed in a container."""
+
+    def __init__(self, id: int, runtime: Runtime) -> None:
+        loop = asyncio.get_running_loop()
+        self.id = id
+        self._runtime = runtime
+        self._started: asyncio.Future[None] = loop.create_future()
+        self._exited: asyncio.Future[int] = loop.create_future()
+        self._outputs: list[_Output] = []
+
+    @property
+    def running(self) -> bool:
+        return not self._exited.done()
+
+    async def wait(self) -> int:
+        """Wait for the end and for all output; return the exit code, 128 + N after signal N."""
+        code = await asyncio.shield(self._exited)
+        pending = [output.ended for output in self._outputs if not output.ended.done()]
+        if pending:
+            await asyncio.wait(pending, timeout=OUTPUT_LIMIT)
+        return code
+
+    def signal(self, number: int) -> None:
+        """Send a signal; to a process that has ended already, nothing happens.
+
+        A container's main process is process 1 of its namespace: KILL ends all of the
+        container, and a signal that it has no handler for does nothing, KILL and STOP excepted.
+        """
+        self._runtime.post({"op": "signal", "id": self.id, "signal": number})
+
+
+class Runtime:
+    """One zygote and the processes it has forked.
+
+    `workspace` is a directory that containers hide under their own mounts; it stays empty.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._ids = itertools.count(1)
+        self._processes: dict[int, Process] = {}
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._ready: asyncio.Future[dict[str, Any]] | None = None
+        #: How containers get their root: "overlay" or "bind" (see `sandbox`).
+        self.root = ""
+        #: True when an unprivileged user namespace stands in for the rights of root.
+        self.rootless = False
+
+    async def start(self) -> None:
+        """Start the zygote and learn what this machine allows.
+
+        Raises:
+            SettingsError: neither root's rights nor user namespaces are to be had.
+        """
+        self._workspace.mkdir(parents=True, exist_ok=True)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._zygote = _start_zygote(theirs.fileno(), self._workspace)
+        ours.setblocking(False)
+        self._socket = ours
+        loop = asyncio.get_running_loop()
+        self._ready = loop.create_future()
+        loop.add_reader(ours, self._receive)
+        try:
+            async with asyncio.timeout(START_LIMIT):
+                answer = await self._ready
+        except TimeoutError:
+            answer = {"op": "refused", "message": f"no answer within {START_LIMIT:g} s"}
+        if answer["op"] != "ready":
+            await self.close()
+            raise SettingsError(_refusal(answer["message"]))
+        self.root, self.rootless = answer["root"], answer["rootless"]
+
+    async def close(self) -> None:
+        """Kill every process that came from here, and wait until all are gone."""
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+        if self._zygote is not None:
+            await asyncio.to_thread(self._zygote.wait)
+            self._zygote = None
+        self._forget_all()
+
+    async def run(self, spec: ContainerSpec, output: Callable[[str, bytes], None]) -> Process:
+        """Start a container and return once its command is executed.
+
+        `output` gets ("stdout" or "stderr", bytes) as they come.
+
+        Raises:
+            StartFailed: the root could not be made, or the command could not be executed.
+        """
+        return await self._launch({"op": "start"}, spec, output, None)
+
+    async def execute(
+        self,
+        container: Process,
+        spec: ContainerSpec,
+        output: Callable[[str, bytes], None],
+        *,
+        stdin: int | None = None,
+    ) -> Process:
+        """Run another command in a container's namespaces; `stdin` is a descriptor to read from.
+
+        Raises:
+            StartFailed: the container has ended, or the command could not be executed.
+        """
+        return await self._launch({"op": "exec", "container": container.id}, spec, output, stdin)
+
+    async def _launch(
+        self,
+        message: dict[str, Any],
+        spec: ContainerSpec,
+        output: Callable[[str, bytes], None],
+        stdin: int | None,
+    ) -> Process:
+        process = Process(next(self._ids), self)
+        self._processes[process.id] = process
+        with contextlib.ExitStack() as descriptors:
+
+            def closing(fd: int) -> int:
+                descriptors.callback(os.close, fd)
+                return fd
+
+            specification = closing(os.memfd_create("container"))
+            os.write(specification, json.dumps(spec).encode())
+            os.lseek(specification, 0, os.SEEK_SET)
+            source = closing(os.open(os.devnull, os.O_RDONLY)) if stdin is None else stdin
+            sinks = []
+            for name in ("stdout", "stderr"):
+                reader, writer = os.pipe()
+                sinks.append(closing(writer))
+                process._outputs.append(await _Output.open(reader, name, output))
+            await self._send({**message, "id": process.id}, [specification, source, *sinks])
+        await process._started
+        return process
+
+    def post(self, message: dict[str, Any]) -> None:
+        """Send a small message without waiting; nobody is told when the zygote has gone."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.send(json.dumps(message).encode())
+
+    async def _send(self, message: dict[str, Any], fds: list[int]) -> None:
+        data = json.dumps(message).encode()
+        while True:
+            if self._socket is None:
+                self._processes.pop(message["id"], None)
+                raise StartFailed("the container runtime has stopped")
+            try:
+                socket.send_fds(self._socket, [data], fds)
+            except BlockingIOError:
+                await _writable(self._socket)
+            else:
+                return
+
+    def _receive(self) -> None:
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(MAX_PACKET)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self._lost()
+            return
+        self._dispatch(json.loads(data))
+
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        operation = message["op"]
+        if operation in ("ready", "refused"):
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_result(message)
+            return
+        process = self._processes.get(message["id"])
+        if process is None:
+            return
+        if operation == "started":
+            _settle(process._started, None)
+            return
+        del self._processes[process.id]
+        if operation == "failed":
+            _settle(process._exited, KILLED)
+            if not process._started.done():
+                process._started.set_exception(StartFailed(message["message"]))
+        else:
+            _settle(process._exited, message["code"])
+
+    def _lost(self) -> None:
+        """The zygote has ended, and with it every process."""
+        assert self._socket is not None
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        self._socket = None
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_result({"op": "refused", "message": "it ended without a word"})
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        for process in self._processes.values():
+            _settle(process._exited, KILLED)
+            if not process._started.done():
+                process._started.set_exception(StartFailed("the container runtime has stopped"))
+        self._processes.clear()
+
+
+class _Output(asyncio.Protocol):
+    """One pipe from a process; `ended` is done when the last writer has closed it."""
+
+    def __init__(self, name: str, sink: Callable[[str, bytes], None]) -> None:
+        self._name = name
+        self._sink = sink
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def open(cls, fd: int, name: str, sink: Callable[[str, bytes], None]) -> _Output:
+        loop = asyncio.get_running_loop()
+        _, output = await loop.connect_read_pipe(lambda: cls(name, sink), os.fdopen(fd, "rb", 0))
+        return output
+
+    def data_received(self, data: bytes) -> None:
+        self._sink(self._name, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _settle(self.ended, None)
+
+
+def _start_zygote(control: int, workspace: Path) -> subprocess.Popen[bytes]:
+    """Start the helper without site packages, which it does not need and which take 20 ms."""
+    return subprocess.Popen(
+        [sys.executable, "-S", "-m", "hotmap.local.kubelet.zygote", str(control), str(workspace)],
+        env={"PYTHONPATH": str(Path(hotmap.__file__).parent.parent)},
+        pass_fds=[control],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        # Of its own session: an interrupt typed at the terminal is for the kubelet to act on.
+        start_new_session=True,
+    )
+
+
+def _refusal(message: str) -> str:
+    return (
+        f"pods cannot be isolated on this machine ({message}): run as root, or allow unprivileged "
+        "user namespaces (sysctl user.max_user_namespaces above 0; on Debian "
+        "kernel.unprivileged_userns_clone=1; on Ubuntu "
+        "kernel.apparmor_restrict_unprivileged_userns=0; in Docker --privileged)"
+    )
+
+
+async def _writable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    writable = loop.create_future()
+    loop.add_writer(sock, _settle, writable, None)
+    try:
+        await writable
+    finally:
+        loop.remove_writer(sock)
+
+
+def _settle(future: asyncio.Future[Any], value: object) -> None:
+    if not future.done():
+        future.set_result(value)

@@ -1,0 +1,255 @@
+"""A container's view of the machine: its own root, in which every mountPath is real.
+
+Runs in a container's first process, inside mount namespaces that nobody else sees, so the host
+stays untouched and all of it ends with the processes. Which processes there are is decided in
+`zygote`. Two ways to make the root:
+
+* `overlay`: an overlay over each of the host's file systems, changes kept in a tmpfs. The
+  container can write anywhere. Needs real root: in a user namespace the kernel refuses to take
+  a tree with locked mounts in it as a lower layer.
+* `bind`: a tmpfs with the host's directories bound into it read-only. Where a mount point has to
+  be made, or where programs usually write (`/tmp`, `/run`, …), the directory is rebuilt as a
+  tmpfs that shows the host's entries. Works in an unprivileged user namespace.
+
+Standard library only.
+"""
+
+# Runs in forks between namespaces, on paths that are no longer what they were: plain system calls.
+# ruff: noqa: PTH102, PTH103, PTH106, PTH109, PTH110, PTH112, PTH114, PTH115
+# ruff: noqa: PTH118, PTH120, PTH121, PTH123, PTH211
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from hotmap.local.kubelet import linux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NotRequired, TypedDict
+
+    class Mount(TypedDict):
+        """A path of the host, with all links resolved, as a path of the container."""
+
+        source: str
+        target: str
+        read_only: bool
+
+    class ContainerSpec(TypedDict):
+        """What the zygote needs to start a container; travels as JSON."""
+
+        argv: list[str]
+        env: dict[str, str]
+        cwd: str
+        hostname: str
+        mounts: list[Mount]
+        user: NotRequired[int | None]
+        group: NotRequired[int | None]
+
+
+OVERLAY = "overlay"
+BIND = "bind"
+
+#: Where the host's root lies inside the new one while the container's tree is being put together.
+_HOST = "/.host"
+#: Shown as they are: what they hold is made by the kernel, and cannot be a lower layer.
+_KERNEL_TREES = ("/proc", "/sys", "/dev")
+#: Directories in which programs expect to be able to write, kept apart from the host's.
+_WRITABLE = ("/tmp", "/var/tmp", "/run", "/var/log", "/root")
+#: Never a lower layer: reading a file there can block, or mounts something.
+_FOREIGN = ("autofs", "fuse", "nfs", "cifs", "9p", "virtiofs")
+
+
+def probe_overlay(workspace: str) -> bool:
+    """Tell whether an overlay over the host's root can be mounted by this process."""
+    linux.mount("tmpfs", workspace, fstype="tmpfs", options="mode=755")
+    try:
+        _mount_overlay("/", workspace)
+    except OSError:
+        return False
+    else:
+        linux.unmount(f"{workspace}/root")
+        return True
+    finally:
+        linux.unmount(workspace)
+
+
+def enter_root(kind: str, workspace: str, mounts: list[Mount]) -> None:
+    """Replace the root of this process's own mount namespace by the container's.
+
+    `workspace` is any existing directory; a tmpfs hides it here only. The mounts appear in the
+    order of their depth, so that one may lie inside another.
+
+    Raises:
+        OSError: the kernel refused; the text says which call and which path.
+    """
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+    submounts = _host_submounts()
+    linux.mount("tmpfs", workspace, fstype="tmpfs", options="mode=755")
+    if kind == OVERLAY:
+        _mount_overlay("/", workspace)
+        _pivot(f"{workspace}/root")
+        _show_submounts(submounts, workspace)
+    else:
+        _pivot(workspace)
+        _mirror("/", open_to_writes=False)
+        for path in _WRITABLE:
+            if os.path.isdir(path) and not os.path.islink(path):
+                _mirror(path, open_to_writes=True)
+    _show_kernel_trees()
+    for mount in sorted(mounts, key=lambda mount: mount["target"].rstrip("/").count("/")):
+        _bind_volume(mount)
+    linux.unmount(_HOST)
+    os.rmdir(_HOST)
+
+
+def _mount_overlay(lower: str, workspace: str) -> None:
+    """Mount an overlay over `lower` at `<workspace>/root`, its layers beside it."""
+    for name in ("upper", "work", "root"):
+        os.makedirs(f"{workspace}/{name}", exist_ok=True)
+    # Relative names: the workspace's own path may hold characters that separate options.
+    here = os.getcwd()
+    os.chdir(workspace)
+    try:
+        linux.mount(
+            "overlay",
+            "root",
+            fstype="overlay",
+            options=f"lowerdir={_escape(lower)},upperdir=upper,workdir=work",
+        )
+    finally:
+        os.chdir(here)
+
+
+def _escape(path: str) -> str:
+    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+
+
+def _pivot(root: str) -> None:
+    put_old = root + _HOST
+    os.makedirs(put_old, exist_ok=True)
+    linux.pivot_root(root, put_old)
+    os.chdir("/")
+
+
+def _host_submounts() -> list[tuple[str, str]]:
+    """List (path, file system type) of the mounts below the root, outside the kernel's trees."""
+    found: dict[str, str] = {}
+    with open("/proc/self/mountinfo", "rb") as lines:
+        for line in lines:
+            fields = line.split(b" ")
+            # Blanks and the like are written as octal escapes.
+            path = os.fsdecode(fields[4].decode("unicode_escape").encode("latin-1"))
+            fstype = fields[fields.index(b"-", 6) + 1].decode()
+            if path != "/" and not path.startswith(_KERNEL_TREES):
+                found[path] = fstype
+    return sorted(found.items())
+
+
+def _show_submounts(submounts: list[tuple[str, str]], workspace: str) -> None:
+    """Show the host's other file systems in an overlay root, each under an overlay of its own."""
+    for number, (path, fstype) in enumerate(submounts):
+        host = _HOST + path
+        if not os.path.lexists(path) or not os.path.lexists(host):
+            continue
+        try:
+            if fstype.startswith(_FOREIGN) or not os.path.isdir(host):
+                raise OSError
+            layers = f"{_HOST}{workspace}/{number}"
+            os.mkdir(layers)
+            _mount_overlay(host, layers)
+            linux.mount(f"{layers}/root", path, flags=linux.MS_BIND)
+        except OSError:
+            with contextlib.suppress(OSError):
+                _bind_read_only(host, path)
+
+
+def _show_kernel_trees() -> None:
+    for path in _KERNEL_TREES:
+        host = _HOST + path
+        if not os.path.isdir(host):
+            continue
+        os.makedirs(path, exist_ok=True)
+        if path == "/proc":
+            # Shows the container's own processes. Refused where the host's /proc is masked, as
+            # in many containers: then the host's is better than none.
+            with contextlib.suppress(OSError):
+                linux.mount("proc", path, fstype="proc")
+                continue
+        linux.mount(host, path, flags=linux.MS_BIND | linux.MS_REC)
+
+
+def _mirror(directory: str, *, open_to_writes: bool) -> None:
+    """Rebuild a directory as a tmpfs of our own that shows the host's entries, read-only.
+
+    The root is a tmpfs already and only gets its entries. What cannot be shown (no right to
+    read, gone in between) is left out.
+    """
+    host = os.path.normpath(_HOST + directory)
+    if directory != "/":
+        mode = "1777" if open_to_writes else "755"
+        linux.mount("tmpfs", directory, fstype="tmpfs", options=f"mode={mode}")
+    with contextlib.suppress(OSError), os.scandir(host) as entries:
+        for entry in entries:
+            path = os.path.join(directory, entry.name)
+            if path == _HOST or path in _KERNEL_TREES:
+                continue
+            with contextlib.suppress(OSError):
+                _show_entry(entry, path)
+
+
+def _show_entry(entry: os.DirEntry[str], path: str) -> None:
+    if entry.is_symlink():
+        os.symlink(os.readlink(entry.path), path)
+        return
+    if entry.is_dir():
+        os.mkdir(path)
+    else:
+        _touch(path)
+    _bind_read_only(entry.path, path)
+
+
+def _bind_read_only(source: str, target: str) -> None:
+    linux.mount(source, target, flags=linux.MS_BIND | linux.MS_REC)
+    linux.make_read_only(target)
+
+
+def _bind_volume(mount: Mount) -> None:
+    source, target = _HOST + mount["source"], mount["target"]
+    is_directory = os.path.isdir(source)
+    try:
+        _make_mount_point(target, is_directory)
+    except OSError:
+        if not _open_parent(target):
+            raise
+        _make_mount_point(target, is_directory)
+    linux.mount(source, target, flags=linux.MS_BIND | linux.MS_REC)
+    if mount["read_only"]:
+        linux.make_read_only(target)
+
+
+def _make_mount_point(path: str, is_directory: bool) -> None:
+    if os.path.exists(path):
+        return
+    if is_directory:
+        os.makedirs(path)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _touch(path)
+
+
+def _open_parent(path: str) -> bool:
+    """Rebuild the nearest existing parent of `path` if it is the host's; tell whether it was."""
+    parent = os.path.dirname(os.path.normpath(path))
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+    parent = os.path.realpath(parent)
+    if not os.path.isdir(_HOST + parent) or not os.path.samefile(_HOST + parent, parent):
+        return False
+    _mirror(parent, open_to_writes=False)
+    return True
+
+
+def _touch(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644))

@@ -1,0 +1,303 @@
+"""One small single-threaded process that forks every container of a kubelet.
+
+`python -m hotmap.local.kubelet.zygote FD WORKSPACE`, started and spoken to by `runtime`. A
+process with an event loop and threads cannot fork safely, and a fresh interpreter per container
+would cost more than the container; a fork of this one costs a millisecond.
+
+Nothing outlives the kubelet, however that ends: the zygote is process 1 of a PID namespace, it
+ends when its socket is closed, and the kernel then kills everything in the namespace; mounts are
+private to the processes.
+
+    kubelet ── outer (waits) ── zygote, process 1 ─┬─ container, process 1 of its own namespace
+                                                   ├─ container …
+                                                   └─ command of an exec, in a container
+
+Messages are one JSON object per packet:
+
+    to the zygote     {op: start|exec, id, …} with four descriptors: specification, stdin,
+                      stdout, stderr; {op: signal, id, signal}
+    from the zygote   {op: ready, root, rootless} or {op: refused, message}, once;
+                      per id: {op: started} or {op: failed, message}, then {op: exited, code}
+
+The specification (`sandbox.ContainerSpec`) comes as a memory file, since an environment may be
+larger than a packet. Standard library only.
+"""
+
+# Runs in forks between namespaces, on paths that are no longer what they were: plain system calls.
+# ruff: noqa: PTH103, PTH123
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+from hotmap.local.kubelet import linux, sandbox
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from hotmap.local.kubelet.sandbox import ContainerSpec
+
+MAX_PACKET = 1 << 16
+#: Exit code of a process that could not be set up; containerd reports the same.
+SETUP_FAILED = 128
+
+
+class Child:
+    """A process that the zygote forked and has not reaped yet.
+
+    `failure` is the read end of a pipe that its exec closes; None once the outcome is known.
+    """
+
+    __slots__ = ("failed", "failure", "id", "pid", "pidfd")
+
+    def __init__(self, id: int, pid: int, failure: int) -> None:
+        self.id = id
+        self.pid = pid
+        self.pidfd = os.pidfd_open(pid)
+        self.failure: int | None = failure
+        self.failed = False
+
+
+class Zygote:
+    """Serves one control socket until the other end closes it."""
+
+    def __init__(self, control: socket.socket, workspace: str, root: str) -> None:
+        self._control = control
+        self._workspace = workspace
+        self._root = root
+        self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._children: dict[int, Child] = {}
+        self._poll = select.poll()
+
+    def serve(self) -> None:
+        wakeup, wakeup_sender = socket.socketpair()
+        wakeup.setblocking(False)
+        wakeup_sender.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakeup_sender.fileno(), warn_on_full_buffer=False)
+        self._poll.register(self._control, select.POLLIN)
+        self._poll.register(wakeup, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in self._poll.poll()}
+            if wakeup.fileno() in ready:
+                with contextlib.suppress(BlockingIOError):
+                    wakeup.recv(4096)
+                self._reap()
+            for child in list(self._children.values()):
+                if child.failure in ready:
+                    self._learn_outcome(child)
+            if self._control.fileno() in ready and not self._answer():
+                return
+
+    def _answer(self) -> bool:
+        """Handle one message; False at the end of the conversation."""
+        data, fds, _, _ = socket.recv_fds(
+            self._control, MAX_PACKET, 4, flags=socket.MSG_CMSG_CLOEXEC
+        )
+        if not data:
+            return False
+        message = json.loads(data)
+        try:
+            if message["op"] == "signal":
+                self._signal(message["id"], message["signal"])
+            else:
+                self._spawn(message, fds)
+        except OSError as error:
+            self._send(id=message["id"], op="failed", message=str(error))
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return True
+
+    def _signal(self, id: int, number: int) -> None:
+        child = self._children.get(id)
+        if child is not None:
+            signal.pidfd_send_signal(child.pidfd, number)
+
+    def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
+        specification, stdio = fds[0], fds[1:]
+        with open(specification, "rb", closefd=False) as file:
+            spec: ContainerSpec = json.loads(file.read())
+        if message["op"] == "start":
+            linux.unshare(linux.CLONE_NEWPID)
+
+            def prepare() -> None:
+                linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
+                socket.sethostname(spec["hostname"])
+                sandbox.enter_root(self._root, self._workspace, spec["mounts"])
+        else:
+            container = self._children.get(message["container"])
+            if container is None or container.failed:
+                raise ProcessLookupError("the container is not running")
+            linux.setns(container.pidfd, linux.CLONE_NEWPID)
+
+            def prepare() -> None:
+                linux.setns(container.pidfd, linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
+
+        try:
+            self._fork(message["id"], spec, stdio, prepare)
+        finally:
+            linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
+
+    def _fork(
+        self, id: int, spec: ContainerSpec, stdio: list[int], prepare: Callable[[], None]
+    ) -> None:
+        failure, failure_writer = os.pipe()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _become(spec, stdio, failure_writer, prepare)
+        finally:
+            os.close(failure_writer)
+        self._children[id] = Child(id, pid, failure)
+        self._poll.register(failure, select.POLLIN)
+
+    def _learn_outcome(self, child: Child) -> None:
+        """Report whether the command was executed: its pipe is closed by exec, or says why not."""
+        if child.failure is None:
+            return
+        message = os.read(child.failure, 4096).decode(errors="replace")
+        self._poll.unregister(child.failure)
+        os.close(child.failure)
+        child.failure = None
+        child.failed = bool(message)
+        if message:
+            self._send(id=child.id, op="failed", message=message)
+        else:
+            self._send(id=child.id, op="started")
+
+    def _reap(self) -> None:
+        """Collect the dead: our children, and orphans that process 1 inherits."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = next((c for c in self._children.values() if c.pid == pid), None)
+            if child is None:
+                continue
+            self._learn_outcome(child)
+            del self._children[child.id]
+            os.close(child.pidfd)
+            if not child.failed:
+                code = os.waitstatus_to_exitcode(status)
+                self._send(id=child.id, op="exited", code=code if code >= 0 else 128 - code)
+
+    def _send(self, **message: object) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._control.send(json.dumps(message).encode())
+
+
+def _become(
+    spec: ContainerSpec, stdio: list[int], failure: int, prepare: Callable[[], None]
+) -> NoReturn:
+    """Turn this fresh fork into the command of `spec`; what goes wrong is written to `failure`."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        for target, fd in enumerate(stdio):
+            os.dup2(fd, target)
+        prepare()
+        _enter_directory(spec["cwd"])
+        _take_identity(spec.get("user"), spec.get("group"))
+        os.umask(0o022)
+        _execute(spec["argv"], spec["env"])
+    except BaseException as error:
+        os.write(failure, str(error).encode(errors="replace")[:4000] or b"unknown failure")
+        os._exit(SETUP_FAILED)
+
+
+def _enter_directory(path: str) -> None:
+    """Change to the working directory, made if it is missing, as containerd does."""
+    os.makedirs(path, exist_ok=True)
+    os.chdir(path)
+
+
+def _take_identity(user: int | None, group: int | None) -> None:
+    if group is not None:
+        os.setgroups([])
+        os.setgid(group)
+    if user is not None:
+        os.setuid(user)
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
+    try:
+        os.execvpe(argv[0], argv, env)
+    except FileNotFoundError:
+        place = (
+            "no such file or directory" if "/" in argv[0] else "executable file not found in $PATH"
+        )
+        raise OSError(f'exec: "{argv[0]}": {place}') from None
+    except PermissionError:
+        raise OSError(f'exec: "{argv[0]}": permission denied') from None
+
+
+def _enter_namespaces() -> bool:
+    """Leave the host's mount and PID namespaces, by a user namespace without the rights of root.
+
+    Returns whether a user namespace was needed.
+
+    Raises:
+        OSError: neither is allowed here.
+    """
+    wanted = linux.CLONE_NEWNS | linux.CLONE_NEWPID
+    try:
+        linux.unshare(wanted)
+    except PermissionError:
+        user, group = os.geteuid(), os.getegid()
+        linux.unshare(wanted | linux.CLONE_NEWUSER)
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"0 {user} 1"),
+            ("gid_map", f"0 {group} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        return True
+    return False
+
+
+def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
+    """Be process 1 of the namespace: say what is possible here, then serve."""
+    linux.die_with_parent()
+    # Follow the host's unmounts, so that no file system stays busy because of us.
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
+    overlay = not rootless and sandbox.probe_overlay(workspace)
+    root = sandbox.OVERLAY if overlay else sandbox.BIND
+    zygote = Zygote(control, workspace, root)
+    control.send(json.dumps({"op": "ready", "root": root, "rootless": rootless}).encode())
+    zygote.serve()
+
+
+def main() -> int:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    workspace = sys.argv[2]
+    try:
+        rootless = _enter_namespaces()
+        pid = os.fork()
+        if pid == 0:
+            _serve(control, workspace, rootless=rootless)
+            os._exit(0)
+    except OSError as error:
+        control.send(json.dumps({"op": "refused", "message": str(error)}).encode())
+        return 1
+    control.close()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
