@@ -1,0 +1,173 @@
+"""What to do with a pod's containers now: pod and container runs → actions; pure.
+
+kubernetes: pkg/kubelet/kuberuntime/kuberuntime_manager.go (computePodActions,
+computeInitContainerActions, doBackOff) and pkg/kubelet/container/helpers.go
+(ShouldContainerBeRestarted). Doing it is `sync`; telling the API server, `status`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Seconds; kubernetes: pkg/kubelet/kubelet.go, containerBackOffPeriod and MaxContainerBackOff.
+BACK_OFF_FIRST = 10.0
+BACK_OFF_LAST = 300.0
+#: Seconds after its last back-off at which a container counts as healthy again: twice the last
+#: (kubernetes: client-go/util/flowcontrol/backoff.go, hasExpired).
+BACK_OFF_RESET = 2 * BACK_OFF_LAST
+
+
+class Run(NamedTuple):
+    """One run of a container, the present or the last one; times are POSIX seconds.
+
+    `finished_at` and `exit_code` are None while it runs. `restarts` counts the runs before it.
+    """
+
+    id: str
+    restarts: int
+    started_at: float
+    ready: bool = True
+    finished_at: float | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def running(self) -> bool:
+        return self.finished_at is None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.exit_code == 0
+
+
+class PodActions(NamedTuple):
+    """The containers to start, in order, and whether what still runs is to be killed.
+
+    `finished` says that nothing will ever be started again: the pod has succeeded or failed.
+    """
+
+    start: tuple[str, ...] = ()
+    kill: tuple[str, ...] = ()
+    finished: bool = False
+
+
+class BackOff(NamedTuple):
+    """How long a container waits after a crash: `duration` seconds, decided at `updated_at`."""
+
+    duration: float
+    updated_at: float
+
+
+def compute_pod_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> PodActions:
+    """Choose which containers to start now.
+
+    `runs` holds the newest run of each container that ever ran. Init containers run one after
+    the other, each to success; a native sidecar (an init container that is always restarted)
+    only has to have been started. When all regular containers are done for good, what is left
+    of the sidecars is killed. Back-off is not looked at: see `is_backing_off`.
+    """
+    policy = spec.get("restartPolicy", "Always")
+    regular = [container["name"] for container in spec["containers"]]
+    if _is_finished(spec, policy, runs):
+        return PodActions(kill=_still_running(runs), finished=True)
+    if not any(name in runs for name in regular):
+        start, initialized = _init_actions(spec, policy, runs)
+        if not initialized:
+            return PodActions(start=start)
+    else:
+        start = tuple(name for name in _sidecars(spec) if _needs_start("Always", runs.get(name)))
+    return PodActions(
+        start=(*start, *(name for name in regular if _needs_start(policy, runs.get(name))))
+    )
+
+
+def next_back_off(known: BackOff | None, finished_at: float) -> BackOff:
+    """Choose the wait after the next crash of a container that is restarted now.
+
+    10 s, doubled at each restart up to 300 s, from the start again after 10 min without one.
+    """
+    if known is None or finished_at - known.updated_at > BACK_OFF_RESET:
+        return BackOff(BACK_OFF_FIRST, finished_at)
+    return BackOff(min(known.duration * 2, BACK_OFF_LAST), finished_at)
+
+
+def is_backing_off(known: BackOff | None, finished_at: float, now: float) -> bool:
+    """Tell whether a container that ended at `finished_at` has to wait still."""
+    if known is None or finished_at - known.updated_at > BACK_OFF_RESET:
+        return False
+    return now - finished_at < known.duration
+
+
+def is_sidecar(container: Mapping[str, Any]) -> bool:
+    """Tell whether an init container is a native sidecar (KEP-753)."""
+    return container.get("restartPolicy") == "Always"
+
+
+def is_initialized(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
+    """Tell whether the regular containers may run: all init containers done, sidecars started."""
+    if any(container["name"] in runs for container in spec["containers"]):
+        return True
+    for container in spec.get("initContainers") or ():
+        run = runs.get(container["name"])
+        if run is None or (not run.succeeded and not (is_sidecar(container) and run.running)):
+            return False
+    return True
+
+
+def _init_actions(
+    spec: Mapping[str, Any], policy: str, runs: Mapping[str, Run]
+) -> tuple[tuple[str, ...], bool]:
+    """Return the init containers to start, and whether the regular ones may follow at once."""
+    start: list[str] = []
+    for container in spec.get("initContainers") or ():
+        name, run = container["name"], runs.get(container["name"])
+        if is_sidecar(container):
+            if _needs_start("Always", run):
+                start.append(name)
+                # The next one waits until this one has been seen running.
+                return tuple(start), False
+            continue
+        if run is not None and run.succeeded:
+            continue
+        # An init container is run until it succeeds, whatever "Always" means elsewhere.
+        if _needs_start("Never" if policy == "Never" else "OnFailure", run):
+            start.append(name)
+        return tuple(start), False
+    return tuple(start), True
+
+
+def _needs_start(policy: str, run: Run | None) -> bool:
+    if run is None:
+        return True
+    if run.running or policy == "Never":
+        return False
+    return policy == "Always" or not run.succeeded
+
+
+def _is_finished(spec: Mapping[str, Any], policy: str, runs: Mapping[str, Run]) -> bool:
+    if policy == "Never" and _failed_init(spec, runs):
+        return True
+    regular = [runs.get(container["name"]) for container in spec["containers"]]
+    return all(
+        run is not None and not run.running and not _needs_start(policy, run) for run in regular
+    )
+
+
+def _failed_init(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
+    for container in spec.get("initContainers") or ():
+        run = runs.get(container["name"])
+        if run and not is_sidecar(container) and not run.running and not run.succeeded:
+            return True
+    return False
+
+
+def _sidecars(spec: Mapping[str, Any]) -> list[str]:
+    return [c["name"] for c in spec.get("initContainers") or () if is_sidecar(c)]
+
+
+def _still_running(runs: Mapping[str, Run]) -> tuple[str, ...]:
+    return tuple(name for name, run in runs.items() if run.running)

@@ -1,0 +1,210 @@
+"""What the API server is told about a pod: phase, conditions, container statuses; pure.
+
+kubernetes: pkg/kubelet/kubelet_pods.go (getPhase, convertToAPIContainerStatuses) and
+pkg/kubelet/status/generate.go (conditions). Sending it is `sync`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hotmap.local.kubelet.actions import Run, is_initialized, is_sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Waiting(NamedTuple):
+    """Why a container does not run: a CamelCase reason and a sentence."""
+
+    reason: str
+    message: str = ""
+
+
+class PodFacts(NamedTuple):
+    """What the kubelet knows about a pod's containers.
+
+    `runs` is the newest run of each container, `previous` the one before it; `waiting` is set for
+    containers that ought to run and do not.
+    """
+
+    runs: Mapping[str, Run]
+    previous: Mapping[str, Run]
+    waiting: Mapping[str, Waiting]
+    address: str
+    host_address: str
+    started_at: float
+
+
+def rfc3339(seconds: float) -> str:
+    """Write POSIX seconds as metav1.Time does: UTC, whole seconds."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[str, Any]:
+    """Describe a pod as its `status`; transition times of unchanged conditions are kept.
+
+    `now` is POSIX seconds. Equal arguments give an equal status.
+    """
+    spec, old = pod["spec"], pod.get("status") or {}
+    phase = compute_phase(spec, facts.runs, facts.waiting)
+    idle = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
+    conditions = _conditions(spec, phase, facts)
+    status: dict[str, Any] = {
+        "phase": phase,
+        "conditions": _with_times(conditions, old.get("conditions") or [], now),
+        "hostIP": facts.host_address,
+        "hostIPs": [{"ip": facts.host_address}],
+        "podIP": facts.address,
+        "podIPs": [{"ip": facts.address}],
+        "startTime": old.get("startTime") or rfc3339(facts.started_at),
+        "qosClass": old.get("qosClass") or "BestEffort",
+        "containerStatuses": [_container_status(c, facts, idle=idle) for c in spec["containers"]],
+    }
+    if spec.get("initContainers"):
+        status["initContainerStatuses"] = [
+            _container_status(c, facts, idle="PodInitializing", init=True)
+            for c in spec["initContainers"]
+        ]
+    return status
+
+
+def compute_phase(
+    spec: Mapping[str, Any], runs: Mapping[str, Run], waiting: Mapping[str, Waiting]
+) -> str:
+    """Name the phase of a pod (kubernetes: pkg/kubelet/kubelet_pods.go, getPhase)."""
+    policy = spec.get("restartPolicy", "Always")
+    if not is_initialized(spec, runs):
+        failed = any(
+            run and not run.running and not run.succeeded and not is_sidecar(container)
+            for container in spec.get("initContainers") or ()
+            if (run := runs.get(container["name"]))
+        )
+        return "Failed" if failed and policy == "Never" else "Pending"
+    known = [runs.get(container["name"]) for container in spec["containers"]]
+    if any(run is None for run in known):
+        return "Pending"
+    if any(run is not None and run.running for run in known) or policy == "Always":
+        return "Running"
+    if all(run is not None and run.succeeded for run in known):
+        return "Succeeded"
+    return "Failed" if policy == "Never" else "Running"
+
+
+def _conditions(spec: Mapping[str, Any], phase: str, facts: PodFacts) -> list[dict[str, Any]]:
+    done = phase in ("Succeeded", "Failed")
+    unready = _unready(spec, facts.runs)
+    initialized = is_initialized(spec, facts.runs)
+    return [
+        _condition("PodReadyToStartContainers", not done),
+        _initialized(spec, initialized, facts.runs, phase),
+        _readiness("Ready", unready, phase),
+        _readiness("ContainersReady", unready, phase),
+        _condition("PodScheduled", True),
+    ]
+
+
+def _unready(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> list[str]:
+    sidecars = [c for c in spec.get("initContainers") or () if is_sidecar(c)]
+    names = [container["name"] for container in [*sidecars, *spec["containers"]]]
+    return [
+        name
+        for name in names
+        if not ((run := runs.get(name)) is not None and run.running and run.ready)
+    ]
+
+
+def _initialized(
+    spec: Mapping[str, Any], initialized: bool, runs: Mapping[str, Run], phase: str
+) -> dict[str, Any]:
+    if initialized or phase == "Succeeded":
+        reason = "PodCompleted" if phase == "Succeeded" else ""
+        return _condition("Initialized", True, reason)
+    missing = [
+        container["name"]
+        for container in spec.get("initContainers") or ()
+        if not ((run := runs.get(container["name"])) and run.succeeded)
+    ]
+    message = f"containers with incomplete status: [{' '.join(missing)}]"
+    return _condition("Initialized", False, "ContainersNotInitialized", message)
+
+
+def _readiness(type: str, unready: Sequence[str], phase: str) -> dict[str, Any]:
+    if phase == "Succeeded":
+        return _condition(type, False, "PodCompleted")
+    if phase == "Failed":
+        return _condition(type, False, "PodFailed")
+    if unready:
+        message = f"containers with unready status: [{' '.join(unready)}]"
+        return _condition(type, False, "ContainersNotReady", message)
+    return _condition(type, True)
+
+
+def _condition(type: str, holds: bool, reason: str = "", message: str = "") -> dict[str, Any]:
+    condition = {"type": type, "status": "True" if holds else "False"}
+    if reason:
+        condition["reason"] = reason
+    if message:
+        condition["message"] = message
+    return condition
+
+
+def _with_times(
+    conditions: list[dict[str, Any]], old: Sequence[Mapping[str, Any]], now: float
+) -> list[dict[str, Any]]:
+    """Date each condition by the last change of its status; keep conditions of others."""
+    known = {condition["type"]: condition for condition in old}
+    ours = {condition["type"] for condition in conditions}
+    for condition in conditions:
+        before = known.get(condition["type"])
+        same = before is not None and before["status"] == condition["status"]
+        kept = before.get("lastTransitionTime") if before is not None and same else None
+        condition["lastProbeTime"] = None
+        condition["lastTransitionTime"] = kept or rfc3339(now)
+    return [*conditions, *(dict(known[type]) for type in known if type not in ours)]
+
+
+def _container_status(
+    container: Mapping[str, Any], facts: PodFacts, *, idle: str, init: bool = False
+) -> dict[str, Any]:
+    name = container["name"]
+    run, waiting = facts.runs.get(name), facts.waiting.get(name)
+    last = facts.previous.get(name)
+    if run is not None and run.running:
+        state: dict[str, Any] = {"running": {"startedAt": rfc3339(run.started_at)}}
+    elif run is not None and waiting is None:
+        state = {"terminated": _terminated(run)}
+    else:
+        last = run
+        state = {"waiting": _waiting(waiting or Waiting(idle))}
+    running = run is not None and run.running
+    done = init and run is not None and run.succeeded and not is_sidecar(container)
+    return {
+        "name": name,
+        "image": container.get("image", ""),
+        "imageID": "",
+        **({"containerID": f"hotmap://{run.id}"} if run is not None else {}),
+        "state": state,
+        "lastState": {"terminated": _terminated(last)} if last is not None else {},
+        "ready": done or bool(running and run is not None and run.ready),
+        "started": running,
+        "restartCount": run.restarts if run is not None else 0,
+    }
+
+
+def _waiting(waiting: Waiting) -> dict[str, str]:
+    message = {"message": waiting.message} if waiting.message else {}
+    return {"reason": waiting.reason, **message}
+
+
+def _terminated(run: Run) -> dict[str, Any]:
+    assert run.finished_at is not None
+    return {
+        "containerID": f"hotmap://{run.id}",
+        "exitCode": run.exit_code,
+        "reason": run.reason,
+        **({"message": run.message} if run.message else {}),
+        "startedAt": rfc3339(run.started_at),
+        "finishedAt": rfc3339(run.finished_at),
+    }
