@@ -1,0 +1,270 @@
+"""The kubelet: a worker for each pod bound to its node, and the node's own object.
+
+Ties the parts of this room together and answers the API server's `log` and `exec`. What a worker
+does with its pod is `sync`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import itertools
+import logging
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotmap.core.errors import AlreadyExists, BadRequest
+from hotmap.local.controllers.recorder import Recorder
+from hotmap.local.informer import Informer, Informers
+from hotmap.local.kubelet.exec import Command
+from hotmap.local.kubelet.node import make_node
+from hotmap.local.kubelet.runtime import Runtime, StartFailed
+from hotmap.local.kubelet.sources import (
+    CachedSources,
+    FetchedSources,
+    SourceReader,
+    WatchedSources,
+    ttl_of,
+)
+from hotmap.local.kubelet.status import rfc3339
+from hotmap.local.kubelet.sync import MANAGER, Node, PodWorker, SyncSettings, named_container
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from hotmap.local.apiserver.kubelet_api import LogOptions
+    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.kubelet.mounts import TokenSource
+    from hotmap.local.kubelet.sandbox import ContainerSpec
+    from hotmap.local.kubelet.sync import Container
+
+_log = logging.getLogger(__name__)
+
+#: Pods share the host's network, so a loopback address is reachable from everywhere that counts.
+HOST_ADDRESS = "127.0.0.1"
+#: Each pod gets the next address from here on: all of 127.0.0.0/8 is this machine.
+FIRST_POD_ADDRESS = ipaddress.IPv4Address("127.1.0.1")
+
+
+class Kubelet:
+    """Runs the pods of one node as processes; implements `apiserver.kubelet_api.KubeletAPI`.
+
+    `root_dir` is the kubelet's own: `pods/`, `logs/` and `sandbox/` in it are made, and removed
+    at the end (`clean_up`). `tokens` issues service account tokens for projected volumes.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        node_name: str,
+        root_dir: Path,
+        sync: SyncSettings | None = None,
+        runtime: Runtime | None = None,
+        tokens: TokenSource | None = None,
+    ) -> None:
+        self.node_name = node_name
+        self.runtime = runtime or Runtime(root_dir / "sandbox")
+        self._registry = registry
+        self._root = root_dir
+        self._settings = sync or SyncSettings()
+        self._tokens = tokens
+        self._recorder = Recorder(registry, MANAGER)
+        self._pods = Informer(registry, "pods", field_selector=f"spec.nodeName={node_name}")
+        self._nodes = Informer(registry, "nodes", field_selector=f"metadata.name={node_name}")
+        self._shared = Informers(registry)
+        self._services = self._shared["services"]
+        self._sources = self._source_reader()
+        self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
+        self._addresses = (FIRST_POD_ADDRESS + number for number in itertools.count())
+        self._ready = asyncio.Event()
+        self._node: Node | None = None
+
+    async def run(self) -> None:
+        """Run the node until cancelled; then every container is killed and nothing is left.
+
+        Raises:
+            SettingsError: this machine allows no isolation of processes (see `runtime`).
+        """
+        clean_up(self._root)
+        try:
+            await self.runtime.start()
+            await self._register()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._recorder.run())
+                tasks.create_task(self._nodes.run())
+                tasks.create_task(self._shared.run())
+                await self._shared.synced()
+                await self._nodes.synced()
+                self._pods.subscribe(self._pod_changed)
+                tasks.create_task(self._pods.run())
+                await self._pods.synced()
+                self._ready.set()
+        finally:
+            await self._stop()
+
+    async def ready(self) -> None:
+        """Wait until the node is registered and its pods are known."""
+        await self._ready.wait()
+
+    async def _stop(self) -> None:
+        tasks = [task for _, task in self._workers.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._workers.clear()
+        await self.runtime.close()
+        clean_up(self._root)
+
+    async def _register(self) -> None:
+        node = make_node(
+            self.node_name, HOST_ADDRESS, now=rfc3339(time.time()), ttl=self._settings.ttl
+        )
+        allocatable = node["status"]["allocatable"]
+        with contextlib.suppress(AlreadyExists):
+            await self._registry.create("nodes", None, node, manager=MANAGER)
+
+        def refresh(known: dict[str, Any]) -> dict[str, Any]:
+            return {**known, "status": {**(known.get("status") or {}), **node["status"]}}
+
+        await self._registry.modify(
+            "nodes", None, self.node_name, refresh, manager=MANAGER, subresource="status"
+        )
+        self._node = Node(
+            registry=self._registry,
+            runtime=self.runtime,
+            sources=self._sources,
+            recorder=self._recorder,
+            settings=self._settings,
+            root=self._root,
+            address=HOST_ADDRESS,
+            allocatable=allocatable,
+            services=self._services.objects.values,
+            tokens=self._tokens,
+        )
+
+    def _source_reader(self) -> SourceReader:
+        if self._settings.strategy == "Watch":
+            return WatchedSources(self._shared)
+        if self._settings.strategy == "Get":
+            return FetchedSources(self._registry)
+        return CachedSources(
+            self._registry, lambda: ttl_of(self._nodes.objects.get(("", self.node_name)))
+        )
+
+    # Pods come and go.
+
+    def _pod_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        if new is None:
+            assert old is not None
+            known = self._workers.get(old["metadata"]["uid"])
+            if known is not None:
+                known[0].remove()
+            return
+        uid = new["metadata"]["uid"]
+        if uid in self._workers:
+            self._workers[uid][0].update(new)
+        elif not _is_over(new):
+            self._add(uid, new)
+
+    def _add(self, uid: str, pod: dict[str, Any]) -> None:
+        assert self._node is not None
+        worker = PodWorker(pod, self._node, address=str(next(self._addresses)))
+        task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
+        self._workers[uid] = (worker, task)
+        task.add_done_callback(lambda task: self._worker_ended(uid, task))
+
+    def _worker_ended(self, uid: str, task: asyncio.Task[None]) -> None:
+        self._workers.pop(uid, None)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("the worker of pod %s failed", uid, exc_info=task.exception())
+
+    # What the API server asks.
+
+    async def logs(
+        self, namespace: str, pod: str, container: str, options: LogOptions
+    ) -> AsyncIterator[bytes]:
+        """Open a container's log, of the present run or the one before.
+
+        Raises:
+            BadRequest: there is no such container, or no such run of it.
+        """
+        worker, state = self._find(namespace, pod, container)
+        log = None
+        if state is not None:
+            log = state.previous_log if options.previous else state.log
+        if log is None and options.previous:
+            raise BadRequest(
+                f'previous terminated container "{container}" in pod "{pod}" not found'
+            )
+        if log is None:
+            waiting = state.waiting if state is not None else None
+            reason = waiting.reason if waiting is not None else "ContainerCreating"
+            raise BadRequest(
+                f'container "{container}" in pod "{worker.pod["metadata"]["name"]}" is waiting to '
+                f"start: {reason}"
+            )
+        return log.read(options)
+
+    async def exec(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        stdin: bool,
+        tty: bool,
+    ) -> Command:
+        """Start a command in a running container, with the container's environment.
+
+        Raises:
+            BadRequest: there is no such container, it does not run, the command cannot be
+                executed, or a terminal is asked for.
+        """
+        worker, state = self._find(namespace, pod, container)
+        if tty:
+            raise BadRequest("this node has no terminals: leave out --tty")
+        if state is None or state.process is None or not state.process.running:
+            raise BadRequest(f'container "{container}" in pod "{pod}" is not running')
+        definition = named_container(worker.pod["spec"], container)
+        spec: ContainerSpec = {
+            "argv": list(command),
+            "env": state.env,
+            "cwd": definition.get("workingDir") or "/",
+            "hostname": "",
+            "mounts": [],
+        }
+        try:
+            return await Command.start(self.runtime, state.process, spec, stdin=stdin)
+        except StartFailed as error:
+            raise BadRequest(f'container "{container}" in pod "{pod}": {error}') from error
+
+    def _find(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container | None]:
+        """Find a container by names; of two pods of one name the newer is meant."""
+        for worker, _ in reversed(self._workers.values()):
+            metadata, spec = worker.pod["metadata"], worker.pod["spec"]
+            if (metadata["namespace"], metadata["name"]) != (namespace, pod):
+                continue
+            names = [c["name"] for c in [*(spec.get("initContainers") or ()), *spec["containers"]]]
+            if container not in names:
+                break
+            return worker, worker.containers.get(container)
+        raise BadRequest(f"container {container} is not valid for pod {pod}")
+
+
+def clean_up(root_dir: Path) -> None:
+    """Remove what a kubelet left under its directory, also one that was killed.
+
+    Processes and mounts need no clean-up: they end with the kubelet (see `zygote`). Not for a
+    directory that a running kubelet uses.
+    """
+    for name in ("pods", "logs", "sandbox"):
+        shutil.rmtree(root_dir / name, ignore_errors=True)
+
+
+def _is_over(pod: dict[str, Any]) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")

@@ -1,0 +1,396 @@
+"""The volumes of one pod: what it should have, what it has, and making the second the first.
+
+kubernetes: pkg/volume/{configmap,secret,projected,downwardapi,emptydir,hostpath} and
+pkg/kubelet/kubelet_pods.go (makeMounts). Volumes are directories of the host under
+`<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`; binding them into a container is
+`sandbox`. Which bytes a source has is `sources`, what they become `core/payload`.
+
+A difference from upstream: Secrets lie in a directory only the kubelet's user may enter, not in
+a tmpfs, since mounting one takes rights that the kubelet may not have.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from hotmap.core.errors import HotmapError, ManifestError, NotFound
+from hotmap.core.payload import (
+    DEFAULT_MODE,
+    Item,
+    Payload,
+    PayloadFile,
+    configmap_payload,
+    merge_payloads,
+    secret_payload,
+)
+from hotmap.local.kubelet.downward import field_text, resource_text
+from hotmap.local.kubelet.environment import ConfigError, SourceName, expand_sub_path
+from hotmap.volume.atomic_writer import AtomicWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hotmap.local.kubelet.sandbox import Mount
+    from hotmap.local.kubelet.sources import SourceReader
+
+_PLUGINS = {
+    "configMap": "configmap",
+    "secret": "secret",
+    "projected": "projected",
+    "downwardAPI": "downward-api",
+    "emptyDir": "empty-dir",
+}
+#: hostPath types that must be there already (kubernetes: pkg/volume/hostpath/host_path.go).
+_HOST_PATH_CHECKS = {
+    "Directory": ("directory", Path.is_dir),
+    "File": ("file", Path.is_file),
+    "Socket": ("socket file", Path.is_socket),
+    "CharDevice": ("character device", Path.is_char_device),
+    "BlockDevice": ("block device", Path.is_block_device),
+}
+
+
+class VolumeFailure(NamedTuple):
+    """A volume that could not be set up, and why, in the kubelet's words."""
+
+    volume: str
+    message: str
+
+
+class TokenSource(Protocol):
+    """Issues service account tokens for projected volumes."""
+
+    def __call__(
+        self, pod: Mapping[str, Any], *, audience: str, expiration_seconds: int
+    ) -> str: ...
+
+
+class PodVolumes:
+    """Keeps the volumes of one pod as its specification and its sources say.
+
+    `root` is the kubelet's directory. Not for two tasks at once.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        uid: str,
+        sources: SourceReader,
+        *,
+        allocatable: Mapping[str, str],
+        tokens: TokenSource | None = None,
+    ) -> None:
+        self.directory = root / "pods" / uid
+        self._sources = sources
+        self._allocatable = allocatable
+        self._tokens = tokens
+        #: Volumes that were set up once: a container may start, whatever became of them since.
+        self._mounted: set[str] = set()
+
+    async def set_up(self, pod: Mapping[str, Any]) -> list[VolumeFailure]:
+        """Bring every mounted volume up to date; return those that could not be.
+
+        A volume that no container mounts is left out. A volume that fails keeps the files it
+        had; the others are not held up by it.
+        """
+        failures = []
+        for volume in mounted_volumes(pod["spec"]):
+            try:
+                await self._set_up_one(pod, volume)
+            except (HotmapError, OSError) as error:
+                failures.append(VolumeFailure(volume["name"], str(error)))
+            else:
+                self._mounted.add(volume["name"])
+        return failures
+
+    def unmounted(self, pod: Mapping[str, Any]) -> list[str]:
+        """Name the volumes without which no container may start, sorted."""
+        wanted = {volume["name"] for volume in mounted_volumes(pod["spec"])}
+        return sorted(wanted - self._mounted)
+
+    def mounts_of(
+        self, pod: Mapping[str, Any], container: Mapping[str, Any], env: Mapping[str, str]
+    ) -> list[Mount]:
+        """Resolve a container's volumeMounts to paths of the host as they are now.
+
+        A subPath is resolved through `..data` to the file of the present revision, which the
+        container then keeps until it is started again (kubernetes#50345).
+
+        Raises:
+            ConfigError: a subPath leaves its volume, or a subPathExpr cannot be expanded.
+        """
+        volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+        mounts: list[Mount] = []
+        for mount in container.get("volumeMounts") or ():
+            volume = volumes.get(mount["name"])
+            if volume is None:
+                raise ConfigError(f"volume {mount['name']} is not defined in the pod")
+            source = self._path(volume)
+            sub_path = mount.get("subPath", "")
+            if mount.get("subPathExpr"):
+                sub_path = expand_sub_path(mount["subPathExpr"], env)
+            if sub_path:
+                source = _sub_path(source, sub_path)
+            mounts.append(
+                {
+                    "source": os.path.realpath(source),
+                    "target": os.path.normpath(mount["mountPath"]),
+                    "read_only": bool(mount.get("readOnly")) or _is_projection(volume),
+                }
+            )
+        return mounts
+
+    def remove(self) -> None:
+        """Remove the pod's directory and everything in it."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _path(self, volume: Mapping[str, Any]) -> Path:
+        if "hostPath" in volume:
+            return Path(volume["hostPath"]["path"])
+        for field, plugin in _PLUGINS.items():
+            if field in volume:
+                return self.directory / "volumes" / f"kubernetes.io~{plugin}" / str(volume["name"])
+        kinds = ", ".join(field for field in volume if field != "name")
+        raise ManifestError(f"volumes of type {kinds} are not supported by this node")
+
+    async def _set_up_one(self, pod: Mapping[str, Any], volume: Mapping[str, Any]) -> None:
+        """The order of upstream's SetUpAt: what is fetched first, what is written last."""
+        path = self._path(volume)
+        if "hostPath" in volume:
+            _check_host_path(path, volume["hostPath"].get("type", ""))
+            return
+        payload = await self._payload(pod, volume) if _is_projection(volume) else None
+        _make_volume_directory(path)
+        for nested in _nested_mount_points(pod["spec"], volume["name"]):
+            (path / nested).mkdir(mode=0o755, parents=True, exist_ok=True)
+        group = _given_group(pod["spec"])
+        if payload is not None:
+
+            def set_permissions(_: str) -> None:
+                if group is not None:
+                    give_to_group(path, group, read_only=True)
+
+            AtomicWriter(str(path)).write(payload, set_permissions=set_permissions)
+        elif group is not None:
+            give_to_group(path, group, read_only=False)
+
+    async def _payload(self, pod: Mapping[str, Any], volume: Mapping[str, Any]) -> Payload:
+        if "configMap" in volume:
+            source = volume["configMap"]
+            mode = source.get("defaultMode", DEFAULT_MODE)
+            return await self._source_payload(
+                pod, SourceName("ConfigMap", source.get("name", "")), source, mode
+            )
+        if "secret" in volume:
+            source = volume["secret"]
+            mode = source.get("defaultMode", DEFAULT_MODE)
+            return await self._source_payload(
+                pod, SourceName("Secret", source.get("secretName", "")), source, mode
+            )
+        if "downwardAPI" in volume:
+            source = volume["downwardAPI"]
+            return self._downward_payload(pod, source, source.get("defaultMode", DEFAULT_MODE))
+        return await self._projected_payload(pod, volume["projected"])
+
+    async def _source_payload(
+        self,
+        pod: Mapping[str, Any],
+        source: SourceName,
+        projection: Mapping[str, Any],
+        mode: int,
+    ) -> Payload:
+        optional = bool(projection.get("optional"))
+        items = [
+            Item(item["key"], item["path"], item.get("mode"))
+            for item in projection.get("items") or ()
+        ]
+        try:
+            found = await self._sources.get(pod["metadata"]["namespace"], source)
+        except NotFound:
+            if optional:
+                return {}
+            raise
+        data = found.get("data") or {}
+        if source.kind == "Secret":
+            decoded = {key: base64.b64decode(value) for key, value in data.items()}
+            return secret_payload(
+                source.name, decoded, items=items, default_mode=mode, optional=optional
+            )
+        binary = {k: base64.b64decode(v) for k, v in (found.get("binaryData") or {}).items()}
+        return configmap_payload(
+            source.name, data, binary, items=items, default_mode=mode, optional=optional
+        )
+
+    async def _projected_payload(
+        self, pod: Mapping[str, Any], projected: Mapping[str, Any]
+    ) -> Payload:
+        """Join all sources; when any fails, nothing is written and all failures are told."""
+        mode = projected.get("defaultMode", DEFAULT_MODE)
+        payloads: list[Payload] = []
+        failures: list[str] = []
+        for entry in projected.get("sources") or ():
+            try:
+                payloads.append(await self._projection(pod, entry, mode))
+            except HotmapError as error:
+                failures.append(str(error))
+        if failures:
+            text = failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]"
+            raise ManifestError(text)
+        return merge_payloads(payloads)
+
+    async def _projection(
+        self, pod: Mapping[str, Any], entry: Mapping[str, Any], mode: int
+    ) -> Payload:
+        for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
+            if field in entry:
+                source = entry[field]
+                name = SourceName(kind, source.get("name", ""))
+                return await self._source_payload(pod, name, source, mode)
+        if "downwardAPI" in entry:
+            return self._downward_payload(pod, entry["downwardAPI"], mode)
+        if "serviceAccountToken" in entry:
+            return self._token_payload(pod, entry["serviceAccountToken"])
+        raise ManifestError(f"projected sources of type {', '.join(entry)} are not supported")
+
+    def _downward_payload(
+        self, pod: Mapping[str, Any], projection: Mapping[str, Any], default_mode: int
+    ) -> Payload:
+        payload: Payload = {}
+        for item in projection.get("items") or ():
+            if "fieldRef" in item:
+                text = field_text(pod, item["fieldRef"]["fieldPath"])
+            else:
+                reference = item["resourceFieldRef"]
+                container = _container(pod["spec"], reference.get("containerName", ""))
+                text = resource_text(container, reference, self._allocatable)
+            mode = item.get("mode")
+            payload[item["path"]] = PayloadFile(
+                text.encode(), default_mode if mode is None else mode
+            )
+        return payload
+
+    def _token_payload(self, pod: Mapping[str, Any], projection: Mapping[str, Any]) -> Payload:
+        if self._tokens is None:
+            raise ManifestError("this node does not issue service account tokens")
+        token = self._tokens(
+            pod,
+            audience=projection.get("audience", ""),
+            expiration_seconds=projection.get("expirationSeconds", 3600),
+        )
+        # Readable by the container's user alone (kubernetes: projected.go, with one user).
+        return {projection["path"]: PayloadFile(token.encode(), 0o600)}
+
+
+def mounted_volumes(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Give the volumes that some container mounts, in the order of the specification."""
+    names = {mount["name"] for mount in _all_mounts(spec)}
+    return (volume for volume in spec.get("volumes") or () if volume["name"] in names)
+
+
+def volume_sources(spec: Mapping[str, Any]) -> Iterator[SourceName]:
+    """Give the ConfigMaps and Secrets that a pod's volumes name."""
+    for volume in spec.get("volumes") or ():
+        entries = [volume, *((volume.get("projected") or {}).get("sources") or ())]
+        for entry in entries:
+            if "configMap" in entry:
+                yield SourceName("ConfigMap", entry["configMap"].get("name", ""))
+            if "secret" in entry:
+                secret = entry["secret"]
+                yield SourceName("Secret", secret.get("secretName") or secret.get("name", ""))
+
+
+def give_to_group(path: Path, group: int, *, read_only: bool) -> None:
+    """Let a pod's fsGroup read, or use, everything in a volume.
+
+    kubernetes: pkg/volume/volume_linux.go: the group owns all, links too; files get 0440 (0660
+    where the volume may be written), directories 0550 (0770) and pass their group on.
+    """
+    files, directories = (0o440, 0o2550) if read_only else (0o660, 0o2770)
+    for parent, names, leaves in os.walk(path):
+        for name in (".", *names, *leaves):
+            entry = Path(parent, name)
+            os.lchown(entry, -1, group)
+            if not entry.is_symlink():
+                added = directories if entry.is_dir() else files
+                entry.chmod(entry.stat().st_mode & 0o7777 | added)
+
+
+def _given_group(spec: Mapping[str, Any]) -> int | None:
+    """Give the fsGroup; only root can give files away, so without its rights there is none."""
+    group: int | None = (spec.get("securityContext") or {}).get("fsGroup")
+    return group if os.geteuid() == 0 else None
+
+
+def _is_projection(volume: Mapping[str, Any]) -> bool:
+    return any(field in volume for field in ("configMap", "secret", "projected", "downwardAPI"))
+
+
+def _all_containers(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*(spec.get("initContainers") or ()), *spec["containers"]]
+
+
+def _all_mounts(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for container in _all_containers(spec):
+        yield from container.get("volumeMounts") or ()
+
+
+def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    for container in _all_containers(spec):
+        if container["name"] == name:
+            return container
+    raise ManifestError(f"container {name} not found")
+
+
+def _nested_mount_points(spec: Mapping[str, Any], volume: str) -> set[str]:
+    """Name the directories inside a volume on which other volumes are mounted.
+
+    Only the first level of nesting (kubernetes: pkg/volume/util/nested_volumes.go). The volume
+    is read-only in the container, so they cannot be made there.
+    """
+    nested = set()
+    for container in _all_containers(spec):
+        mounts = container.get("volumeMounts") or ()
+        for outer in (m for m in mounts if m["name"] == volume and not m.get("subPath")):
+            base = os.path.normpath(outer["mountPath"]) + "/"
+            for inner in mounts:
+                path = os.path.normpath(inner["mountPath"])
+                if inner is not outer and path.startswith(base):
+                    nested.add(path.removeprefix(base))
+    return {path for path in nested if not any(path.startswith(f"{o}/") for o in nested)}
+
+
+def _sub_path(volume: Path, sub_path: str) -> Path:
+    """Resolve a subPath inside its volume; what is missing becomes a directory, as upstream."""
+    target = volume / sub_path
+    if Path(sub_path).is_absolute() or ".." in Path(sub_path).parts:
+        raise ConfigError(f"subPath `{sub_path}` must be relative and must not contain '..'")
+    if not target.exists():
+        target.mkdir(mode=0o750, parents=True)
+    resolved = target.resolve()
+    if not resolved.is_relative_to(volume.resolve()):
+        raise ConfigError(f'failed to prepare subPath for volumeMount "{sub_path}": outside of it')
+    return resolved
+
+
+def _make_volume_directory(path: Path) -> None:
+    """Make a volume open to every user of the container, whatever the umask."""
+    if not path.is_dir():
+        path.mkdir(parents=True)
+        path.chmod(0o777)
+
+
+def _check_host_path(path: Path, type: str) -> None:
+    if type == "DirectoryOrCreate":
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    elif type == "FileOrCreate":
+        path.touch(mode=0o644, exist_ok=True)
+    elif type in _HOST_PATH_CHECKS:
+        what, holds = _HOST_PATH_CHECKS[type]
+        if not holds(path):
+            raise ManifestError(f"hostPath type check failed: {path} is not a {what}")
+    elif not path.exists():
+        raise ManifestError(f"hostPath {path} does not exist")

@@ -1,0 +1,173 @@
+"""Where the bytes of ConfigMaps and Secrets come from when a sync asks: the three strategies.
+
+kubernetes: pkg/kubelet/util/manager (configMapAndSecretChangeDetectionStrategy). The strategy
+never decides *when* a sync happens, only how old an answer may be:
+
+| strategy | answer                                   | age                |
+|----------|------------------------------------------|--------------------|
+| Watch    | from a cache that a watch keeps          | the watch's delay  |
+| Cache    | fetched, kept while some pod refers to it | up to the TTL      |
+| Get      | fetched each time                        | none               |
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hotmap.core.errors import ApiError, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.informer import Informers
+    from hotmap.local.kubelet.environment import SourceName
+
+#: Seconds; kubernetes: pkg/kubelet/kubelet.go, defaultTTL, when the node has no annotation.
+DEFAULT_TTL = 60.0
+#: Node annotation with the TTL in whole seconds (kubernetes: pkg/controller/ttl).
+TTL_ANNOTATION = "node.alpha.kubernetes.io/ttl"
+
+PLURALS = {"ConfigMap": "configmaps", "Secret": "secrets"}
+
+
+class SourceReader(Protocol):
+    """Gives sources to pods that have registered."""
+
+    def register(self, pod: str, namespace: str, sources: Iterable[SourceName]) -> None:
+        """Note what a pod (its uid) refers to now; replaces what was noted before."""
+
+    def unregister(self, pod: str) -> None:
+        """Forget a pod's references."""
+
+    async def get(self, namespace: str, source: SourceName) -> dict[str, Any]:
+        """Get a source as fresh as the strategy promises; the caller must not change it.
+
+        Raises:
+            NotFound: it does not exist, or did not when last asked.
+        """
+
+
+class _References:
+    """Which pods refer to which source; the keys in use are those with a pod."""
+
+    def __init__(self) -> None:
+        self._by_pod: dict[str, set[tuple[str, SourceName]]] = {}
+
+    def replace(
+        self, pod: str, wanted: set[tuple[str, SourceName]]
+    ) -> tuple[set[tuple[str, SourceName]], set[tuple[str, SourceName]]]:
+        """Return (newly referred to by this pod, no longer referred to by any)."""
+        before = self._by_pod.pop(pod, set())
+        if wanted:
+            self._by_pod[pod] = wanted
+        used = set().union(*self._by_pod.values())
+        return wanted - before, before - used
+
+
+class WatchedSources:
+    """The strategy Watch, upstream's default.
+
+    An immutable source is kept as it was first seen, until no pod on the node refers to it: one
+    that was deleted and made again under its name is not noticed before (kubernetes#119733).
+    """
+
+    def __init__(self, informers: Informers) -> None:
+        self._informers = {kind: informers[plural] for kind, plural in PLURALS.items()}
+        self._references = _References()
+        self._immutable: dict[tuple[str, SourceName], dict[str, Any]] = {}
+
+    def register(self, pod: str, namespace: str, sources: Iterable[SourceName]) -> None:
+        _, unused = self._references.replace(pod, {(namespace, source) for source in sources})
+        for key in unused:
+            self._immutable.pop(key, None)
+
+    def unregister(self, pod: str) -> None:
+        self.register(pod, "", ())
+
+    async def get(self, namespace: str, source: SourceName) -> dict[str, Any]:
+        kept = self._immutable.get((namespace, source))
+        if kept is not None:
+            return kept
+        found = self._informers[source.kind].objects.get((namespace, source.name))
+        if found is None:
+            # The kubelet makes this text itself, in the singular.
+            raise NotFound(f'{source.kind.lower()} "{source.name}" not found')
+        if found.get("immutable"):
+            self._immutable[namespace, source] = found
+        return found
+
+
+class FetchedSources:
+    """The strategy Get: one read per use."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def register(self, pod: str, namespace: str, sources: Iterable[SourceName]) -> None:
+        pass
+
+    def unregister(self, pod: str) -> None:
+        pass
+
+    async def get(self, namespace: str, source: SourceName) -> dict[str, Any]:
+        return await self._registry.get(PLURALS[source.kind], namespace, source.name)
+
+
+class CachedSources:
+    """The strategy Cache: a read per source and TTL.
+
+    A source is read anew when a pod begins to refer to it (kubernetes#120255), so that a new pod
+    sees what is there now. "Not found" is kept like an answer; other failures keep the old one.
+    `ttl` gives seconds and is asked each time, since a node annotation decides it.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        ttl: Callable[[], float],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._registry = registry
+        self._ttl = ttl
+        self._clock = clock
+        self._references = _References()
+        self._known: dict[tuple[str, SourceName], tuple[float, dict[str, Any] | NotFound]] = {}
+
+    def register(self, pod: str, namespace: str, sources: Iterable[SourceName]) -> None:
+        new, unused = self._references.replace(pod, {(namespace, source) for source in sources})
+        for key in new | unused:
+            self._known.pop(key, None)
+
+    def unregister(self, pod: str) -> None:
+        self.register(pod, "", ())
+
+    async def get(self, namespace: str, source: SourceName) -> dict[str, Any]:
+        fetched_at, answer = self._known.get((namespace, source), (None, None))
+        if answer is None or fetched_at is None or self._clock() - fetched_at >= self._ttl():
+            answer = await self._fetch(namespace, source, answer)
+            self._known[namespace, source] = (self._clock(), answer)
+        if isinstance(answer, NotFound):
+            raise answer
+        return answer
+
+    async def _fetch(
+        self, namespace: str, source: SourceName, old: dict[str, Any] | NotFound | None
+    ) -> dict[str, Any] | NotFound:
+        try:
+            return await self._registry.get(PLURALS[source.kind], namespace, source.name)
+        except NotFound as missing:
+            return missing
+        except ApiError:
+            if old is None:
+                raise
+            return old
+
+
+def ttl_of(node: Mapping[str, Any] | None) -> float:
+    """Read the TTL of cached sources from a node's annotation, in seconds."""
+    annotations = (node or {}).get("metadata", {}).get("annotations") or {}
+    text = annotations.get(TTL_ANNOTATION, "")
+    return float(text) if text.isdecimal() else DEFAULT_TTL
