@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import enum
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hotmap.core.objects import (
@@ -204,23 +205,16 @@ def _required(entry: EnvVar) -> bool:
     return selector is None or not selector.optional
 
 
-def expansions(text: str) -> Iterator[str]:
-    """Yield the names that `$(NAME)` in a text refers to; `$$` escapes.
+#: `$$` or `$(NAME)`, where a name is everything up to the next `)`; what is neither is literal
+#: (kubernetes: third_party/forked/golang/expansion/expand.go).
+_EXPANSION = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
-    The grammar is upstream's (kubernetes: third_party/forked/golang/expansion/expand.go): a
-    name is everything up to the next `)`, and an unterminated `$(` is literal.
-    """
-    position = 0
-    while (position := text.find("$", position)) >= 0 and position + 1 < len(text):
-        follower = text[position + 1]
-        if follower == "(":
-            end = text.find(")", position + 2)
-            if end < 0:
-                return
-            yield text[position + 2 : end]
-            position = end + 1
-        else:
-            position += 2
+
+def expansions(text: str) -> Iterator[str]:
+    """Yield the names that `$(NAME)` in a text refers to; `$$` escapes."""
+    for match in _EXPANSION.finditer(text):
+        if (name := match[1]) is not None:
+            yield name
 
 
 def _reached(container: Container) -> dict[str, set[str]]:
@@ -324,15 +318,10 @@ def _expanded(expression: str, container: Container) -> str | None:
                 literals[entry.name] = entry.value or ""
             else:
                 literals.pop(entry.name, None)
-    return _substitute(expression, literals)
-
-
-def _substitute(text: str, values: Mapping[str, str]) -> str | None:
-    for name in list(expansions(text)):
-        if name not in values:
-            return None
-        text = text.replace(f"$({name})", values[name])
-    return text.replace("$$", "$")
+    if any(name not in literals for name in expansions(expression)):
+        return None
+    # In one pass: an escape or a value that looks like an expansion is not one.
+    return _EXPANSION.sub(lambda match: "$" if match[1] is None else literals[match[1]], expression)
 
 
 # -- credentials -----------------------------------------------------------------------------
