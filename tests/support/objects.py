@@ -1,0 +1,297 @@
+"""Builders of the objects that core decides about, from short arguments and YAML manifests.
+
+They go through the same decode as objects from an API server (camelCase, unknown fields
+skipped), so that a manifest in a test means what it means in a cluster. Times are POSIX seconds
+here and RFC 3339 with whole seconds in the objects, as Kubernetes writes them.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+import yaml
+
+from hotmap.core.consumer import (
+    FIELD_MANAGER,
+    REVISION,
+    Consumer,
+    consumer_from_cron_job,
+    consumer_from_workload,
+)
+from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
+from hotmap.core.objects import ConfigMap, CronJob, ObjectKey, Pod, PodTemplate, Secret, Workload
+from hotmap.core.source import Source, source_from_config_map, source_from_secret
+
+NAMESPACE = "shop"
+
+#: The fingerprint key of every test that does not say otherwise.
+KEY: FingerprintKey = fingerprint_key(b"a key for tests")
+
+#: A pod spec with one use of each life: `LEVEL` frozen in env, `/etc/app` live.
+ENV_AND_FILES = """
+    containers:
+    - name: web
+      env:
+      - {name: LEVEL, valueFrom: {configMapKeyRef: {name: app, key: LEVEL}}}
+      volumeMounts:
+      - {name: config, mountPath: /etc/app}
+    volumes:
+    - {name: config, configMap: {name: app, items: [{key: app.yaml, path: app.yaml}]}}
+"""
+
+#: A pod spec whose only use is `LEVEL` in env.
+ENV = """
+    containers:
+    - name: web
+      env:
+      - {name: LEVEL, valueFrom: {configMapKeyRef: {name: app, key: LEVEL}}}
+"""
+
+#: A pod spec whose only use is the whole ConfigMap as files.
+FILES = """
+    containers:
+    - name: web
+      volumeMounts:
+      - {name: config, mountPath: /etc/app}
+    volumes:
+    - {name: config, configMap: {name: app}}
+"""
+
+
+def timestamp(at: float) -> str:
+    """Write POSIX seconds as Kubernetes does: RFC 3339 in UTC, cut to whole seconds."""
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pod_spec(text: str) -> dict[str, Any]:
+    """Read a pod spec from indented YAML; "" is one container that uses nothing."""
+    return yaml.safe_load(dedent(text)) or {"containers": [{"name": "web"}]}
+
+
+def template(text: str) -> PodTemplate:
+    """Read a pod template from the YAML of its pod spec."""
+    return msgspec.convert({"spec": pod_spec(text)}, PodTemplate)
+
+
+# -- sources ---------------------------------------------------------------------------------
+
+
+def config_map(
+    name: str = "app",
+    data: Mapping[str, str] | None = None,
+    *,
+    binary: Mapping[str, bytes] | None = None,
+    namespace: str = NAMESPACE,
+    uid: str = "uid-1",
+    version: int = 1,
+    changed_at: float | None = 0.0,
+    immutable: bool | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> ConfigMap:
+    """Make a ConfigMap; `changed_at` None leaves it without managedFields."""
+    return msgspec.convert(
+        {
+            "metadata": _source_metadata(name, namespace, uid, version, changed_at, annotations),
+            "data": dict(data or {}),
+            "binaryData": {key: b64encode(raw).decode() for key, raw in (binary or {}).items()},
+            "immutable": immutable,
+        },
+        ConfigMap,
+    )
+
+
+def secret(
+    name: str = "db",
+    data: Mapping[str, bytes] | None = None,
+    *,
+    namespace: str = NAMESPACE,
+    uid: str = "uid-1",
+    version: int = 1,
+    changed_at: float | None = 0.0,
+    immutable: bool | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Secret:
+    """Make a Secret; its values are given as bytes and stand in it as base64."""
+    return msgspec.convert(
+        {
+            "metadata": _source_metadata(name, namespace, uid, version, changed_at, annotations),
+            "data": {key: b64encode(raw).decode() for key, raw in (data or {}).items()},
+            "immutable": immutable,
+        },
+        Secret,
+    )
+
+
+def _source_metadata(
+    name: str,
+    namespace: str,
+    uid: str,
+    version: int,
+    changed_at: float | None,
+    annotations: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    written = [] if changed_at is None else [{"manager": "kubectl", "time": timestamp(changed_at)}]
+    return {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid,
+        "resourceVersion": str(version),
+        "annotations": dict(annotations or {}),
+        "managedFields": written,
+    }
+
+
+def sources(*items: ConfigMap | Secret) -> dict[ObjectKey, Source]:
+    """Reduce ConfigMaps and Secrets to what the rules look at, by object key."""
+    reduced = [
+        source_from_config_map(item, [KEY])
+        if isinstance(item, ConfigMap)
+        else source_from_secret(item, [KEY])
+        for item in items
+    ]
+    return {source.key: source for source in reduced}
+
+
+# -- consumers -------------------------------------------------------------------------------
+
+
+def workload(
+    spec: str = "",
+    *,
+    name: str = "web",
+    generation: int = 1,
+    annotations: Mapping[str, str] | None = None,
+    template_annotations: Mapping[str, str] | None = None,
+    replicas: int | None = 1,
+    rolling: bool = False,
+    paused: bool = False,
+    update_strategy: str = "",
+    partition: int | None = None,
+    revision: str = "",
+    written_at: float | None = None,
+    owners: list[dict[str, Any]] | None = None,
+) -> Workload:
+    """Make an object with `spec.template`; `rolling` says that its rollout is under way.
+
+    `revision` is the revision that its template carries, `written_at` when hotmap wrote it.
+    """
+    said = dict(template_annotations or {}) | ({REVISION: revision} if revision else {})
+    update: dict[str, Any] = {"type": update_strategy}
+    if partition is not None:
+        update["rollingUpdate"] = {"partition": partition}
+    managed = [{"manager": "kubectl", "time": timestamp(0)}]
+    if written_at is not None:
+        managed.append({"manager": FIELD_MANAGER, "time": timestamp(written_at)})
+    wanted = 1 if replicas is None else replicas
+    return msgspec.convert(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": NAMESPACE,
+                "uid": f"uid-{name}",
+                "resourceVersion": "1",
+                "generation": generation,
+                "annotations": dict(annotations or {}),
+                "managedFields": managed,
+                "ownerReferences": owners,
+            },
+            "spec": {
+                "template": {"metadata": {"annotations": said}, "spec": pod_spec(spec)},
+                "selector": {"matchLabels": {"app": name}},
+                "replicas": replicas,
+                "paused": paused,
+                "updateStrategy": update,
+            },
+            "status": {
+                "observedGeneration": generation,
+                "replicas": wanted,
+                "updatedReplicas": 0 if rolling else wanted,
+                "availableReplicas": wanted,
+            },
+        },
+        Workload,
+    )
+
+
+def deployment(spec: str = "", **options: Any) -> Consumer:
+    """Make a Deployment as hotmap keeps it, from the YAML of its pod spec; see `workload`."""
+    return consumer("Deployment", spec, **options)
+
+
+def consumer(kind: str, spec: str = "", **options: Any) -> Consumer:
+    """Make a consumer of any kind but CronJob; see `workload`."""
+    return consumer_from_workload(kind, workload(spec, **options))
+
+
+def cron_job(
+    spec: str = "", *, suspend: bool = False, annotations: Mapping[str, str] | None = None
+) -> Consumer:
+    """Make a CronJob as hotmap keeps it."""
+    return consumer_from_cron_job(
+        msgspec.convert(
+            {
+                "metadata": {
+                    "name": "web",
+                    "namespace": NAMESPACE,
+                    "uid": "uid-web",
+                    "annotations": dict(annotations or {}),
+                },
+                "spec": {
+                    "suspend": suspend,
+                    "jobTemplate": {"spec": {"template": {"spec": pod_spec(spec)}}},
+                },
+            },
+            CronJob,
+        )
+    )
+
+
+def pod(
+    name: str = "web-1",
+    *,
+    started: float | None = None,
+    containers: Mapping[str, float | None] | None = None,
+    restartable: Mapping[str, float | None] | None = None,
+    phase: str = "Running",
+    terminating: bool = False,
+    revision: str = "",
+) -> Pod:
+    """Make a pod that started at POSIX seconds `started`, with its container `web`.
+
+    `containers` gives the start of each running container instead (None: not running), and
+    `restartable` those of init containers that run on.
+    """
+    if containers is None:
+        containers = {"web": started}
+
+    def statuses(times: Mapping[str, float | None]) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": container,
+                "state": {} if at is None else {"running": {"startedAt": timestamp(at)}},
+            }
+            for container, at in times.items()
+        ]
+
+    return msgspec.convert(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": NAMESPACE,
+                "annotations": {REVISION: revision} if revision else {},
+                "deletionTimestamp": timestamp(0) if terminating else None,
+            },
+            "status": {
+                "phase": phase,
+                "startTime": None if started is None else timestamp(started),
+                "containerStatuses": statuses(containers),
+                "initContainerStatuses": statuses(restartable or {}),
+            },
+        },
+        Pod,
+    )
