@@ -262,6 +262,7 @@ class Volume(_Part, frozen=True):
 
 
 class PodSpec(_Part, frozen=True):
+    node_name: str = ""
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     volumes: list[Volume] | None = None

@@ -31,6 +31,7 @@ __all__ = [
     "Strategy",
     "followed_uses",
     "parse_duration",
+    "parse_follow",
     "read_policy",
     "source_ignored",
 ]
@@ -180,14 +181,14 @@ def read_policy(
 ) -> Policy:
     """Read one consumer's policy; never fails, problems stand in the result."""
     reader = _Reader(consumer, namespace_annotations or {})
-    follow = reader.read(FOLLOW, _parse_follow, "off", Follow(False, ()), inherit=True)
+    follow = reader.read(FOLLOW, parse_follow, "off", Follow(False, ()), inherit=True)
     origin = reader.origin(FOLLOW)
     if follow is None and (dialect := reloader_dialect.read(reader.lookup)) is not None:
         follow = Follow(dialect.auto, tuple(_expression(*named) for named in dialect.named))
         origin = dialect.origin
         reader.problems += [Problem(*problem) for problem in dialect.problems]
     if follow is None:
-        follow = _parse_follow(defaults.follow)
+        follow = parse_follow(defaults.follow)
         origin = f"the default follow={defaults.follow}" if follow.auto or follow.named else ""
     strategy = reader.read(STRATEGY, Strategy, "notify", Strategy.NOTIFY)
     settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
@@ -283,7 +284,12 @@ class _Reader:
 # -- values ------------------------------------------------------------------------------------
 
 
-def _parse_follow(text: str) -> Follow:
+def parse_follow(text: str) -> Follow:
+    """Read `auto`, `off` or a list such as `configmap/app, secret/db-*`.
+
+    Raises:
+        ValueError: it is none of these; the message names the item.
+    """
     if text in ("auto", "true"):
         return Follow(True, ())
     if text in ("off", "false", ""):

@@ -22,6 +22,7 @@ import msgspec
 __all__ = [
     "HEADER",
     "SHARDS",
+    "UNVOUCHED",
     "Left",
     "Record",
     "SourceRecord",
@@ -32,6 +33,9 @@ __all__ = [
 ]
 
 HEADER = "hotmap-state/1"
+
+#: A generation that no object has: the pods' start decides whether a change is theirs.
+UNVOUCHED = -1
 
 #: 40,000 consumers of 250 bytes in 32 shards are 312 KB each: a third of a Secret's 1 MiB.
 SHARDS = 32
@@ -75,7 +79,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     uid: str
     #: Id of the fingerprint key that all fingerprints here were made with.
     key_id: str
-    #: The consumer's generation that this vouches for.
+    #: The consumer's generation that this vouches for, or UNVOUCHED.
     generation: int
     sources: tuple[SourceRecord, ...] = ()
     #: Windows that have not been examined against the pods yet.

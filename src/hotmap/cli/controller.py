@@ -1,0 +1,113 @@
+"""`hotmap controller`: settings from flags, then the controller until a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from hotmap.cli.logs import set_up_logging
+from hotmap.controller.run import Controller
+from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
+from hotmap.core.errors import SettingsError
+from hotmap.core.policy import Defaults, parse_duration, parse_follow
+from hotmap.kube.client import Client
+from hotmap.kube.config import load_config
+
+__all__ = ["run_controller"]
+
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+_log = logging.getLogger(__name__)
+
+
+def run_controller(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    watch_namespace: str | None,
+    follow: str,
+    settle: str,
+    settle_max: str,
+    workers: int,
+    listen: str,
+    log_format: str,
+) -> int:
+    """Run the controller until SIGINT or SIGTERM; returns the exit status.
+
+    Raises:
+        SettingsError: a flag or the kubeconfig cannot be used.
+        ApiError, Unreachable: the API server cannot be worked with.
+    """
+    settings = Settings(
+        namespace=namespace or _own_namespace(),
+        watch_namespace=watch_namespace,
+        defaults=_defaults(follow, settle, settle_max),
+        workers=workers,
+        listen=_address(listen),
+    )
+    set_up_logging(log_format)
+    # Most objects live for the whole process; young collections alone cost a third of a big
+    # first list (measured: 0.37 s against 0.165 s for 20,000 Deployments).
+    gc.set_threshold(50_000, 20, 100)
+    asyncio.run(_run(kubeconfig, context, settings))
+    return 0
+
+
+async def _run(kubeconfig: str | None, context: str | None, settings: Settings) -> None:
+    config = load_config(kubeconfig, context)
+    async with Client(config, user_agent="hotmap-controller") as client:
+        serving = asyncio.create_task(_serve(client, settings))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, serving.cancel)
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+async def _serve(client: Client, settings: Settings) -> None:
+    """Run the controller until cancelled; leaving its context stops it in order."""
+    async with Controller(client, settings) as controller:
+        gc.freeze()
+        where = f"; metrics, health and status on port {controller.port}" if controller.port else ""
+        _log.info("ready%s", where)
+        await asyncio.Event().wait()
+
+
+def _own_namespace() -> str:
+    try:
+        return _POD_NAMESPACE.read_text().strip() or DEFAULT_NAMESPACE
+    except OSError:
+        return DEFAULT_NAMESPACE
+
+
+def _defaults(follow: str, settle: str, settle_max: str) -> Defaults:
+    try:
+        parse_follow(follow)
+    except ValueError as error:
+        raise SettingsError(f"--follow: {error}") from error
+    return Defaults(
+        follow=follow,
+        settle=_duration("--settle", settle),
+        settle_max=_duration("--settle-max", settle_max),
+    )
+
+
+def _duration(flag: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise SettingsError(f"{flag}: {error}") from error
+
+
+def _address(text: str) -> tuple[str, int] | None:
+    if text == "none":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(f"--listen: {text!r} is not HOST:PORT, :PORT or none")
+    return host.strip("[]") or "0.0.0.0", int(port)

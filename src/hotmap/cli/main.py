@@ -1,0 +1,136 @@
+"""The `hotmap` command: groups, options and exit statuses.
+
+Exit status 0: done and true. 1: it did not come out as it should. 2: the call itself is wrong
+(a flag, a kubeconfig), one sentence on standard error says what to do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from hotmap import __version__
+from hotmap.core.errors import HotmapError, ManifestError, SettingsError
+
+__all__ = ["run"]
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns its exit status, and never lets a traceback out."""
+    try:
+        result = hotmap.main(list(arguments), prog_name=_name(), standalone_mode=False)
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (SettingsError, ManifestError) as error:
+        return _fail(error, 2)
+    except HotmapError as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+def _name() -> str:
+    called = sys.argv[0].rpartition("/")[2]
+    return "kubectl hotmap" if called == "kubectl-hotmap" else "hotmap"
+
+
+def _fail(error: Exception, status: int) -> int:
+    click.echo(f"{_name()}: {error}", err=True)
+    return status
+
+
+@click.group(context_settings=_SETTINGS)
+@click.version_option(__version__, prog_name="hotmap")
+def hotmap() -> None:
+    """Deliver ConfigMap and Secret edits to every process that uses them."""
+
+
+_kubeconfig = click.option(
+    "--kubeconfig", metavar="FILE", help="The kubeconfig to use instead of $KUBECONFIG."
+)
+_context = click.option("--context", metavar="NAME", help="The kubeconfig's context to use.")
+_log_format = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How log lines are written.",
+)
+
+
+@hotmap.command()
+@_kubeconfig
+@_context
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="Where the controller keeps its own Secrets. Default: its pod's namespace, else hotmap.",
+)
+@click.option("--watch-namespace", metavar="NAME", help="Serve this namespace alone.")
+@click.option(
+    "--follow",
+    metavar="off|auto|LIST",
+    default="off",
+    show_default=True,
+    help="What consumers without an annotation follow.",
+)
+@click.option(
+    "--settle",
+    metavar="DURATION",
+    default="500ms",
+    show_default=True,
+    help="Quiet time before a rollout, where no annotation says another.",
+)
+@click.option(
+    "--settle-max", metavar="DURATION", default="5s", show_default=True, help="Its upper bound."
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1000),
+    default=32,
+    show_default=True,
+    help="Consumers at once.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT|none",
+    default="127.0.0.1:9533",
+    show_default=True,
+    help="Where metrics, health and status are served.",
+)
+@_log_format
+def controller(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    watch_namespace: str | None,
+    follow: str,
+    settle: str,
+    settle_max: str,
+    workers: int,
+    listen: str,
+    log_format: str,
+) -> int:
+    """Run the controller against a cluster until it is told to stop."""
+    from hotmap.cli.controller import run_controller
+
+    return run_controller(
+        kubeconfig=kubeconfig,
+        context=context,
+        namespace=namespace,
+        watch_namespace=watch_namespace,
+        follow=follow,
+        settle=settle,
+        settle_max=settle_max,
+        workers=workers,
+        listen=listen,
+        log_format=log_format,
+    )

@@ -1,0 +1,63 @@
+"""Looks at a consumer's pods, when a rule asks for it; pods are not watched.
+
+One LIST by the consumer's selector, served from the API server's cache.
+"""
+
+from __future__ import annotations
+
+from hotmap.core.consumer import Consumer
+from hotmap.core.objects import LabelSelector, Pod
+from hotmap.kube.client import Client
+from hotmap.kube.resources import PODS
+
+__all__ = ["list_pods", "selector_text"]
+
+
+async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
+    """List the pods that a consumer's selector matches, terminating ones too.
+
+    `resourceVersion=0`: any cached state will do, since a pod that started too lately to be in it
+    read the new content, and one that is gone does not matter. A consumer without a selector
+    (CronJob) has no pods of its own.
+
+    Raises:
+        ApiError, Unreachable: as the client raises them.
+    """
+    if consumer.selector is None:
+        return []
+    text = selector_text(consumer.selector)
+    if not text:
+        return []
+    namespace = consumer.key.namespace
+    pods: list[Pod] = []
+    token = ""
+    while True:
+        page = await client.list_page(
+            PODS,
+            namespace,
+            type=Pod,
+            label_selector=text,
+            resource_version=None if token else "0",
+            continue_token=token,
+        )
+        pods += page.items
+        token = page.continue_token
+        if not token:
+            return pods
+
+
+def selector_text(selector: LabelSelector) -> str:
+    """Write a label selector as a query parameter (kubernetes: labels.Selector.String)."""
+    terms = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
+    for expression in selector.match_expressions or ():
+        values = ",".join(sorted(expression.values or ()))
+        match expression.operator:
+            case "In":
+                terms.append(f"{expression.key} in ({values})")
+            case "NotIn":
+                terms.append(f"{expression.key} notin ({values})")
+            case "Exists":
+                terms.append(expression.key)
+            case "DoesNotExist":
+                terms.append(f"!{expression.key}")
+    return ",".join(terms)

@@ -1,0 +1,139 @@
+"""Carries out actions: one function per action, each a few requests and nothing decided."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from hotmap.controller.evidence import list_pods
+from hotmap.core.consumer import REVISION, Consumer
+from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from hotmap.core.objects import ObjectMeta, Pod
+from hotmap.core.target import TARGET, Target, can_be_nudged, read_target
+from hotmap.kube.client import Client
+from hotmap.kube.resources import BY_KIND, PODS
+
+__all__ = ["Executor", "NudgeResult"]
+
+#: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
+#: then reads the API server, so a burst is spread.
+_NUDGES_AT_ONCE = 32
+
+_log = logging.getLogger(__name__)
+
+
+class _Written(msgspec.Struct):
+    """What is read of the answer to a write."""
+
+    metadata: ObjectMeta
+
+
+class NudgeResult(NamedTuple):
+    """What came of nudging a consumer's pods."""
+
+    #: pods that were sent the annotation
+    nudged: int
+    #: pods that had been told already, or need not be
+    skipped: int
+    #: why pods refused it, or ""
+    refusal: str
+
+
+class Executor:
+    """Writes to the cluster, always with a precondition on what the decision saw."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._nudging = asyncio.Semaphore(_NUDGES_AT_ONCE)
+
+    async def rollout(self, consumer: Consumer, revision: str) -> int:
+        """Write a revision into a consumer's pod template; returns its generation after that.
+
+        A JSON merge patch that names nothing else, so an apply by the owner keeps it and no
+        replica count is touched. uid and resourceVersion are the ones that the decision saw.
+
+        Raises:
+            Conflict: the consumer moved on; decide again.
+            Invalid: another object has its name now (wrong uid), or a policy refuses.
+            NotFound: it is gone.
+            ApiError, Unreachable: as the client raises them.
+        """
+        body = {
+            "metadata": {"uid": consumer.uid, "resourceVersion": consumer.resource_version},
+            "spec": {"template": {"metadata": {"annotations": {REVISION: revision}}}},
+        }
+        resource = BY_KIND[consumer.key.kind]
+        answer = await self._client.patch(
+            resource, consumer.key.namespace, consumer.key.name, body, type=_Written
+        )
+        return answer.metadata.generation
+
+    async def nudge(
+        self, consumer: Consumer, target: Target, *, asked: Target | None, again: bool
+    ) -> NudgeResult:
+        """Tell a consumer's pods what to hold, those that were told something else.
+
+        `asked` is what a pod that was never told anything counts as told. `again` tells all of
+        them a second time: a pod sync that outran the kubelet's own watch left old files.
+
+        Raises:
+            ApiError, Unreachable: the pods could not be listed.
+        """
+        pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
+        needing = [pod for pod in pods if again or _needs(pod, target, asked)]
+        refusals = await asyncio.gather(
+            *(self._nudge_one(consumer, pod, target) for pod in _spread(needing))
+        )
+        refused = [refusal for refusal in refusals if refusal]
+        return NudgeResult(
+            len(needing) - len(refused), len(pods) - len(needing), refused[0] if refused else ""
+        )
+
+    async def _nudge_one(self, consumer: Consumer, pod: Pod, target: Target) -> str:
+        told = read_target(pod)
+        value = target._replace(sequence=(told.sequence if told else 0) + 1)
+        body = {
+            "metadata": {"uid": pod.metadata.uid, "annotations": {TARGET: str(value)}},
+        }
+        async with self._nudging:
+            try:
+                await self._client.patch(
+                    PODS,
+                    consumer.key.namespace,
+                    pod.metadata.name,
+                    body,
+                    type=_Written,
+                    idempotent=True,
+                )
+            except (NotFound, Conflict):
+                return ""  # a fact: the pod is gone, or its name is another's
+            except (Forbidden, Invalid) as error:
+                return (
+                    f"Pod {consumer.key.namespace}/{pod.metadata.name} refuses the nudge: {error}"
+                )
+            except ApiError as error:
+                _log.warning("nudge of Pod %s: %s", pod.metadata.name, error)
+                return str(error)
+        return ""
+
+
+def _needs(pod: Pod, target: Target, asked: Target | None) -> bool:
+    told = read_target(pod) or asked
+    return told is None or (told.live, told.frozen) != (target.live, target.frozen)
+
+
+def _spread(pods: Sequence[Pod]) -> list[Pod]:
+    """Order pods so that neighbours in the list run on different nodes."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_node.setdefault(pod.spec.node_name, []).append(pod)
+    spread: list[Pod] = []
+    rows = list(by_node.values())
+    while rows:
+        spread += [row.pop() for row in rows]
+        rows = [row for row in rows if row]
+    return spread

@@ -1,0 +1,106 @@
+"""What hotmap itself saw of its sources' changes, for the last minutes.
+
+It tightens what the objects say (managedFields have whole seconds and move with every write),
+finds edits that were taken back before anybody acted, and names the data keys in reasons.
+Nothing is decided on it alone, and losing it at a restart loses no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hotmap.core.freshness import Present
+from hotmap.core.objects import ObjectKey
+from hotmap.core.references import Use
+from hotmap.core.source import Source, changed_keys
+from hotmap.core.state import Window
+
+__all__ = ["History", "Sighting"]
+
+#: Changes kept per source; a window needs the first and the last since something was asked.
+_KEPT = 32
+
+
+class Sighting(NamedTuple):
+    """One change of a source's data, as it was seen."""
+
+    #: POSIX seconds of this process.
+    at: float
+    #: The source's resourceVersion after it; "" for a deletion.
+    resource_version: str
+    keys: frozenset[str]
+
+
+class History:
+    """The latest data changes of each source."""
+
+    def __init__(self) -> None:
+        self._sightings: dict[ObjectKey, list[Sighting]] = {}
+
+    def note(self, key: ObjectKey, old: Source | None, new: Source | None, *, now: float) -> bool:
+        """Note a change; False when no data key changed (labels, annotations, the same data)."""
+        keys = changed_keys(old, new)
+        if not keys and (old is None) == (new is None):
+            return False
+        kept = self._sightings.setdefault(key, [])
+        kept.append(Sighting(now, new.resource_version if new else "", keys))
+        # The first one stays: it is where a window may begin.
+        del kept[1 : max(1, len(kept) - _KEPT)]
+        return True
+
+    def keys_since(self, key: ObjectKey, resource_version: str) -> frozenset[str]:
+        """Name the data keys seen to change after a resourceVersion of the source."""
+        return frozenset().union(*(s.keys for s in self._since(key, resource_version)))
+
+    def first_since(self, present: Present, resource_version: str) -> float | None:
+        """Say when a used data key was first seen to change after a resourceVersion."""
+        seen = self._used(present, resource_version)
+        return seen[0].at if seen else None
+
+    def window_since(self, present: Present, resource_version: str) -> Window | None:
+        """Bound the time in which a source held other content than at a resourceVersion and now.
+
+        None when no data key that `present` uses was seen to change.
+        """
+        seen = self._used(present, resource_version)
+        return Window(seen[0].at, seen[-1].at) if len(seen) > 1 else None
+
+    def _used(self, present: Present, resource_version: str) -> list[Sighting]:
+        return [
+            sighting
+            for sighting in self._since(present.source, resource_version)
+            if not sighting.keys or _reads_any(present.uses, sighting.keys)
+        ]
+
+    def _since(self, key: ObjectKey, resource_version: str) -> list[Sighting]:
+        """Select what was seen after a resourceVersion.
+
+        Versions of one resource may be compared as numbers (KEP-5504). A deletion carries none;
+        it belongs to what was seen before it.
+        """
+        asked = _number(resource_version)
+        kept = self._sightings.get(key, [])
+        for position, sighting in enumerate(kept):
+            if sighting.resource_version and _number(sighting.resource_version) > asked:
+                start = position
+                while start > 0 and not kept[start - 1].resource_version:
+                    start -= 1
+                return kept[start:]
+        tail = len(kept)
+        while tail > 0 and not kept[tail - 1].resource_version:
+            tail -= 1
+        return kept[tail:]
+
+
+def _number(resource_version: str) -> int:
+    return int(resource_version) if resource_version.isdigit() else 0
+
+
+def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
+    wanted = tuple(keys)
+    return any(
+        use.keys.select(key, binary=False) or use.keys.select(key, binary=True)
+        for use in uses
+        for key in wanted
+    )

@@ -1,0 +1,208 @@
+"""Which consumers a changed source concerns, and what is known of both.
+
+Holds the stores that the reflectors fill and turns their changes into object keys for the two
+queues. Only keys leave here: what has changed is looked at again by whoever takes the key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from hotmap.controller.history import History
+from hotmap.core.consumer import Consumer
+from hotmap.core.objects import ObjectKey
+from hotmap.core.plan import live_change_rolls
+from hotmap.core.policy import Defaults, Policy, read_policy, source_ignored
+from hotmap.core.references import Life, Use
+from hotmap.core.source import Source
+from hotmap.kube.store import Store
+
+__all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "NamespaceNotes", "Queues"]
+
+SOURCE_KINDS = ("ConfigMap", "Secret")
+
+#: Kinds whose controller rolls them; Jobs, CronJobs, bare Pods and Argo Rollouts come later.
+CONSUMER_KINDS = ("Deployment", "StatefulSet", "DaemonSet")
+
+
+class NamespaceNotes(NamedTuple):
+    """What a Namespace says to hotmap."""
+
+    name: str
+    annotations: dict[str, str]
+
+
+class Queues(NamedTuple):
+    """How the index asks for work; both take a consumer's object key."""
+
+    #: Nudges, at once.
+    refresh: Callable[[ObjectKey], None]
+    #: Everything else, after the consumer's settle time: (key, settle, settle_max) in seconds.
+    reconcile: Callable[[ObjectKey, float, float], None]
+
+
+class Index:
+    """Sources and consumers of the cluster, and who uses what."""
+
+    def __init__(self, *, defaults: Defaults, wall_clock: Callable[[], float] = time.time) -> None:
+        self.sources: dict[str, Store[Source]] = {
+            kind: Store({"namespace": _namespace_of_source}) for kind in SOURCE_KINDS
+        }
+        self.consumers: dict[str, Store[Consumer]] = {
+            kind: Store({"uses": _used_sources, "names": _names_by_annotation, "namespace": _home})
+            for kind in CONSUMER_KINDS
+        }
+        self.namespaces: Store[NamespaceNotes] = Store()
+        self.history = History()
+        self._defaults = defaults
+        self._wall_clock = wall_clock
+        #: Dropped whenever the consumer or its namespace changes.
+        self._policies: dict[ObjectKey, Policy] = {}
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def consumer(self, key: ObjectKey) -> Consumer | None:
+        """Return a consumer as it was last seen."""
+        return self.consumers[key.kind].get(key)
+
+    def policy(self, consumer: Consumer) -> Policy:
+        """Return a consumer's policy, read once per state of its annotations."""
+        policy = self._policies.get(consumer.key)
+        if policy is None:
+            notes = self.namespaces.get(ObjectKey("Namespace", "", consumer.key.namespace))
+            policy = read_policy(
+                consumer,
+                namespace_annotations=notes.annotations if notes else None,
+                defaults=self._defaults,
+            )
+            self._policies[consumer.key] = policy
+        return policy
+
+    def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
+        """Return the sources of some uses, as far as they exist."""
+        found = {}
+        for use in uses:
+            store = self.sources.get(use.source.kind)
+            if store is not None and (source := store.get(use.source)) is not None:
+                found[use.source] = source
+        return found
+
+    def sources_in(self, namespace: str) -> list[ObjectKey]:
+        """List the sources of a namespace."""
+        return [
+            key
+            for store in self.sources.values()
+            for key in store.keys_by_index("namespace", namespace)
+        ]
+
+    def all_consumers(self) -> Iterator[Consumer]:
+        """Walk over all consumers that are hotmap's business."""
+        for store in self.consumers.values():
+            for consumer in store.values():
+                if not consumer.owned and self.policy(consumer).opted_in:
+                    yield consumer
+
+    def users_of(self, source: ObjectKey) -> list[Consumer]:
+        """List the consumers that reference or name a source, opted in or not."""
+        found = {}
+        for store in self.consumers.values():
+            for consumer in store.by_index("uses", source):
+                found[consumer.key] = consumer
+            for consumer in self._naming(store, source.namespace):
+                if self.policy(consumer).follows(source, referenced=False):
+                    found[consumer.key] = consumer
+        return list(found.values())
+
+    def _naming(self, store: Store[Consumer], namespace: str) -> list[Consumer]:
+        """List the consumers that may follow sources by name."""
+        notes = self.namespaces.get(ObjectKey("Namespace", "", namespace))
+        if self._defaults.follow not in ("auto", "off") or (notes and notes.annotations):
+            return store.by_index("namespace", namespace)
+        return store.by_index("names", namespace)
+
+    # -- from changes to keys ------------------------------------------------------------------
+
+    def feed(self, queues: Queues) -> None:
+        """Put the consumers that a change may concern into the queues, from now on."""
+
+        def source_changed(key: ObjectKey, old: Source | None, new: Source | None) -> None:
+            noted = self.history.note(key, old, new, now=self._wall_clock())
+            if noted or _speaks_otherwise(old, new):
+                for consumer in self.users_of(key):
+                    self._ask(queues, consumer, key)
+
+        def consumer_changed(key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+            self._policies.pop(key, None)
+            if new is not None and not new.owned and _matters(old, new):
+                self._ask(queues, new, None)
+
+        def namespace_changed(
+            key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
+        ) -> None:
+            for store in self.consumers.values():
+                for consumer in store.by_index("namespace", key.name):
+                    self._policies.pop(consumer.key, None)
+                    self._ask(queues, consumer, None)
+
+        for sources in self.sources.values():
+            sources.subscribe(source_changed)
+        for consumers in self.consumers.values():
+            consumers.subscribe(consumer_changed)
+        self.namespaces.subscribe(namespace_changed)
+
+    def _ask(self, queues: Queues, consumer: Consumer, source: ObjectKey | None) -> None:
+        policy = self.policy(consumer)
+        if not policy.opted_in and not policy.problems:
+            return
+        if source is not None:
+            referenced = any(use.source == source for use in consumer.uses)
+            if not policy.follows(source, referenced=referenced):
+                return
+            if _nudgeable(consumer, policy, source):
+                queues.refresh(consumer.key)
+        queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+
+
+def ignored_sources(sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
+    """Name the sources that say that they never cause an action."""
+    return {key for key, source in sources.items() if source_ignored(source.annotations)}
+
+
+def _nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
+    """Tell whether a change of a source may be settled by a nudge alone."""
+    return not live_change_rolls(consumer, policy) and any(
+        use.source == source and use.life is Life.LIVE for use in consumer.uses
+    )
+
+
+def _speaks_otherwise(old: Source | None, new: Source | None) -> bool:
+    return (old.annotations if old else None) != (new.annotations if new else None)
+
+
+def _matters(old: Consumer | None, new: Consumer) -> bool:
+    """Tell whether a consumer's change can change a decision; most are its own status."""
+    if old is None or old.uid != new.uid:
+        return True
+    before = (old.uses, old.annotations, old.template_annotations, old.generation, old.rolling)
+    after = (new.uses, new.annotations, new.template_annotations, new.generation, new.rolling)
+    return before != after
+
+
+def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
+    return () if consumer.owned else {use.source for use in consumer.uses}
+
+
+def _names_by_annotation(consumer: Consumer) -> Iterable[Hashable]:
+    said = (*consumer.annotations, *consumer.template_annotations)
+    if any(name == "hotmap.dev/follow" or name.endswith("/reload") for name in said):
+        yield consumer.key.namespace
+
+
+def _home(consumer: Consumer) -> Iterable[Hashable]:
+    return (consumer.key.namespace,)
+
+
+def _namespace_of_source(source: Source) -> Iterable[Hashable]:
+    return (source.key.namespace,)

@@ -1,0 +1,438 @@
+"""Brings one consumer to what its sources say, once.
+
+Two entries, one decision:
+
+* `refresh` runs at once after a change and only ever nudges, since that disturbs nobody
+* `reconcile` runs after the settle time and does everything else
+
+Both take a key and look at what is true when they run; neither knows what event asked for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from hotmap.controller.evidence import list_pods
+from hotmap.controller.executor import Executor
+from hotmap.controller.index import Index, ignored_sources
+from hotmap.controller.journal import Journal
+from hotmap.controller.records import Records
+from hotmap.core.consumer import Consumer
+from hotmap.core.errors import (
+    ApiError,
+    Conflict,
+    HotmapError,
+    Invalid,
+    NotFound,
+    Unreachable,
+)
+from hotmap.core.evidence import pod_starts
+from hotmap.core.fingerprint import FingerprintKey
+from hotmap.core.freshness import (
+    Facts,
+    Finding,
+    Judgement,
+    Present,
+    Verdict,
+    judge,
+    look_at,
+    record_asked,
+    record_rollout,
+    revision_of,
+)
+from hotmap.core.objects import ObjectKey
+from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
+from hotmap.core.policy import Policy, followed_uses
+from hotmap.core.state import UNVOUCHED, Record, Window
+from hotmap.core.target import Target, present_target, recorded_target
+from hotmap.kube.client import Client
+from hotmap.kube.recorder import Recorder
+from hotmap.kube.resources import BY_KIND
+
+__all__ = ["SECOND_NUDGE", "Decision", "Reconciler"]
+
+#: Seconds after which pods are nudged a second time: a pod sync that outruns the kubelet's own
+#: watch would leave the old files until the next periodic sync.
+SECOND_NUDGE = 2.0
+
+#: Seconds after which a decision that met a stale version is made again; the store has mostly
+#: caught up by then.
+_STALE_PAUSE = 0.05
+
+_log = logging.getLogger(__name__)
+
+
+class Decision(NamedTuple):
+    """What is true of one consumer now, and what follows from it."""
+
+    consumer: Consumer
+    policy: Policy
+    record: Record | None
+    #: The key that the comparison was made with.
+    key: FingerprintKey
+    presents: tuple[Present, ...]
+    judgement: Judgement
+    plan: Plan
+    revision: str
+    #: Whether the pods were looked at, so that what their starts decide is decided.
+    looked: bool
+
+
+class Reconciler:
+    """Decides and acts for one consumer at a time; workers of both queues call it."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        index: Index,
+        records: Records,
+        keys: Sequence[FingerprintKey],
+        executor: Executor,
+        recorder: Recorder,
+        journal: Journal,
+        observe_delay: Callable[[float], None],
+    ) -> None:
+        self._client = client
+        self._index = index
+        self._records = records
+        self._keys = {key.id: key for key in keys}
+        self._newest = keys[0]
+        self._executor = executor
+        self._recorder = recorder
+        self._journal = journal
+        self._observe_delay = observe_delay
+        #: When a consumer that is waited for was first found so, on the monotonic clock.
+        self._waiting_since: dict[ObjectKey, float] = {}
+        #: What the pods of a consumer were last told, and when to tell them again, if at all.
+        self._told: dict[ObjectKey, Target] = {}
+        self._tell_again: dict[ObjectKey, float] = {}
+        #: Problems that an Event was written for.
+        self._reported: dict[ObjectKey, tuple[str, ...]] = {}
+
+    # -- entries -------------------------------------------------------------------------------
+
+    async def refresh(self, key: ObjectKey) -> float | None:
+        """Nudge a consumer's pods if that settles the change; returns seconds to look again.
+
+        Raises:
+            ApiError, Unreachable: try again later.
+        """
+        consumer = self._index.consumer(key)
+        if consumer is None:
+            self.forget(key)
+            return None
+        decision = await self._decide(consumer)
+        target = present_target(decision.presents, decision.key, uid=consumer.uid)
+        if _nudge_settles(decision) or self._must_take_back(decision, target):
+            await self._nudge(decision, target)
+        due = self._tell_again.get(key)
+        return None if due is None else max(0.0, due - time.monotonic())
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Bring one consumer to what its sources say; returns seconds to look again.
+
+        1. observe: the consumer, its policy, its sources, what was asked of it
+        2. judge, with the pods' starts where a rule asks for them
+        3. plan
+        4. act
+        5. record what was asked, and why
+
+        Raises:
+            ApiError, Unreachable: nothing is recorded; try again later.
+        """
+        consumer = self._index.consumer(key)
+        if consumer is None:
+            self.forget(key)
+            return None
+        self._report_problems(consumer)
+        if not self._index.policy(consumer).opted_in:
+            self._journal.forget(key)
+            return None
+        decision = await self._decide(consumer)
+        if decision.plan.requeue_after is not None:
+            self._waiting_since.setdefault(key, time.monotonic())
+            self._journal.note(consumer, decision.plan, revision=decision.revision)
+            return decision.plan.requeue_after
+        self._waiting_since.pop(key, None)
+        try:
+            generation = await self._act(decision)
+        except (Conflict, NotFound) as error:
+            return self._meet_fact(decision, error)
+        except (ApiError, Unreachable) as error:
+            if isinstance(error, Invalid) and "metadata.uid" in str(error):
+                return self._meet_fact(decision, error)
+            self._meet_failure(decision, error)
+            raise
+        self._record(decision, generation)
+        self._announce(decision)
+        self._journal.note(consumer, decision.plan, revision=decision.revision)
+        due = self._tell_again.get(key)
+        return None if due is None else max(0.0, due - time.monotonic())
+
+    # -- observe, judge, plan ------------------------------------------------------------------
+
+    async def decide(self, key: ObjectKey) -> Decision | None:
+        """Make the decision that would be made now, without acting; None: no such consumer."""
+        consumer = self._index.consumer(key)
+        return None if consumer is None else await self._decide(consumer)
+
+    async def _decide(self, consumer: Consumer) -> Decision:
+        index, policy = self._index, self._index.policy(consumer)
+        record = self._records.get(consumer.uid)
+        key = self._keys.get(record.key_id) if record else None
+        if key is None:  # nothing known, or with a key that is lost
+            record, key = None, self._newest
+        named = index.sources_in(consumer.key.namespace) if policy.named else ()
+        uses = followed_uses(consumer, policy, named)
+        sources = index.sources_of(uses)
+        ignored = ignored_sources(sources)
+        presents = look_at([use for use in uses if use.source not in ignored], sources, key)
+        live_rolls = live_change_rolls(consumer, policy)
+        facts = Facts(
+            now=time.time(),
+            revision=revision_of(presents, key, uid=consumer.uid, live_rolls=live_rolls),
+            catch_up=policy.catch_up,
+            live_rolls=live_rolls,
+            windows=self._windows(record, presents),
+            waited=self._waited(consumer.key),
+        )
+        judgement = judge(consumer, record, presents, facts)
+        if judgement.verdict is Verdict.LOOK:
+            pods = await list_pods(self._client, consumer)
+            facts = facts._replace(starts=pod_starts(consumer, pods))
+            judgement = judge(consumer, record, presents, facts)
+        plan = make_plan(consumer, policy, judgement, changed=self._seen(record, presents))
+        return Decision(
+            consumer,
+            policy,
+            record,
+            key,
+            presents,
+            judgement,
+            plan,
+            facts.revision,
+            looked=facts.starts is not None,
+        )
+
+    def _windows(self, record: Record | None, presents: Sequence[Present]) -> tuple[Window, ...]:
+        """Find edits that were taken back since something was asked (rule 3)."""
+        windows = []
+        for present, version in _versions_asked(record, presents):
+            if window := self._index.history.window_since(present, version):
+                windows.append(window)
+        return tuple(windows)
+
+    def _seen(
+        self, record: Record | None, presents: Sequence[Present]
+    ) -> Mapping[ObjectKey, frozenset[str]]:
+        return {
+            present.source: self._index.history.keys_since(present.source, version)
+            for present, version in _versions_asked(record, presents)
+        }
+
+    def _waited(self, key: ObjectKey) -> float:
+        since = self._waiting_since.get(key)
+        return 0.0 if since is None else time.monotonic() - since
+
+    # -- act -----------------------------------------------------------------------------------
+
+    async def _act(self, decision: Decision) -> int:
+        """Carry out the plan; returns the consumer's generation after it."""
+        generation = decision.consumer.generation
+        for action in decision.plan.actions:
+            if action.act is Act.ROLLOUT:
+                generation = await self._roll_out(decision, action)
+            elif action.act is Act.NUDGE:
+                target = present_target(decision.presents, decision.key, uid=decision.consumer.uid)
+                await self._nudge(decision, target)
+        return generation
+
+    async def _roll_out(self, decision: Decision, action: Action) -> int:
+        revision = decision.revision
+        if action.distinct:
+            serial = decision.record.serial if decision.record else 0
+            revision = f"{revision}.{serial + 1}"
+        generation = await self._executor.rollout(decision.consumer, revision)
+        if (first := self._first_seen(decision)) is not None:
+            self._observe_delay(time.time() - first)
+        return generation
+
+    async def _nudge(self, decision: Decision, target: Target) -> None:
+        """Tell the pods once now and once more after SECOND_NUDGE."""
+        consumer = decision.consumer
+        key = consumer.key
+        now = time.monotonic()
+        again = (
+            self._told.get(key) == target
+            and key in self._tell_again
+            and self._tell_again[key] <= now
+        )
+        asked = recorded_target(decision.record, decision.presents, decision.key, uid=consumer.uid)
+        result = await self._executor.nudge(consumer, target, asked=asked, again=again)
+        self._told[key] = target
+        if again:
+            del self._tell_again[key]
+        elif result.nudged:
+            self._tell_again[key] = now + SECOND_NUDGE
+        if result.refusal:
+            self._event(consumer, "NudgeRefused", result.refusal, type_="Warning")
+
+    def _must_take_back(self, decision: Decision, target: Target) -> bool:
+        """Tell whether pods were told something that is not true any more, or are due again."""
+        told = self._told.get(decision.consumer.key)
+        if told is None or decision.judgement.verdict not in (Verdict.FRESH, Verdict.LIVE):
+            return False
+        return told != target or decision.consumer.key in self._tell_again
+
+    def _meet_fact(self, decision: Decision, error: ApiError) -> float | None:
+        """A write met another truth than the decision saw; that is no failure."""
+        outcome = f"the {decision.consumer.key.kind} is another one by now: {error}"
+        self._journal.note(
+            decision.consumer, decision.plan, revision=decision.revision, outcome=outcome
+        )
+        return _STALE_PAUSE if isinstance(error, Conflict) else None
+
+    def _meet_failure(self, decision: Decision, error: HotmapError) -> None:
+        """Say once what keeps a consumer from its change; it is tried again, with pauses."""
+        outcome = f"failed, and is tried again: {error}"
+        before = self._journal.entry(decision.consumer.key)
+        self._journal.note(
+            decision.consumer, decision.plan, revision=decision.revision, outcome=outcome
+        )
+        if before is None or before.outcome != outcome:
+            message = f"{decision.plan.reason}; {outcome}"
+            self._event(decision.consumer, "Failed", message, type_="Warning")
+
+    # -- record --------------------------------------------------------------------------------
+
+    def _record(self, decision: Decision, generation: int) -> None:
+        """Keep what was asked, unless the plan asked for nothing and nothing is new."""
+        if not decision.plan.settles:
+            return
+        consumer, record = decision.consumer, decision.record
+        rollout = next((a for a in decision.plan.actions if a.act is Act.ROLLOUT), None)
+        if rollout is None and consumer.rolling:
+            # What its own controller is rolling out may have read older content: not vouched for.
+            generation = record.generation if record else UNVOUCHED
+        asked = record_asked(
+            consumer,
+            record,
+            self._under_newest(decision),
+            key_id=self._newest.id,
+            generation=generation,
+        )
+        if rollout is not None:
+            now = time.time()
+            asked = record_rollout(
+                asked,
+                previous=consumer.revision,
+                revision=decision.revision,
+                distinct=rollout.distinct,
+                left_at=self._first_seen(decision) or now,
+                now=now,
+            )
+        elif record is not None and not decision.looked and _only_versions_moved(record, asked):
+            return
+        self._records.put(asked)
+
+    def _under_newest(self, decision: Decision) -> tuple[Finding, ...]:
+        """Give the findings with fingerprints of the newest key, for the record."""
+        findings = decision.judgement.findings
+        if decision.key is self._newest:
+            return findings
+        uses = [use for present in decision.presents for use in present.uses]
+        presents = look_at(uses, self._index.sources_of(uses), self._newest)
+        return tuple(
+            finding._replace(present=present)
+            for finding, present in zip(findings, presents, strict=True)
+        )
+
+    def _first_seen(self, decision: Decision) -> float | None:
+        times = [
+            at
+            for present, version in _versions_asked(decision.record, decision.presents)
+            if (at := self._index.history.first_since(present, version)) is not None
+        ]
+        return min(times) if times else None
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is kept in memory of a consumer that is gone."""
+        self._journal.forget(key)
+        for kept in (self._waiting_since, self._told, self._tell_again, self._reported):
+            kept.pop(key, None)
+
+    # -- tell ----------------------------------------------------------------------------------
+
+    def _announce(self, decision: Decision) -> None:
+        """Write at most one Event for a settled change."""
+        plan, consumer = decision.plan, decision.consumer
+        if plan.warning:
+            before = self._journal.entry(consumer.key)
+            if before is None or before.reason != plan.reason:
+                self._event(consumer, "Held", plan.reason, type_="Warning")
+            return
+        acts = [action.act for action in plan.actions]
+        if Act.ROLLOUT in acts:
+            self._event(consumer, "RolledOut", plan.reason)
+        elif Act.NOTIFY in acts:
+            self._event(consumer, "Notified", plan.reason)
+        elif Act.NUDGE in acts:
+            self._event(consumer, "Refreshed", plan.reason)
+
+    def _report_problems(self, consumer: Consumer) -> None:
+        messages = tuple(p.message for p in self._index.policy(consumer).problems)
+        if self._reported.get(consumer.key, ()) == messages:
+            return
+        self._reported[consumer.key] = messages
+        for message in messages:
+            _log.warning(message, extra={"consumer": str(consumer.key), "change": ""})
+            self._event(consumer, "InvalidAnnotation", message, type_="Warning")
+
+    def _event(
+        self,
+        consumer: Consumer,
+        reason: str,
+        message: str,
+        *,
+        type_: Literal["Normal", "Warning"] = "Normal",
+    ) -> None:
+        self._recorder.event(
+            consumer.key,
+            api_version=BY_KIND[consumer.key.kind].api_version,
+            uid=consumer.uid,
+            type=type_,
+            reason=reason,
+            message=message,
+        )
+
+
+def _nudge_settles(decision: Decision) -> bool:
+    """Tell whether the plan only nudges."""
+    actions = decision.plan.actions
+    return bool(actions) and all(action.act is Act.NUDGE for action in actions)
+
+
+def _versions_asked(
+    record: Record | None, presents: Sequence[Present]
+) -> list[tuple[Present, str]]:
+    """Pair what is present with the resourceVersion that was last asked for, where known."""
+    known = {(s.kind, s.name): s for s in record.sources} if record else {}
+    return [
+        (present, asked.resource_version)
+        for present in presents
+        if (asked := known.get((present.source.kind, present.source.name)))
+    ]
+
+
+def _only_versions_moved(before: Record, after: Record) -> bool:
+    """Tell whether two records say the same, apart from resourceVersions; not worth a write."""
+
+    def content(record: Record) -> tuple[object, ...]:
+        sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live) for s in record.sources]
+        return record.key_id, record.generation, record.windows, sources
+
+    return content(before) == content(after)

@@ -1,0 +1,343 @@
+"""Starts and stops the controller: which task when, and what each hands to the next.
+
+1. the keyring is read, or made at the very first start
+2. the records are read: what was last asked of every consumer
+3. reflectors fill the stores; until all are complete nobody acts
+4. every consumer is looked at once, then whenever something changes
+5. at the end: workers finish their key, records and Events are written, the server closes
+
+One replica acts. Leader election belongs between 3 and 4, with the stores kept warm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+from hotmap.controller.executor import Executor
+from hotmap.controller.index import CONSUMER_KINDS, Index, NamespaceNotes, Queues
+from hotmap.controller.journal import Entry, Journal
+from hotmap.controller.keyring import load_keyring
+from hotmap.controller.metrics import CONTENT_TYPE, Metrics
+from hotmap.controller.reconcile import Reconciler
+from hotmap.controller.records import Records
+from hotmap.controller.server import StatusServer
+from hotmap.controller.settings import Settings
+from hotmap.core.consumer import Consumer, consumer_from_workload
+from hotmap.core.errors import ApiError, HotmapError, Unreachable
+from hotmap.core.fingerprint import FingerprintKey
+from hotmap.core.objects import (
+    ConfigMap,
+    Namespace,
+    ObjectKey,
+    Secret,
+    Workload,
+    spoken_annotations,
+)
+from hotmap.core.source import Source, source_from_config_map, source_from_secret
+from hotmap.kube.client import Client
+from hotmap.kube.recorder import Recorder
+from hotmap.kube.reflector import Reflector, ReflectorStatistics
+from hotmap.kube.resources import BY_KIND, NAMESPACES
+from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
+
+__all__ = ["Controller"]
+
+#: Seconds of silence after which /healthz fails: four times a reflector's own limit, so that
+#: only a watch that cannot be mended from within asks for a restart.
+_UNHEALTHY_AFTER = 300.0
+
+#: Seconds that workers get to finish their key at the end.
+_GRACE = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Controller:
+    """One controller, from entering the context to leaving it."""
+
+    def __init__(self, client: Client, settings: Settings) -> None:
+        self._client = client
+        self._settings = settings
+        self.index = Index(defaults=settings.defaults)
+        self.records = Records(client, settings.namespace)
+        self.journal = Journal(wall_clock=time.time)
+        self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
+        self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
+        self._reflectors: list[Reflector[Any, Any]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._workers: list[asyncio.Task[None]] = []
+        self._acting = False
+        self.port = 0
+
+    async def __aenter__(self) -> Self:
+        """Start, and return when the first look at every consumer is queued.
+
+        Raises:
+            SettingsError: the key cannot be had, or the listen address not be used.
+            ApiError, Unreachable: the API server does not answer as it should.
+        """
+        self._recorder = Recorder(self._client, component="hotmap")
+        self._metrics = Metrics(
+            client=self._client,
+            journal=self.journal,
+            records=self.records,
+            reflectors=self._reflector_statistics,
+            queues=self._queue_statistics,
+        )
+        self._server = StatusServer(
+            metrics=self._metrics.render,
+            metrics_type=CONTENT_TYPE,
+            health=self._health,
+            readiness=self._readiness,
+            status=self._status,
+        )
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._stop()
+
+    async def _start(self) -> None:
+        if self._settings.listen is not None:
+            await self._server.start(*self._settings.listen)
+            self.port = self._server.port
+        keys = await load_keyring(self._client, self._settings.namespace)
+        await self.records.load()
+        self._reconciler = Reconciler(
+            self._client,
+            index=self.index,
+            records=self.records,
+            keys=keys,
+            executor=Executor(self._client),
+            recorder=self._recorder,
+            journal=self.journal,
+            observe_delay=self._metrics.observe_delay,
+        )
+        self._reflectors = self._make_reflectors(keys)
+        self._tasks += [asyncio.create_task(one.run()) for one in self._reflectors]
+        await self._synced()
+        self._act()
+
+    async def _synced(self) -> None:
+        """Wait until every store is complete; say once a minute what is missing."""
+        synced = [store.synced for store in self.index.sources.values()]
+        synced += [store.synced for store in self.index.consumers.values()]
+        synced.append(self.index.namespaces.synced)
+        waiting = asyncio.gather(*(event.wait() for event in synced))
+        while True:
+            done, _ = await asyncio.wait([waiting], timeout=60)
+            if done:
+                return
+            for one in self._reflector_statistics():
+                if not one.synced:
+                    _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
+
+    def _act(self) -> None:
+        """Start the workers and look at every consumer once."""
+        queues = Queues(
+            refresh=self._refreshes.add,
+            reconcile=lambda key, settle, most: self._reconciles.add_settled(
+                key, settle=settle, settle_max=most
+            ),
+        )
+        self.index.feed(queues)
+        for store in self.index.consumers.values():
+            store.subscribe(self._forget_deleted)
+        for consumer in self.index.all_consumers():
+            self._reconciles.add(consumer.key)
+        for _ in range(self._settings.workers):
+            for queue, work in (
+                (self._refreshes, self._reconciler.refresh),
+                (self._reconciles, self._reconciler.reconcile),
+            ):
+                self._workers.append(asyncio.create_task(_work(queue, work)))
+        self._tasks.append(asyncio.create_task(self.records.run()))
+        self._acting = True
+        _log.info("watching %d consumers", sum(1 for _ in self.index.all_consumers()))
+
+    async def _stop(self) -> None:
+        self._acting = False
+        self._refreshes.shutdown()
+        self._reconciles.shutdown()
+        if self._workers:
+            await asyncio.wait(self._workers, timeout=_GRACE)
+        for task in (*self._workers, *self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._workers, *self._tasks, return_exceptions=True)
+        await self.records.flush()
+        await self._recorder.aclose()
+        await self._server.close()
+
+    # -- what is watched -----------------------------------------------------------------------
+
+    def _make_reflectors(self, keys: tuple[FingerprintKey, ...]) -> list[Reflector[Any, Any]]:
+        namespace = self._settings.watch_namespace
+
+        def config_map(item: ConfigMap) -> Source:
+            return source_from_config_map(item, keys)
+
+        def secret(item: Secret) -> Source | None:
+            return None if _is_ours(item) else source_from_secret(item, keys)
+
+        def workload(kind: str) -> Callable[[Workload], Consumer]:
+            return lambda item: consumer_from_workload(kind, item)
+
+        reflectors: list[Reflector[Any, Any]] = [
+            Reflector(
+                self._client,
+                BY_KIND["ConfigMap"],
+                type=ConfigMap,
+                transform=config_map,
+                store=self.index.sources["ConfigMap"],
+                namespace=namespace,
+            ),
+            Reflector(
+                self._client,
+                BY_KIND["Secret"],
+                type=Secret,
+                transform=secret,
+                store=self.index.sources["Secret"],
+                namespace=namespace,
+            ),
+        ]
+        reflectors += [
+            Reflector(
+                self._client,
+                BY_KIND[kind],
+                type=Workload,
+                transform=workload(kind),
+                store=self.index.consumers[kind],
+                namespace=namespace,
+            )
+            for kind in CONSUMER_KINDS
+        ]
+        if namespace is None:
+            reflectors.append(
+                Reflector(
+                    self._client,
+                    NAMESPACES,
+                    type=Namespace,
+                    transform=lambda item: NamespaceNotes(
+                        item.metadata.name, spoken_annotations(item.metadata)
+                    ),
+                    store=self.index.namespaces,
+                )
+            )
+        else:
+            self.index.namespaces.synced.set()
+            _log.info("namespaced mode: annotations of the Namespace are not read")
+        return reflectors
+
+    def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self.records.forget(old.uid)
+            self._reconciler.forget(key)
+
+    # -- what is shown -------------------------------------------------------------------------
+
+    def _reflector_statistics(self) -> list[ReflectorStatistics]:
+        return [one.statistics() for one in self._reflectors]
+
+    def _queue_statistics(self) -> dict[str, WorkQueueStatistics]:
+        return {
+            "refresh": self._refreshes.statistics(),
+            "reconcile": self._reconciles.statistics(),
+        }
+
+    def _health(self) -> tuple[bool, dict[str, Any]]:
+        watches = {
+            one.resource: {
+                "lastByteAgeSeconds": round(one.last_byte_age, 1),
+                "error": one.last_error,
+            }
+            for one in self._reflector_statistics()
+        }
+        dead = [
+            one.resource
+            for one in self._reflector_statistics()
+            if one.last_byte_age > _UNHEALTHY_AFTER
+        ]
+        return not dead, {"healthy": not dead, "silent": dead, "watches": watches}
+
+    def _readiness(self) -> tuple[bool, dict[str, Any]]:
+        missing = [one.resource for one in self._reflector_statistics() if not one.synced]
+        return self._acting, {"ready": self._acting, "role": "leader", "notSynced": missing}
+
+    async def _status(self, consumer: str | None) -> dict[str, Any]:
+        """Show the last decision on every consumer, or on those named `[KIND/]NAMESPACE/NAME`."""
+        entries = self.journal.entries()
+        if consumer is not None:
+            entries = [entry for entry in entries if _is_named(entry.consumer, consumer)]
+        return {
+            "apiVersion": "hotmap.dev/v1",
+            "kind": "ControllerStatus",
+            "ready": self._acting,
+            "sources": sum(len(store) for store in self.index.sources.values()),
+            "consumers": [_entry_document(entry) for entry in entries],
+        }
+
+
+async def _work(
+    queue: WorkQueue[ObjectKey], work: Callable[[ObjectKey], Awaitable[float | None]]
+) -> None:
+    """Take keys and work on them until the queue is shut down.
+
+    Failures are retried for ever, with pauses that grow per key; a defect of ours is treated
+    alike, so that it stays the trouble of one consumer.
+    """
+    while True:
+        try:
+            key = await queue.get()
+        except QueueShutDown:
+            return
+        try:
+            again = await work(key)
+        except (ApiError, Unreachable) as error:
+            pause = queue.retry(key)
+            _log.info("%s: tried again in %.1f s: %s", key, pause, error)
+        except HotmapError as error:
+            pause = queue.retry(key)
+            _log.error("%s: tried again in %.1f s: %s", key, pause, error)
+        except Exception:
+            queue.retry(key)
+            _log.exception("a defect met %s; the others go on", key)
+        else:
+            queue.forget(key)
+            if again is not None:
+                queue.add_after(key, again)
+        finally:
+            queue.done(key)
+
+
+def _is_ours(secret: Secret) -> bool:
+    """Tell whether a Secret is our own key or state, which we write every second."""
+    return secret.type in ("hotmap.dev/key", "hotmap.dev/state")
+
+
+def _is_named(key: ObjectKey, text: str) -> bool:
+    parts = text.split("/")
+    if len(parts) == 3 and parts[0].lower() != key.kind.lower():
+        return False
+    return parts[-2:] == [key.namespace, key.name]
+
+
+def _entry_document(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": entry.consumer.kind,
+        "namespace": entry.consumer.namespace,
+        "name": entry.consumer.name,
+        "at": round(entry.at, 3),
+        "verdict": entry.verdict,
+        "reason": entry.reason,
+        "actions": list(entry.actions),
+        "revision": entry.revision,
+        "outcome": entry.outcome,
+    }
