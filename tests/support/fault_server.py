@@ -156,6 +156,7 @@ class FaultServer:
     ) -> None:
         self.truth = truth
         self.requests: list[Request] = []
+        self.url = ""
         self.can_stream = can_stream
         #: The token that is accepted; None accepts anybody.
         self.token: str | None = None
@@ -169,6 +170,8 @@ class FaultServer:
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{port}"
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -178,12 +181,6 @@ class FaultServer:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
         await self._server.wait_closed()
-
-    @property
-    def url(self) -> str:
-        assert self._server is not None
-        port = self._server.sockets[0].getsockname()[1]
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{port}"
 
     def script(self, name: str, *behaviours: Behaviour) -> None:
         """Let the next requests of a script be answered so, one behaviour each."""

@@ -8,6 +8,7 @@ stream says in `watch`.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import time
 from collections import Counter
@@ -599,8 +600,10 @@ def _describe(error: BaseException) -> str:
         return "it closed the connection"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the answer is cut short"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed, {(error.reason or 'without a reason').replace('_', ' ').lower()}"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()  # asyncio's own text repeats the address
     return str(error) or type(error).__name__
 
 

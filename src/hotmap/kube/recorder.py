@@ -39,7 +39,7 @@ SPACING: Final = 0.05
 #: Characters of a message (kubernetes: events.k8s.io validation, NoteLengthLimit).
 LONGEST_MESSAGE: Final = 1024
 
-#: Seconds that `aclose` waits for Events that are not written yet.
+#: Seconds for which `aclose` waits for Events that are not written yet, unless told otherwise.
 LAST_WORDS: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -149,11 +149,11 @@ class Recorder:
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_pending())
 
-    async def aclose(self) -> None:
-        """Write what is pending, for five seconds at most."""
+    async def aclose(self, *, within: float = LAST_WORDS) -> None:
+        """Write what is pending, for `within` seconds at most; the rest is dropped."""
         if self._writer is None:
             return
-        _, late = await asyncio.wait([self._writer], timeout=LAST_WORDS)
+        _, late = await asyncio.wait([self._writer], timeout=within)
         if late:
             self._writer.cancel()
             await asyncio.wait([self._writer])
@@ -211,6 +211,9 @@ class Recorder:
             series = self._pending.pop(key)
             try:
                 await self._write(series)
+            except asyncio.CancelledError:
+                self._dropped += 1
+                raise
             except HotmapError as error:
                 self._dropped += 1
                 _log.warning(

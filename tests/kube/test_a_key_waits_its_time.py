@@ -1,0 +1,308 @@
+"""The work queue: each key once, when it is due, and never in two workers at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from hotmap.kube.workqueue import QueueShutDown, WorkQueue
+
+
+class Clock:
+    """Virtual time in seconds."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> WorkQueue[str]:
+    """A queue whose retry pauses are the longest that may be drawn."""
+    return WorkQueue(clock=clock, uniform=lambda low, high: high)
+
+
+def due(queue: WorkQueue[str]) -> list[str]:
+    """Take everything that is due now, as one worker after the other would."""
+    keys = []
+    with contextlib.suppress(asyncio.QueueEmpty):
+        while True:
+            keys.append(queue.get_nowait())
+    for key in keys:
+        queue.done(key)
+    return keys
+
+
+def test_a_key_added_twice_is_worked_on_once(queue: WorkQueue[str]):
+    """Repetition before a worker comes asks for nothing more."""
+    queue.add("a")
+    queue.add("b")
+    queue.add("a")
+    assert due(queue) == ["a", "b"]
+    assert due(queue) == []
+
+
+def test_a_key_added_during_its_work_is_worked_on_again_afterwards(queue: WorkQueue[str]):
+    """The worker may have read what was before the change; no second worker joins it."""
+    queue.add("a")
+    assert queue.get_nowait() == "a"
+    queue.add("a")
+    with pytest.raises(asyncio.QueueEmpty):
+        queue.get_nowait()
+    queue.done("a")
+    assert queue.get_nowait() == "a"
+
+
+def test_a_settled_key_waits_until_it_was_left_alone(queue: WorkQueue[str], clock: Clock):
+    """Every further change starts the quiet time anew."""
+    for _ in range(3):
+        queue.add_settled("a", settle=2, settle_max=100)
+        clock.now += 1.5
+        assert due(queue) == []
+    clock.now += 0.5
+    assert due(queue) == ["a"]
+
+
+def test_a_settled_key_is_not_held_back_for_ever(queue: WorkQueue[str], clock: Clock):
+    """A source that never rests is acted on `settle_max` after its first change."""
+    for _ in range(9):
+        queue.add_settled("a", settle=2, settle_max=10)
+        clock.now += 1
+        assert due(queue) == []
+    queue.add_settled("a", settle=2, settle_max=10)
+    clock.now += 1
+    assert due(queue) == ["a"]
+
+
+def test_a_quiet_time_begins_anew_after_a_delivery(queue: WorkQueue[str], clock: Clock):
+    """The bound counts from the first change that was not acted on yet."""
+    queue.add_settled("a", settle=2, settle_max=3)
+    clock.now += 2
+    assert due(queue) == ["a"]
+    queue.add_settled("a", settle=2, settle_max=3)
+    clock.now += 1.9
+    assert due(queue) == []
+    clock.now += 0.1
+    assert due(queue) == ["a"]
+
+
+def test_an_explicit_add_ends_the_quiet_time(queue: WorkQueue[str]):
+    """Who asks for a key by name does not wait."""
+    queue.add_settled("a", settle=2, settle_max=10)
+    queue.add("a")
+    assert due(queue) == ["a"]
+
+
+def test_a_delayed_add_does_not_break_the_quiet_time(queue: WorkQueue[str], clock: Clock):
+    """A retry or a second look during a burst of changes would act on half of it."""
+    queue.add_after("a", 0.5)
+    queue.add_settled("a", settle=2, settle_max=10)
+    queue.add_after("a", 0.1)
+    clock.now += 1.9
+    assert due(queue) == []
+    clock.now += 0.1
+    assert due(queue) == ["a"]
+    clock.now += 10
+    assert due(queue) == []
+
+
+def test_the_earliest_of_several_delays_counts(queue: WorkQueue[str], clock: Clock):
+    """A later time neither postpones nor repeats an earlier one."""
+    queue.add_after("a", 5)
+    queue.add_after("a", 1)
+    queue.add_after("a", 3)
+    clock.now += 1
+    assert due(queue) == ["a"]
+    clock.now += 100
+    assert due(queue) == []
+
+
+def test_pauses_grow_until_a_success(queue: WorkQueue[str], clock: Clock):
+    """From 0.2 s to 5 min, each at most three times the one before; `forget` starts anew."""
+    pauses = [queue.retry("a") for _ in range(9)]
+    assert pauses == pytest.approx([0.6, 1.8, 5.4, 16.2, 48.6, 145.8, 300, 300, 300])
+    clock.now += 0.6
+    assert due(queue) == ["a"]
+    queue.forget("a")
+    assert queue.retry("a") == pytest.approx(0.6)
+
+
+def test_statistics_show_who_waits_for_whom(queue: WorkQueue[str], clock: Clock):
+    """Ready keys that get older mean too few workers; a processing one that does, a stuck one."""
+    queue.add("a")
+    queue.add("b")
+    queue.add_after("c", 60)
+    queue.get_nowait()
+    clock.now += 7
+    statistics = queue.statistics()
+    assert (statistics.ready, statistics.waiting, statistics.processing) == (1, 1, 1)
+    assert statistics.longest_ready == 7
+    assert statistics.longest_processing == 7
+    assert (statistics.adds, statistics.delivered) == (3, 1)
+
+
+async def test_a_waiting_worker_is_woken_when_its_key_falls_due():
+    """By an add at once, by a delayed add when its time has come."""
+    queue: WorkQueue[str] = WorkQueue()
+    async with asyncio.timeout(5):
+        worker = asyncio.create_task(queue.get())
+        await asyncio.sleep(0)
+        queue.add("a")
+        assert await worker == "a"
+        queue.done("a")
+        queue.add_after("late", 0.05)
+        queue.add_after("soon", 0.01)
+        assert [await queue.get(), await queue.get()] == ["soon", "late"]
+
+
+async def test_many_workers_share_many_keys():
+    """Every key is worked on, none by two workers at once, and re-added ones once more."""
+    queue: WorkQueue[int] = WorkQueue()
+    busy: set[int] = set()
+    worked: list[int] = []
+    half = asyncio.Event()
+
+    async def work() -> None:
+        while True:
+            key = await queue.get()
+            assert key not in busy
+            busy.add(key)
+            await asyncio.sleep(0)
+            busy.remove(key)
+            worked.append(key)
+            queue.done(key)
+            if len(worked) == 30:
+                half.set()
+            if len(worked) == 60:
+                queue.shutdown()
+
+    async with asyncio.timeout(5):
+        workers = [asyncio.create_task(work()) for _ in range(5)]
+        for key in range(30):
+            queue.add(key)
+        await half.wait()
+        for key in range(30):
+            queue.add_after(key, 0.001)
+        results = await asyncio.gather(*workers, return_exceptions=True)
+    assert sorted(worked) == sorted([*range(30), *range(30)])
+    assert all(isinstance(result, QueueShutDown) for result in results)
+
+
+async def test_a_cancelled_worker_does_not_take_a_wake_up_with_it():
+    """The key it was woken for goes to the next worker."""
+    queue: WorkQueue[str] = WorkQueue()
+    first = asyncio.create_task(queue.get())
+    second = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+    async with asyncio.timeout(5):
+        assert await second == "a"
+    assert first.cancelled()
+
+
+async def test_nothing_comes_after_a_shutdown():
+    """Waiting workers end, later adds are ignored."""
+    queue: WorkQueue[str] = WorkQueue()
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.shutdown()
+    queue.add("a")
+    with pytest.raises(QueueShutDown):
+        await worker
+    with pytest.raises(QueueShutDown):
+        await queue.get()
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+SECONDS = st.integers(0, 12).map(lambda quarters: quarters / 4)
+
+
+class QueueAgainstModel(RuleBasedStateMachine):
+    """Random operations on a queue and on a dictionary that keeps the rules by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.queue: WorkQueue[str] = WorkQueue(clock=self.clock, uniform=lambda low, high: low)
+        #: key → (due, start of the quiet time or None)
+        self.model: dict[str, tuple[float, float | None]] = {}
+        self.busy: set[str] = set()
+
+    @rule(seconds=SECONDS)
+    def time_passes(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(key=KEYS)
+    def add(self, key: str) -> None:
+        self.queue.add(key)
+        now = self.clock.now
+        if key not in self.model or self.model[key][0] > now:
+            self.model[key] = (now, None)
+
+    @rule(key=KEYS, seconds=SECONDS)
+    def add_after(self, key: str, seconds: float) -> None:
+        self.queue.add_after(key, seconds)
+        self.note_after(key, seconds)
+
+    @rule(key=KEYS)
+    def retry(self, key: str) -> None:
+        self.note_after(key, self.queue.retry(key))
+
+    def note_after(self, key: str, seconds: float) -> None:
+        at = self.clock.now + seconds
+        if key not in self.model or (self.model[key][1] is None and at < self.model[key][0]):
+            self.model[key] = (at, None)
+
+    @rule(key=KEYS, settle=SECONDS, settle_max=SECONDS)
+    def add_settled(self, key: str, settle: float, settle_max: float) -> None:
+        self.queue.add_settled(key, settle=settle, settle_max=settle_max)
+        now = self.clock.now
+        old, since = self.model.get(key, (float("inf"), None))
+        if old > now:
+            since = now if since is None else since
+            self.model[key] = (min(now + settle, since + settle_max), since)
+
+    @rule()
+    def get(self) -> None:
+        now = self.clock.now
+        expected = {
+            key for key, (at, _) in self.model.items() if at <= now and key not in self.busy
+        }
+        try:
+            key = self.queue.get_nowait()
+        except asyncio.QueueEmpty:
+            assert not expected
+            return
+        assert key in expected
+        del self.model[key]
+        self.busy.add(key)
+
+    @precondition(lambda self: self.busy)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.busy)))
+        self.queue.done(key)
+        self.busy.remove(key)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        statistics = self.queue.statistics()
+        assert statistics.ready + statistics.waiting == len(self.model)
+        assert statistics.processing == len(self.busy)
+
+
+TestQueueAgainstModel = QueueAgainstModel.TestCase
+TestQueueAgainstModel.settings = settings(max_examples=60, deadline=None)

@@ -1,0 +1,380 @@
+"""Calls: what is sent, what is repeated, and the one sentence when it cannot be done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.fault_server import (
+    Exchange,
+    FaultServer,
+    Truth,
+    broken,
+    silence,
+    status,
+    throttled,
+)
+
+from hotmap.core.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+)
+from hotmap.core.objects import ConfigMap, Workload
+from hotmap.kube.client import Client, Limits, Page
+from hotmap.kube.config import TLS, BearerToken, ClusterConfig
+from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
+
+FAST = Limits(connect=1, attempt=0.5, attempts=3, pause_first=0.01, pause_last=0.05, patience=1)
+
+NO_TLS = TLS()
+
+#: A call that writes.
+Call = Callable[[Client], Awaitable[Any]]
+
+
+def answers(code: int, body: Any, headers: dict[str, str] | None = None):
+    """Behave by sending one answer."""
+
+    async def behave(exchange: Exchange) -> None:
+        await exchange.answer(code, body, headers)
+
+    return behave
+
+
+def client(server: FaultServer, *, tls: TLS = NO_TLS, token: str = "t") -> Client:
+    origin = "kubeconfig /k, context 'here'"
+    return Client(ClusterConfig(server.url, origin, BearerToken(token), tls), limits=FAST)
+
+
+MADE = {"metadata": {"name": "a", "namespace": "shop"}, "data": {"k": "v"}}
+
+
+async def test_a_typed_read_sends_what_kubernetes_expects(server: FaultServer):
+    """Path, token, and the fields that are read; all else is skipped."""
+    server.script("other", answers(200, {**MADE, "extra": {"deep": [1]}}))
+    async with client(server) as api:
+        configmap = await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert configmap.data == {"k": "v"}
+    [request] = server.requests
+    assert (request.method, request.path) == ("GET", "/api/v1/namespaces/shop/configmaps/a")
+    assert request.headers["authorization"] == "Bearer t"
+    assert request.headers["user-agent"] == "hotmap"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (CONFIGMAPS.path(None), "/api/v1/configmaps"),
+        (CONFIGMAPS.path("shop"), "/api/v1/namespaces/shop/configmaps"),
+        (NAMESPACES.path(None, "shop"), "/api/v1/namespaces/shop"),
+        (NAMESPACES.path("ignored", "shop"), "/api/v1/namespaces/shop"),
+        (
+            DEPLOYMENTS.path("shop", "web", "status"),
+            "/apis/apps/v1/namespaces/shop/deployments/web/status",
+        ),
+        (CONFIGMAPS.path("shop", "../x?y"), "/api/v1/namespaces/shop/configmaps/..%2Fx%3Fy"),
+    ],
+)
+def test_paths_are_those_of_kubernetes(path: str, expected: str):
+    """Cluster-scoped kinds have no namespace, and no name breaks out of its place."""
+    assert path == expected
+
+
+async def test_a_list_comes_page_by_page(server: FaultServer):
+    """With its resourceVersion, and the token for the next page."""
+    for name in "abc":
+        server.truth.put(name)
+    async with client(server) as api:
+        first = await api.list_page(CONFIGMAPS, type=ConfigMap, limit=2)
+        second = await api.list_page(
+            CONFIGMAPS, type=ConfigMap, limit=2, continue_token=first.continue_token
+        )
+        empty = await api.list_page(CONFIGMAPS, type=msgspec.Raw, limit=0, label_selector="a=b")
+    names = [[item.metadata.name for item in page.items] for page in (first, second)]
+    assert names == [["a", "b"], ["c"]]
+    assert second == Page(second.items, "103", "")
+    assert len(empty.items) == 3
+    assert server.requests[2].params == {"labelSelector": "a=b"}
+
+
+async def test_writes_carry_their_manager_and_type(server: FaultServer):
+    """fieldManager on every write, the patch's type, the preconditions of a delete."""
+    server.script("other", *[answers(200, MADE)] * 3, answers(200, status(200, "", "")))
+    async with client(server) as api:
+        await api.create(CONFIGMAPS, "shop", MADE, type=ConfigMap)
+        await api.replace(CONFIGMAPS, "shop", "a", MADE, type=ConfigMap)
+        await api.patch(DEPLOYMENTS, "shop", "a", {"x": 1}, type=Workload, subresource="scale")
+        await api.delete(CONFIGMAPS, "shop", "a", uid="u", propagation="Foreground")
+    create, replace, patch, delete = server.requests
+    assert (create.method, create.path) == ("POST", "/api/v1/namespaces/shop/configmaps")
+    assert create.params == replace.params == patch.params == {"fieldManager": "hotmap"}
+    assert (replace.method, replace.path) == ("PUT", "/api/v1/namespaces/shop/configmaps/a")
+    assert replace.headers["content-type"] == "application/json"
+    assert patch.path == "/apis/apps/v1/namespaces/shop/deployments/a/scale"
+    assert patch.headers["content-type"] == "application/merge-patch+json"
+    assert json.loads(delete.body) == {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "preconditions": {"uid": "u"},
+        "propagationPolicy": "Foreground",
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [
+        (404, "NotFound", NotFound),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (422, "Invalid", Invalid),
+        (405, "MethodNotAllowed", ApiError),
+    ],
+)
+async def test_a_failure_status_becomes_its_exception(
+    server: FaultServer, code: int, reason: str, expected: type[ApiError]
+):
+    """With Kubernetes' own words, and asked only once: repetition cannot help."""
+    server.script("other", answers(code, status(code, reason, 'configmaps "a" …')))
+    async with client(server) as api:
+        with pytest.raises(ApiError) as caught:
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert type(caught.value) is expected
+    assert (str(caught.value), caught.value.code, caught.value.reason) == (
+        'configmaps "a" …',
+        code,
+        reason,
+    )
+    assert len(server.requests) == 1
+
+
+async def test_reads_are_repeated_until_the_server_is_well(server: FaultServer):
+    """500 and 429 and silence, then an answer; each costs one request."""
+    server.script("other", broken, silence, answers(200, MADE))
+    async with client(server) as api:
+        assert (await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)).data == {"k": "v"}
+        statistics = api.statistics()
+    assert len(server.requests) == 3
+    assert statistics.retries == 2
+    assert statistics.answers == {
+        ("GET", "500"): 1,
+        ("GET", "unreachable"): 1,
+        ("GET", "200"): 1,
+    }
+
+
+async def test_repetition_ends(server: FaultServer):
+    """After the last attempt the caller learns what the server said."""
+    server.script("other", *[broken] * 10)
+    async with client(server) as api:
+        with pytest.raises(Unavailable, match="etcdserver: leader changed"):
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert len(server.requests) == 3
+
+
+async def test_a_retry_after_is_waited_for_up_to_a_limit(server: FaultServer):
+    """One second is; ten are the caller's to decide about, as the error tells them."""
+    server.script("other", throttled(1), answers(200, MADE), throttled(10))
+    async with client(server) as api:
+        await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+        with pytest.raises(Throttled) as caught:
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert caught.value.retry_after == 10
+    assert server.requests[1].at - server.requests[0].at >= 1.0
+    assert len(server.requests) == 3
+
+
+VERSIONED = {"metadata": {"resourceVersion": "7"}}
+
+
+@pytest.mark.parametrize(
+    ("call", "requests"),
+    [
+        (lambda api: api.create(CONFIGMAPS, "s", MADE, type=ConfigMap), 1),
+        (lambda api: api.create(CONFIGMAPS, "s", MADE, type=ConfigMap, idempotent=True), 3),
+        (lambda api: api.replace(CONFIGMAPS, "s", "a", MADE, type=ConfigMap), 1),
+        (lambda api: api.replace(CONFIGMAPS, "s", "a", VERSIONED, type=ConfigMap), 3),
+        (lambda api: api.patch(CONFIGMAPS, "s", "a", MADE, type=ConfigMap), 1),
+        (lambda api: api.patch(CONFIGMAPS, "s", "a", VERSIONED, type=ConfigMap), 3),
+        (lambda api: api.patch(CONFIGMAPS, "s", "a", [], type=ConfigMap, idempotent=True), 3),
+        (lambda api: api.delete(CONFIGMAPS, "s", "a"), 1),
+        (lambda api: api.delete(CONFIGMAPS, "s", "a", uid="u"), 3),
+    ],
+    ids=[
+        "create",
+        "create declared idempotent",
+        "replace",
+        "replace with a resourceVersion",
+        "patch",
+        "patch with a resourceVersion",
+        "patch declared idempotent",
+        "delete",
+        "delete with a uid",
+    ],
+)
+async def test_a_write_is_repeated_only_where_that_is_harmless(
+    server: FaultServer, call: Call, requests: int
+):
+    """After a 500 nobody knows whether it was done; a precondition finds out."""
+    server.script("other", *[broken] * 10)
+    async with client(server) as api:
+        with pytest.raises(Unavailable):
+            await call(api)
+    assert len(server.requests) == requests
+
+
+async def test_a_throttled_write_was_never_begun(server: FaultServer):
+    """So it is repeated whatever it is, after the pause that was asked for."""
+    server.script("other", throttled(0), answers(201, MADE))
+    async with client(server) as api:
+        await api.create(CONFIGMAPS, "s", MADE, type=ConfigMap)
+    assert len(server.requests) == 2
+
+
+async def test_an_expired_token_is_told_in_one_sentence(server: FaultServer):
+    """Which server, what it says, and where the credentials came from; never the token."""
+    server.token = "other"
+    async with client(server, token="geheim") as api:
+        with pytest.raises(Unauthorized) as caught:
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert str(caught.value) == (
+        f"{server.url} refused the credentials (401 Unauthorized): they are wrong or have"
+        " expired; renew those of kubeconfig /k, context 'here'"
+    )
+    assert len(server.requests) == 1
+
+
+async def test_a_server_that_is_not_there_is_told_in_one_sentence():
+    """After three attempts, all refused."""
+    async with FaultServer(Truth()) as server:
+        url = server.url
+        api = client(server)
+    async with api:
+        with pytest.raises(Unreachable) as caught:
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+        assert api.statistics().answers == {("GET", "unreachable"): 3}
+    assert str(caught.value) == (
+        f"cannot reach {url}: connection refused; is the cluster up, and is the address in"
+        " kubeconfig /k, context 'here' right?"
+    )
+
+
+async def test_a_name_that_is_not_known_is_told_in_one_sentence():
+    """A typing error in the kubeconfig's server, for example."""
+    config = ClusterConfig("https://api.invalid:6443", "kubeconfig /k", BearerToken())
+    async with Client(config, limits=FAST) as api:
+        with pytest.raises(Unreachable, match=r"^cannot reach https://api.invalid:6443: its name"):
+            await api.request("GET", "/version")
+
+
+async def test_an_answer_that_is_cut_short_is_no_answer(server: FaultServer):
+    """The connection closes in the middle of an object."""
+
+    async def cut_short(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        exchange.close()
+
+    server.script("other", *[cut_short] * 3)
+    async with client(server) as api:
+        with pytest.raises(Unreachable, match=r"broke off GET /api/.*: the answer is cut short"):
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert len(server.requests) == 3
+
+
+async def test_an_answer_that_is_not_from_kubernetes_is_told(server: FaultServer):
+    """The login page of a proxy, with status 200 or with 502."""
+    page = b"<html>please log in</html>"
+    server.script("other", answers(200, page), *[answers(502, page)] * 3)
+    async with client(server) as api:
+        with pytest.raises(Unavailable, match="something that Kubernetes does not send there"):
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+        with pytest.raises(Unavailable, match=r"answered 502 Fault to GET /api/v1/.*/b$"):
+            await api.get(CONFIGMAPS, "shop", "b", type=ConfigMap)
+
+
+async def test_a_redirect_is_not_followed(server: FaultServer):
+    """It would carry the token to another server."""
+    server.script("other", answers(302, b"", {"Location": "http://127.0.0.1:1/"}))
+    async with client(server) as api:
+        with pytest.raises(ApiError, match="answered 302"):
+            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert len(server.requests) == 1
+
+
+# -- TLS ---------------------------------------------------------------------------------------
+
+
+async def read(server: FaultServer, tls: TLS) -> None:
+    server.script("other", answers(200, MADE))
+    async with client(server, tls=tls) as api:
+        await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+
+
+async def test_a_server_of_the_own_authority_is_trusted(server_tls: ssl.SSLContext, authority):
+    """By its address, or by the name that the kubeconfig says to expect."""
+    async with FaultServer(Truth(), tls=server_tls) as server:
+        await read(server, TLS(ca=authority.pem))
+        await read(server, TLS(ca=authority.pem, server_name="api.example"))
+        await read(server, TLS(insecure=True))
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("server_name", "reason"),
+    [("", "unable to get local issuer certificate"), ("other.example", "Hostname mismatch")],
+    ids=["of another authority", "with another name"],
+)
+async def test_a_wrong_certificate_is_told_in_one_sentence(
+    server_tls: ssl.SSLContext, authority, server_name: str, reason: str
+):
+    """Once: a certificate does not get better within seconds."""
+    ca = authority.pem if server_name else type(authority)("another authority").pem
+    async with FaultServer(Truth(), tls=server_tls) as server:
+        api = client(server, tls=TLS(ca=ca, server_name=server_name))
+        async with api:
+            with pytest.raises(Unreachable) as caught:
+                await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+            assert api.statistics().answers == {("GET", "unreachable"): 1}
+    text = str(caught.value)
+    assert text.startswith(f"cannot trust {server.url}: {reason}")
+    assert text.endswith(
+        "; check the certificate authority and the server's name in kubeconfig /k, context 'here'"
+    )
+
+
+async def test_a_client_certificate_is_shown(server_tls: ssl.SSLContext, authority):
+    """A server that asks for one accepts ours."""
+    server_tls.verify_mode = ssl.CERT_REQUIRED
+    server_tls.load_verify_locations(cadata=authority.pem.decode())
+    pair = authority.issue("client")
+    async with FaultServer(Truth(), tls=server_tls) as server:
+        await read(server, TLS(authority.pem, pair.certificate, pair.key))
+        with pytest.raises(Unreachable):
+            await read(server, TLS(authority.pem))
+
+
+async def test_a_plain_server_behind_https_is_told():
+    """The wrong scheme in the kubeconfig: the server answers the TLS greeting in plain words."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, Client(ClusterConfig(url, "kubeconfig /k", BearerToken())) as api:
+        with pytest.raises(Unreachable, match=r"^cannot reach https://.*: TLS failed, "):
+            await api.request("GET", "/version")

@@ -1,0 +1,199 @@
+"""The recorder: Kubernetes Events that never delay or fail the work they tell of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.support.fault_server import Exchange, FaultServer, broken, silence, status
+
+from hotmap.core.objects import ObjectKey
+from hotmap.kube.client import Client, Limits
+from hotmap.kube.config import BearerToken, ClusterConfig
+from hotmap.kube.recorder import Recorder
+
+WEB = ObjectKey("Deployment", "shop", "web")
+
+#: 2026-11-21T12:00:00Z
+NOON = 1795262400.0
+
+
+class Clock:
+    """POSIX seconds that only move when told to."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def recorder(server: FaultServer, clock: Clock) -> AsyncIterator[Recorder]:
+    config = ClusterConfig(server.url, "the test", BearerToken())
+    limits = Limits(attempt=0.2, attempts=2, pause_first=0.01, pause_last=0.02)
+    async with Client(config, limits=limits) as client:
+        recorder = Recorder(client, component="hotmap", clock=clock)
+        yield recorder
+        await recorder.aclose()
+
+
+def tell(recorder: Recorder, message: str = "rolled", regarding: ObjectKey = WEB) -> None:
+    recorder.event(
+        regarding,
+        api_version="apps/v1",
+        uid="u",
+        type="Normal",
+        reason="RolledOut",
+        message=message,
+    )
+
+
+def sent(server: FaultServer) -> list[tuple[str, dict[str, Any]]]:
+    return [(request.method, json.loads(request.body)) for request in server.requests]
+
+
+async def test_an_event_has_what_kubectl_shows(server: FaultServer, recorder: Recorder):
+    """Type, reason, object, component, message and times, in the object's namespace."""
+    tell(recorder)
+    assert server.requests == []
+    await recorder.aclose()
+    [request] = server.requests
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/shop/events")
+    body = json.loads(request.body)
+    assert body["metadata"].pop("name").startswith("web.")
+    assert body == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "shop"},
+        "involvedObject": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "namespace": "shop",
+            "name": "web",
+            "uid": "u",
+        },
+        "type": "Normal",
+        "reason": "RolledOut",
+        "message": "rolled",
+        "source": {"component": "hotmap"},
+        "reportingComponent": "hotmap",
+        "firstTimestamp": "2026-11-21T12:00:00Z",
+        "lastTimestamp": "2026-11-21T12:00:00Z",
+        "count": 1,
+    }
+
+
+async def test_repetitions_within_ten_minutes_are_counted(
+    server: FaultServer, recorder: Recorder, clock: Clock
+):
+    """The same words about the same object: one Event whose count grows; later, a new one."""
+    tell(recorder)
+    await recorder.aclose()
+    clock.now += 599
+    tell(recorder)
+    tell(recorder)
+    await recorder.aclose()
+    clock.now += 601
+    tell(recorder)
+    await recorder.aclose()
+    assert [method for method, _ in sent(server)] == ["POST", "PATCH", "POST"]
+    name = sent(server)[0][1]["metadata"]["name"]
+    assert server.requests[1].path == f"/api/v1/namespaces/shop/events/{name}"
+    assert sent(server)[1][1] == {"count": 3, "lastTimestamp": "2026-11-21T12:09:59Z"}
+    assert sent(server)[2][1]["count"] == 1
+    assert recorder.statistics() == (2, 1, 0, 0)
+
+
+async def test_an_event_that_the_server_forgot_is_told_anew(
+    server: FaultServer, recorder: Recorder
+):
+    """Events live for an hour; a count for one that is gone becomes a new Event."""
+
+    async def gone(exchange: Exchange) -> None:
+        await exchange.answer(404, status(404, "NotFound", 'events "x" not found'))
+
+    tell(recorder)
+    await recorder.aclose()
+    server.script("other", gone)
+    tell(recorder)
+    await recorder.aclose()
+    assert [method for method, _ in sent(server)] == ["POST", "PATCH", "POST"]
+    assert sent(server)[2][1]["count"] == 2
+
+
+async def test_a_lost_answer_does_not_make_two_events(server: FaultServer, recorder: Recorder):
+    """The repeated create meets the name that the first attempt took, and that is success."""
+
+    async def taken(exchange: Exchange) -> None:
+        await exchange.answer(409, status(409, "AlreadyExists", 'events "x" already exists'))
+
+    server.script("other", silence, taken)
+    tell(recorder)
+    await recorder.aclose()
+    assert len(server.requests) == 2
+    assert recorder.statistics().created == 1
+
+
+async def test_an_event_that_cannot_be_written_is_dropped(
+    server: FaultServer, recorder: Recorder, caplog: pytest.LogCaptureFixture
+):
+    """The caller hears nothing of it, the log does, and the next Event is written."""
+    server.script("other", broken, broken)
+    tell(recorder, "first")
+    tell(recorder, "second")
+    await recorder.aclose()
+    assert recorder.statistics() == (1, 0, 1, 0)
+    assert "the Event RolledOut about Deployment shop/web was not written" in caplog.text
+    assert sent(server)[-1][1]["message"] == "second"
+
+
+async def test_one_object_cannot_flood_the_server(recorder: Recorder, clock: Clock):
+    """25 Events at once, then one per five minutes; other objects are not held back."""
+    for number in range(30):
+        tell(recorder, f"message {number}")
+    assert recorder.statistics().dropped == 5
+    clock.now += 300
+    tell(recorder, "after five minutes")
+    tell(recorder, "too soon")
+    tell(recorder, "another", ObjectKey("Deployment", "shop", "other"))
+    assert recorder.statistics().dropped == 6
+
+
+async def test_a_cluster_scoped_object_has_its_events_in_default(
+    server: FaultServer, recorder: Recorder
+):
+    """Where kubectl looks for them."""
+    tell(recorder, regarding=ObjectKey("Node", "", "n1"))
+    await recorder.aclose()
+    [request] = server.requests
+    assert request.path == "/api/v1/namespaces/default/events"
+    assert "namespace" not in json.loads(request.body)["involvedObject"]
+
+
+async def test_a_long_name_and_message_are_cut(server: FaultServer, recorder: Recorder):
+    """A name has 253 characters at most, a message 1024."""
+    tell(recorder, "x" * 2000, ObjectKey("Deployment", "shop", "n" * 253))
+    await recorder.aclose()
+    [(_, body)] = sent(server)
+    assert len(body["metadata"]["name"]) <= 253
+    assert len(body["message"]) == 1024
+
+
+async def test_the_end_does_not_wait_for_a_silent_server(server: FaultServer, recorder: Recorder):
+    """What cannot be written by then is counted as dropped."""
+    server.script("other", *[silence] * 10)
+    for number in range(5):
+        tell(recorder, f"message {number}")
+    async with asyncio.timeout(5):
+        await recorder.aclose(within=0.05)
+    assert recorder.statistics().pending == 0
+    assert recorder.statistics().dropped == 5

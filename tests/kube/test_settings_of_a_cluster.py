@@ -1,0 +1,318 @@
+"""kubeconfig files and in-cluster settings: what is found, and one clear sentence if it is not."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hotmap.core.errors import SettingsError
+from hotmap.kube.config import (
+    ClusterConfig,
+    TokenFile,
+    in_cluster_config,
+    load_config,
+    load_kubeconfig,
+)
+
+
+def kubeconfig(
+    *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **context: Any
+) -> dict[str, Any]:
+    """One context `here` of one cluster and one user."""
+    return {
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": "https://c:6443/", **(cluster or {})}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", **context}}],
+    }
+
+
+def write(path: Path, content: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person without any settings."""
+    home = tmp_path / "home"
+    (home / ".kube").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_PORT", raising=False)
+    return home
+
+
+def test_the_current_context_is_read(tmp_path: Path):
+    """Server, credentials and namespace of one context."""
+    path = write(tmp_path / "k", kubeconfig(user={"token": "t"}, namespace="shop"))
+    config = load_config(path)
+    assert config.server == "https://c:6443"
+    assert config.namespace == "shop"
+    assert config.credentials.authorization() == "Bearer t"
+    assert config.origin == f"kubeconfig {path}, context 'here'"
+
+
+def test_the_first_file_to_name_a_thing_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """KUBECONFIG is merged as kubectl does it; files that do not exist are passed over."""
+    first = kubeconfig(user={"token": "first"})
+    del first["current-context"]
+    second = kubeconfig(user={"token": "second"})
+    second["contexts"].append({"name": "there", "context": {"cluster": "c2", "user": "u"}})
+    second["clusters"].append({"name": "c2", "cluster": {"server": "https://c2"}})
+    second["current-context"] = "there"
+    paths = [str(tmp_path / "absent"), write(tmp_path / "1", first), write(tmp_path / "2", second)]
+    monkeypatch.setenv("KUBECONFIG", ":".join(paths))
+    config = load_config()
+    assert config.server == "https://c2"
+    assert config.credentials.authorization() == "Bearer first"
+    assert load_config(context="here").server == "https://c:6443"
+
+
+def test_the_default_file_is_used_without_any_hint(empty_home: Path):
+    """~/.kube/config, as kubectl."""
+    write(empty_home / ".kube" / "config", kubeconfig(user={"token": "t"}))
+    assert load_config().server == "https://c:6443"
+
+
+def test_paths_are_relative_to_their_file(tmp_path: Path, authority):
+    """And data in the file itself wins over a path."""
+    pair = authority.issue("client")
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    (tmp_path / "client.crt").write_bytes(pair.certificate)
+    path = write(
+        tmp_path / "k",
+        kubeconfig(
+            cluster={"certificate-authority": "ca.crt", "tls-server-name": "api.example"},
+            user={
+                "client-certificate": "client.crt",
+                "client-key": "absent.key",
+                "client-key-data": base64.b64encode(pair.key).decode(),
+            },
+        ),
+    )
+    config = load_kubeconfig(path)
+    assert config.tls == (authority.pem, pair.certificate, pair.key, False, "api.example")
+    assert config.ssl_context() is not None
+
+
+def test_acting_as_somebody_else_becomes_headers(tmp_path: Path):
+    """as, as-uid, as-groups and as-user-extra, in client-go's headers."""
+    user = {
+        "token": "t",
+        "as": "jane",
+        "as-uid": "7",
+        "as-groups": ["dev", "ops"],
+        "as-user-extra": {"example.com/why": ["x"]},
+    }
+    config = load_kubeconfig(write(tmp_path / "k", kubeconfig(user=user)))
+    assert config.impersonate == (
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "dev"),
+        ("Impersonate-Group", "ops"),
+        ("Impersonate-Extra-example.com%2Fwhy", "x"),
+    )
+
+
+def test_nothing_of_a_client_certificate_stays_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority
+):
+    """OpenSSL wants a file; it is gone when the context is made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    pair = authority.issue("client")
+    data = {
+        "client-certificate-data": base64.b64encode(pair.certificate).decode(),
+        "client-key-data": base64.b64encode(pair.key).decode(),
+    }
+    config = load_kubeconfig(write(tmp_path / "k", kubeconfig(user=data)))
+    config.ssl_context()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("hotmap")] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            kubeconfig(user={"exec": {"command": "aws"}}),
+            "user 'u' in kubeconfig {path} logs in by 'exec', which is not supported yet:"
+            " use a token, a token file or a client certificate",
+        ),
+        (
+            kubeconfig(user={"auth-provider": {"name": "oidc"}}),
+            "user 'u' in kubeconfig {path} logs in by 'auth-provider', which is not supported"
+            " yet: use a token, a token file or a client certificate",
+        ),
+        (
+            kubeconfig(user={"username": "x", "password": "geheim"}),
+            "user 'u' in kubeconfig {path} logs in by 'username', which is not supported yet:"
+            " use a token; Kubernetes itself dropped passwords in 1.19",
+        ),
+        (
+            kubeconfig(user={"tokenFile": "absent"}),
+            "user 'u' in kubeconfig {path}: token file {folder}/absent cannot be used:"
+            " No such file or directory",
+        ),
+        (
+            kubeconfig(cluster={"certificate-authority": "absent"}),
+            "cluster 'c' in kubeconfig {path}: certificate-authority {folder}/absent cannot be"
+            " read: No such file or directory",
+        ),
+        (
+            kubeconfig(cluster={"certificate-authority-data": "%%%"}),
+            "cluster 'c' in kubeconfig {path}: certificate-authority-data is not valid base64",
+        ),
+        (
+            kubeconfig(
+                cluster={"certificate-authority-data": "eA==", "insecure-skip-tls-verify": True}
+            ),
+            "cluster 'c' in kubeconfig {path} has both a certificate-authority and"
+            " insecure-skip-tls-verify: remove one",
+        ),
+        (
+            kubeconfig(user={"client-certificate-data": "eA=="}),
+            "user 'u' in kubeconfig {path} has no client-key; a client certificate needs both",
+        ),
+        (
+            kubeconfig(cluster={"server": "c:6443"}),
+            "cluster 'c' in kubeconfig {path} needs a server like https://host:6443, but has"
+            " 'c:6443'",
+        ),
+        (
+            kubeconfig(cluster={"proxy-url": "socks5://p"}),
+            "cluster 'c' in kubeconfig {path} has a proxy-url that is not http://; no other is"
+            " supported yet",
+        ),
+        (
+            kubeconfig(cluster={"server": ["geheim"]}),
+            "kubeconfig {path} has a wrong shape: Expected `str | null`, got `array` - at"
+            " `$.clusters[0].cluster.server`",
+        ),
+        (
+            {**kubeconfig(), "current-context": "gone"},
+            "kubeconfig {path} has no context 'gone': it has here",
+        ),
+        (
+            {**kubeconfig(), "current-context": ""},
+            "kubeconfig {path} has no current-context: choose one of here",
+        ),
+        (
+            {**kubeconfig(), "clusters": []},
+            "context 'here' in kubeconfig {path} names cluster 'c', which does not exist:"
+            " there is none",
+        ),
+        (
+            {**kubeconfig(), "users": None},
+            "context 'here' in kubeconfig {path} names user 'u', which does not exist:"
+            " there is none",
+        ),
+        (
+            kubeconfig(user={"as-groups": ["dev"]}),
+            "user 'u' in kubeconfig {path} has as-uid, as-groups or as-user-extra without as:"
+            " add as",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_sentence(
+    tmp_path: Path, content: dict[str, Any], message: str
+):
+    """What, where and what to do; never a credential."""
+    path = write(tmp_path / "k", content)
+    with pytest.raises(SettingsError) as caught:
+        load_kubeconfig(path)
+    assert str(caught.value) == message.format(path=path, folder=tmp_path)
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_file_that_is_not_yaml_is_told_with_its_line(tmp_path: Path):
+    """The content is not quoted: it may be a token."""
+    path = tmp_path / "k"
+    path.write_text("users:\n- {token: geheim\n")
+    with pytest.raises(SettingsError) as caught:
+        load_kubeconfig(str(path))
+    assert str(caught.value) == f"kubeconfig {path} is not valid YAML at line 3, column 1"
+
+
+@pytest.mark.parametrize("name", ["absent", "."])
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str):
+    """Absent, or a directory."""
+    with pytest.raises(SettingsError, match=f"^kubeconfig {tmp_path / name} cannot be read: "):
+        load_kubeconfig(str(tmp_path / name))
+
+
+def test_certificates_that_are_no_certificates_are_told(tmp_path: Path):
+    """Base64 that is fine, of something that is not PEM."""
+    cluster = {"certificate-authority-data": base64.b64encode(b"nonsense").decode()}
+    config = load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=cluster)))
+    with pytest.raises(SettingsError, match=r"certificate authority in kubeconfig .* PEM data"):
+        config.ssl_context()
+    pair = {"client-certificate-data": "eA==", "client-key-data": "eA=="}
+    config = load_kubeconfig(write(tmp_path / "k", kubeconfig(user=pair)))
+    with pytest.raises(SettingsError, match=r"client certificate or key in kubeconfig .* PEM data"):
+        config.ssl_context()
+
+
+def test_without_any_settings_the_ways_out_are_named(empty_home: Path):
+    """A person who has nothing learns what to set and what to start."""
+    with pytest.raises(SettingsError) as caught:
+        load_config()
+    assert str(caught.value) == (
+        "no cluster to talk to: --kubeconfig and KUBECONFIG are not set,"
+        f" {empty_home}/.kube/config does not exist, and this is not a pod;"
+        " `hotmap local up` starts a cluster and prints its kubeconfig"
+    )
+
+
+def in_pod(directory: Path, host: str = "10.0.0.1") -> ClusterConfig:
+    environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
+    return in_cluster_config(directory=directory, environ=environ)
+
+
+def test_a_pod_finds_its_service_account(tmp_path: Path, authority):
+    """Address from the environment, the rest from the mounted volume."""
+    (tmp_path / "token").write_text("t\n")
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    (tmp_path / "namespace").write_text("shop\n")
+    config = in_pod(tmp_path)
+    assert config.server == "https://10.0.0.1:443"
+    assert config.namespace == "shop"
+    assert config.credentials.authorization() == "Bearer t"
+    assert in_pod(tmp_path, "fd00::1").server == "https://[fd00::1]:443"
+
+
+def test_a_pod_without_a_service_account_says_so(tmp_path: Path):
+    """automountServiceAccountToken: false, for example."""
+    with pytest.raises(SettingsError, match=f"^token file {tmp_path}/token cannot be used: No"):
+        in_pod(tmp_path)
+    with pytest.raises(SettingsError, match=r"^not in a pod: KUBERNETES_SERVICE_HOST and"):
+        in_cluster_config(directory=tmp_path, environ={})
+
+
+def test_a_token_file_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """After a minute, and at once after a 401; an unreadable one leaves the last token."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    path = tmp_path / "token"
+    path.write_text("one")
+    token = TokenFile(path)
+    assert token.authorization() == "Bearer one"
+    path.write_text("two")
+    now += 59
+    assert token.authorization() == "Bearer one"
+    now += 1
+    assert token.authorization() == "Bearer two"
+    assert not token.refresh()
+    path.write_text("three")
+    assert token.refresh()
+    path.unlink()
+    now += 60
+    assert token.authorization() == "Bearer three"
+    assert "the last token stays in use" in caplog.text

@@ -1,0 +1,107 @@
+"""The store: objects by key and by index, and listeners that hear each change once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotmap.core.objects import ObjectKey
+from hotmap.kube.store import Store
+
+A = ObjectKey("ConfigMap", "default", "a")
+B = ObjectKey("ConfigMap", "default", "b")
+C = ObjectKey("ConfigMap", "other", "c")
+
+Change = tuple[ObjectKey, str | None, str | None]
+
+
+@pytest.fixture
+def store() -> Store[str]:
+    """A store of words, found by each of their letters."""
+    return Store({"letter": lambda word: word})
+
+
+@pytest.fixture
+def heard(store: Store[str]) -> list[Change]:
+    changes: list[Change] = []
+    store.subscribe(lambda key, old, new: changes.append((key, old, new)))
+    return changes
+
+
+def test_listeners_hear_old_and_new(store: Store[str], heard: list[Change]):
+    """Created, changed, deleted; what is equal or unknown is no change."""
+    store.put(A, "x")
+    store.put(A, "x")
+    store.put(A, "y")
+    store.remove(A)
+    store.remove(A)
+    assert heard == [(A, None, "x"), (A, "x", "y"), (A, "y", None)]
+
+
+def test_a_complete_list_deletes_what_it_does_not_have(store: Store[str], heard: list[Change]):
+    """What vanished while nobody watched is told as if it had just been deleted."""
+    store.put(A, "x")
+    store.put(B, "y")
+    heard.clear()
+    assert not store.synced.is_set()
+    store.replace_all({B: "y", C: "z"}, resource_version="7")
+    assert sorted(heard) == [(A, "x", None), (C, None, "z")]
+    assert store.synced.is_set()
+    assert store.statistics() == (2, True, 4, "7")
+
+
+def test_listeners_see_the_store_after_the_change(store: Store[str]):
+    """Index and content already agree with what a listener is told."""
+    seen = []
+    store.subscribe(
+        lambda key, old, new: seen.append((store.get(key), store.by_index("letter", "x")))
+    )
+    store.put(A, "x")
+    store.remove(A)
+    assert seen == [("x", ["x"]), (None, [])]
+
+
+def test_a_listener_that_fails_does_not_silence_the_others(store: Store[str], caplog):
+    """It is logged, and the next one hears all the same."""
+    heard = []
+
+    def fail(key: ObjectKey, old: str | None, new: str | None) -> None:
+        raise LookupError
+
+    store.subscribe(fail)
+    store.subscribe(lambda key, old, new: heard.append(key))
+    store.put(A, "x")
+    assert heard == [A]
+    assert "a listener failed on ConfigMap default/a" in caplog.text
+
+
+def test_an_unsubscribed_listener_hears_nothing(store: Store[str]):
+    """`subscribe` returns the way out, which may be taken twice."""
+    heard = []
+    unsubscribe = store.subscribe(lambda key, old, new: heard.append(key))
+    unsubscribe()
+    unsubscribe()
+    store.put(A, "x")
+    assert heard == []
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([A, B, C]), st.none() | st.text(alphabet="xyz", max_size=3)))
+)
+def test_an_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, str | None]]):
+    """After any changes, each value leads to the objects that have it, and to no other."""
+    store: Store[str] = Store({"letter": lambda word: word})
+    model: dict[ObjectKey, str] = {}
+    for key, word in changes:
+        if word is None:
+            store.remove(key)
+            model.pop(key, None)
+        else:
+            store.put(key, word)
+            model[key] = word
+    assert {key: store.get(key) for key in store} == model
+    for letter in "xyz":
+        expected = {key for key, word in model.items() if letter in word}
+        assert set(store.keys_by_index("letter", letter)) == expected
+        assert sorted(store.by_index("letter", letter)) == sorted(model[key] for key in expected)
