@@ -119,10 +119,11 @@ def read_shard(text: str) -> dict[str, Record]:
     if header != HEADER:
         return {}
     records = {}
-    for line in body.splitlines():
+    # Not splitlines(): it also cuts at U+2028 and the like, which JSON leaves as they are.
+    for line in body.split("\n"):
         try:
             record = _decoder.decode(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             continue
         records[record.uid] = record
     return records

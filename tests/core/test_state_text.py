@@ -1,0 +1,125 @@
+"""The text of a state shard gives back what was written, and never an error."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotmap.core.state import (
+    HEADER,
+    SHARDS,
+    Left,
+    Record,
+    SourceRecord,
+    Window,
+    read_shard,
+    shard_of,
+    write_shard,
+)
+
+texts = st.text(max_size=6)
+times = st.floats(0, 4e9)
+source_records = st.builds(
+    SourceRecord,
+    st.sampled_from(("ConfigMap", "Secret")),
+    texts,
+    texts,
+    texts,
+    texts,
+    texts,
+    texts,
+    st.booleans(),
+)
+records = st.builds(
+    Record,
+    texts,
+    texts,
+    st.integers(-1, 2**53),
+    st.lists(source_records, max_size=3).map(tuple),
+    st.lists(st.builds(Window, times, times), max_size=2).map(tuple),
+    st.lists(st.builds(Left, texts, times), max_size=2).map(tuple),
+    st.integers(0, 9),
+)
+
+RECORD = Record(
+    "6f0c",
+    "kH3x",
+    4,
+    (SourceRecord("ConfigMap", "app", "Zk", "9d1", "1042", "uY3", "-", False),),
+    (Window(1.5, 2.5),),
+    (Left("kH3x.abc", 9.0),),
+    1,
+)
+
+LINE = (
+    '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false]],'
+    '[[1.5,2.5]],[["kH3x.abc",9.0]],1]'
+)
+
+
+def test_the_text_is_one_line_a_consumer() -> None:
+    """A shard is a header with the scheme and one JSON array a record."""
+    assert write_shard([RECORD]) == f"hotmap-state/1\n{LINE}\n"
+
+
+@given(st.lists(records, max_size=4, unique_by=lambda record: record.uid))
+def test_records_come_back(written: list[Record]) -> None:
+    """Reading a shard gives the records that were written, by uid."""
+    assert read_shard(write_shard(written)) == {record.uid: record for record in written}
+
+
+@given(st.lists(records, max_size=4, unique_by=lambda record: record.uid), st.randoms())
+def test_equal_states_are_equal_texts(written: list[Record], random: Random) -> None:
+    """The order of records does not matter, so an unchanged shard is not written again."""
+    shuffled = list(written)
+    random.shuffle(shuffled)
+    assert write_shard(shuffled) == write_shard(written)
+
+
+@given(st.text())
+def test_whatever_stands_there_is_no_error(text: str) -> None:
+    """Foreign content reads as nothing known."""
+    assert read_shard(text) == {}
+    assert read_shard(f"{HEADER}\n{text}") == {}
+
+
+@given(st.integers(0, len(f"{HEADER}\n{LINE}\n{LINE}\n")))
+def test_a_cut_text_loses_only_what_was_cut(length: int) -> None:
+    """A cut line is not known; those before it are."""
+    other = LINE.replace("6f0c", "7a1d")
+    whole = f"{HEADER}\n{LINE}\n{other}\n"
+    kept = read_shard(whole[:length])
+    assert kept.get("6f0c") == (RECORD if length >= len(f"{HEADER}\n{LINE}") else None)
+    assert ("7a1d" in kept) is (length >= len(whole) - 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(f"hotmap-state/2\n{LINE}\n", id="another scheme"),
+        pytest.param(f"{LINE}\n", id="no header"),
+        pytest.param(f"{HEADER}\n{{}}\n", id="another shape"),
+        pytest.param(f'{HEADER}\n["u","k","four"]\n', id="a field of another type"),
+        pytest.param(f'{HEADER}\n["u","k",4,{"[" * 100_000}\n', id="a deep nesting"),
+        pytest.param(f'{HEADER}\n["u","k",4,[],[],[],0,{"[" * 100_000}\n', id="… in a new field"),
+    ],
+)
+def test_what_is_not_understood_is_not_known(text: str) -> None:
+    """An unknown scheme and lines in another shape mean that nothing is known."""
+    assert read_shard(text) == {}
+
+
+def test_one_bad_line_costs_one_record() -> None:
+    """What can be read beside a line that cannot is kept."""
+    assert read_shard(f"{HEADER}\n\n[broken\n{LINE}\n") == {"6f0c": RECORD}
+
+
+@given(st.text())
+def test_shards_are_fixed_and_in_range(uid: str) -> None:
+    """A consumer's shard depends on its uid alone."""
+    assert 0 <= shard_of(uid) < SHARDS
+    assert shard_of("6f0c") == 2
