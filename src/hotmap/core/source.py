@@ -133,18 +133,14 @@ def parse_time(text: str | None) -> float | None:
     return float(timegm((year, month, day, hour, minute, second)))
 
 
-def marks_under(source: Source, key_id: str) -> tuple[Mark, ...] | None:
-    """Return a source's marks under one fingerprint key, or None when that key is not held."""
-    for held, marks in source.marks:
-        if held == key_id:
-            return marks
-    return None
-
-
 def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: FingerprintKey) -> str:
     """Fingerprint what a set of uses selects of a source, under one fingerprint key.
 
     ABSENT when the source does not exist or has none of the selected data keys.
+
+    Raises:
+        KeyError: the source was reduced without this fingerprint key. Nothing can be said then;
+            calling it absent would make a change of it.
     """
     if source is None:
         return ABSENT
@@ -157,7 +153,7 @@ def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: Fingerprint
         name=name,
         marks=[
             found
-            for found in marks_under(source, key.id) or ()
+            for found in dict(source.marks)[key.id]
             if any(one.select(found.data_key, binary=found.binary) for one in wanted)
         ],
     )
