@@ -31,18 +31,22 @@ class Entry(NamedTuple):
     outcome: str
 
 
+#: Decisions kept per consumer.
+_KEPT = 5
+
+
 class Journal:
-    """The latest decision on each consumer."""
+    """The latest decisions on each consumer, oldest first; one that repeats is kept once."""
 
     def __init__(self, *, wall_clock: Callable[[], float]) -> None:
         self._wall_clock = wall_clock
-        self._entries: dict[ObjectKey, Entry] = {}
-        #: (verdict) → decisions and (act, outcome) → actions, since the start.
+        self._entries: dict[ObjectKey, list[Entry]] = {}
+        #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
 
     def note(self, consumer: Consumer, plan: Plan, *, revision: str, outcome: str = "done") -> None:
-        """Keep a decision; it is logged when it acts, warns or differs from the one before."""
+        """Keep a decision, and log it unless it only confirms that all is as asked."""
         actions = tuple(action.act.value for action in plan.actions)
         entry = Entry(
             consumer.key,
@@ -53,29 +57,35 @@ class Journal:
             revision,
             outcome,
         )
-        before = self._entries.get(consumer.key)
-        self._entries[consumer.key] = entry
-        self.decisions[plan.verdict.value] += 1
+        self.decisions[entry.verdict] += 1
         for act in actions:
             self.actions[consumer.key.kind, act, "done" if outcome == "done" else "failed"] += 1
-        level = logging.WARNING if plan.warning or outcome != "done" else logging.INFO
-        if not actions and before is not None and before.reason == plan.reason:
-            level = logging.DEBUG
+        kept = self._entries.setdefault(consumer.key, [])
+        before = kept[-1] if kept else None
+        if before is not None and not actions and before.reason == entry.reason:
+            kept[-1] = entry
+            return
+        if plan.confirms and before is not None:
+            return
+        kept.append(entry)
+        del kept[:-_KEPT]
+        warns = plan.warning or outcome != "done"
         _log.log(
-            level,
+            logging.WARNING if warns else logging.INFO,
             "%s%s",
-            plan.reason,
+            entry.reason,
             "" if outcome == "done" else f"; {outcome}",
             extra={"consumer": str(consumer.key), "change": revision},
         )
 
-    def entry(self, key: ObjectKey) -> Entry | None:
-        """Return the last decision on a consumer."""
-        return self._entries.get(key)
+    def latest(self, key: ObjectKey) -> Entry | None:
+        """Return the last decision on a consumer that said something."""
+        kept = self._entries.get(key)
+        return kept[-1] if kept else None
 
-    def entries(self) -> list[Entry]:
-        """List the last decision on every consumer, newest last."""
-        return sorted(self._entries.values(), key=lambda entry: entry.at)
+    def history(self) -> dict[ObjectKey, tuple[Entry, ...]]:
+        """Return the kept decisions on every consumer."""
+        return {key: tuple(kept) for key, kept in sorted(self._entries.items())}
 
     def forget(self, key: ObjectKey) -> None:
         """Drop a consumer that is gone."""

@@ -299,7 +299,7 @@ class Reconciler:
     def _meet_failure(self, decision: Decision, error: HotmapError) -> None:
         """Say once what keeps a consumer from its change; it is tried again, with pauses."""
         outcome = f"failed, and is tried again: {error}"
-        before = self._journal.entry(decision.consumer.key)
+        before = self._journal.latest(decision.consumer.key)
         self._journal.note(
             decision.consumer, decision.plan, revision=decision.revision, outcome=outcome
         )
@@ -371,7 +371,7 @@ class Reconciler:
         """Write at most one Event for a settled change."""
         plan, consumer = decision.plan, decision.consumer
         if plan.warning:
-            before = self._journal.entry(consumer.key)
+            before = self._journal.latest(consumer.key)
             if before is None or before.reason != plan.reason:
                 self._event(consumer, "Held", plan.reason, type_="Warning")
             return

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
 from hotmap.controller.executor import Executor
@@ -273,15 +273,17 @@ class Controller:
 
     async def _status(self, consumer: str | None) -> dict[str, Any]:
         """Show the last decision on every consumer, or on those named `[KIND/]NAMESPACE/NAME`."""
-        entries = self.journal.entries()
-        if consumer is not None:
-            entries = [entry for entry in entries if _is_named(entry.consumer, consumer)]
+        history = self.journal.history()
         return {
             "apiVersion": "hotmap.dev/v1",
             "kind": "ControllerStatus",
             "ready": self._acting,
             "sources": sum(len(store) for store in self.index.sources.values()),
-            "consumers": [_entry_document(entry) for entry in entries],
+            "consumers": [
+                _consumer_document(key, entries)
+                for key, entries in history.items()
+                if consumer is None or _is_named(key, consumer)
+            ],
         }
 
 
@@ -329,15 +331,21 @@ def _is_named(key: ObjectKey, text: str) -> bool:
     return parts[-2:] == [key.namespace, key.name]
 
 
-def _entry_document(entry: Entry) -> dict[str, Any]:
+def _consumer_document(key: ObjectKey, entries: Sequence[Entry]) -> dict[str, Any]:
+    """Show a consumer with its latest decisions, newest first."""
     return {
-        "kind": entry.consumer.kind,
-        "namespace": entry.consumer.namespace,
-        "name": entry.consumer.name,
-        "at": round(entry.at, 3),
-        "verdict": entry.verdict,
-        "reason": entry.reason,
-        "actions": list(entry.actions),
-        "revision": entry.revision,
-        "outcome": entry.outcome,
+        "kind": key.kind,
+        "namespace": key.namespace,
+        "name": key.name,
+        "decisions": [
+            {
+                "at": round(entry.at, 3),
+                "verdict": entry.verdict,
+                "reason": entry.reason,
+                "actions": list(entry.actions),
+                "revision": entry.revision,
+                "outcome": entry.outcome,
+            }
+            for entry in reversed(entries)
+        ],
     }

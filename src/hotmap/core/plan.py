@@ -75,6 +75,8 @@ class Plan(NamedTuple):
     warning: bool = False
     #: Seconds after which to look again, or None.
     requeue_after: float | None = None
+    #: Whether it only says that everything is as it was asked for.
+    confirms: bool = False
 
 
 def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
@@ -101,8 +103,9 @@ def make_plan(
     if verdict is Verdict.HOLD:
         return Plan(verdict, (), judgement.reason, warning=True)
     if verdict in (Verdict.ADOPT, Verdict.FRESH):
-        reason = _unused(judgement, changed) or judgement.reason
-        return Plan(verdict, (), reason, settles=True)
+        unused = _unused(judgement, changed)
+        confirms = verdict is Verdict.FRESH and not unused
+        return Plan(verdict, (), unused or judgement.reason, settles=True, confirms=confirms)
     cause = judgement.reason if judgement.distinct else _cause(judgement, changed)
     actions, outcome = _choose(consumer, policy, judgement)
     return Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
