@@ -1,0 +1,112 @@
+"""Namespaces: what they come with, and how they go."""
+
+from __future__ import annotations
+
+import pytest
+from tests.local.controllers.plane import Plane, control_plane, web
+
+from hotmap.core.errors import Forbidden
+
+
+async def _create_namespace(plane: Plane, name: str = "team") -> None:
+    await plane.create("namespaces", {"metadata": {"name": name}}, namespace=None)
+
+
+async def _furnished(plane: Plane, name: str = "team") -> None:
+    async def check() -> bool:
+        accounts = await plane.names("serviceaccounts", name)
+        return "default" in accounts and "kube-root-ca.crt" in await plane.names("configmaps", name)
+
+    await plane.until(check, what=f"{name} to be furnished")
+
+
+async def test_every_namespace_gets_an_account_and_the_root_ca() -> None:
+    """The namespaces that were there at the start get them as well as new ones."""
+    async with control_plane(root_ca="PEM") as plane:
+        await _create_namespace(plane)
+        for name in ("default", "kube-system", "team"):
+            await _furnished(plane, name)
+        published = await plane.registry.get("configmaps", "team", "kube-root-ca.crt")
+        assert published["data"] == {"ca.crt": "PEM"}
+        assert "kubernetes.io/description" in published["metadata"]["annotations"]
+
+
+async def test_furniture_is_made_again_and_put_right() -> None:
+    """A deleted account or ConfigMap comes back, an edited root CA is restored."""
+    async with control_plane(root_ca="PEM") as plane:
+        await _furnished(plane, "default")
+        await plane.registry.delete("serviceaccounts", "default", "default")
+        await plane.patch("configmaps", "kube-root-ca.crt", {"data": {"ca.crt": "forged"}})
+
+        async def restored() -> bool:
+            published = await plane.registry.get("configmaps", "default", "kube-root-ca.crt")
+            accounts = await plane.names("serviceaccounts")
+            return published["data"] == {"ca.crt": "PEM"} and "default" in accounts
+
+        await plane.until(restored)
+
+
+async def test_without_a_root_ca_none_is_published() -> None:
+    """A plane that has no CA shows none; the account comes all the same."""
+    async with control_plane() as plane:
+        await _create_namespace(plane)
+
+        async def has_account() -> bool:
+            return await plane.names("serviceaccounts", "team") == {"default"}
+
+        await plane.until(has_account)
+        assert await plane.names("configmaps", "team") == set()
+
+
+async def test_a_deleted_namespace_takes_its_content_along() -> None:
+    """Workloads, pods, furniture and Events go, then the namespace itself."""
+    async with control_plane(root_ca="PEM") as plane:
+        await _create_namespace(plane)
+        await _furnished(plane)
+        await plane.create("deployments", web(2), namespace="team")
+
+        async def has_pods() -> bool:
+            pods = await plane.list("pods", "team")
+            return len(pods) == 2 and all(pod["spec"].get("nodeName") for pod in pods)
+
+        await plane.until(has_pods)
+        await plane.registry.delete("namespaces", None, "team")
+
+        async def gone() -> bool:
+            return "team" not in await plane.names("namespaces", None)
+
+        await plane.until(gone, what="the namespace to go")
+        for plural in ("deployments", "replicasets", "pods", "configmaps", "events"):
+            assert await plane.list(plural, "team") == []
+        await _furnished(plane, "default")
+
+
+async def test_a_namespace_waits_for_what_waits() -> None:
+    """A pod in its grace period or an object with a finalizer holds the namespace."""
+    async with control_plane() as plane:
+        await _create_namespace(plane)
+        held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+        await plane.create("configmaps", held, namespace="team")
+        await plane.create("configmaps", {"metadata": {"name": "free"}}, namespace="team")
+        await plane.registry.delete("namespaces", None, "team")
+
+        async def only_the_held_one_is_left() -> bool:
+            return await plane.names("configmaps", "team") == {"held"}
+
+        await plane.until(only_the_held_one_is_left)
+        namespace = await plane.registry.get("namespaces", None, "team")
+        assert namespace["status"]["phase"] == "Terminating"
+        with pytest.raises(Forbidden, match="because it is being terminated"):
+            await plane.create("configmaps", {"metadata": {"name": "new"}}, namespace="team")
+        await plane.registry.modify(
+            "configmaps",
+            "team",
+            "held",
+            lambda obj: {**obj, "metadata": {**obj["metadata"], "finalizers": []}},
+            manager="test",
+        )
+
+        async def gone() -> bool:
+            return "team" not in await plane.names("namespaces", None)
+
+        await plane.until(gone, what="the namespace to go")

@@ -1,0 +1,127 @@
+"""Pods find the node, or say why they wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.local.controllers.plane import Object, Plane, control_plane
+
+from hotmap.local.controllers.scheduler import why_not
+
+
+def _node(*, ready: str = "True", labels: dict[str, str] | None = None, **spec: Any) -> Object:
+    return {
+        "metadata": {"name": "local", "labels": labels or {}},
+        "spec": spec,
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def _pod(**spec: Any) -> Object:
+    containers = [{"name": "main", "image": "host", "command": ["true"]}]
+    return {"metadata": {"name": "web"}, "spec": {"containers": containers, **spec}}
+
+
+_TAINT = {"key": "team", "value": "blue", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "reason"),
+    [
+        (_pod(), _node(), None),
+        (_pod(), _node(unschedulable=True), "node(s) were unschedulable"),
+        (_pod(), _node(ready="Unknown"), "node(s) had untolerated taint(s)"),
+        (_pod(), _node(taints=[_TAINT]), "node(s) had untolerated taint(s)"),
+        (_pod(), _node(taints=[_TAINT | {"effect": "PreferNoSchedule"}]), None),
+        (
+            _pod(tolerations=[{"key": "team", "value": "blue"}]),
+            _node(taints=[_TAINT]),
+            None,
+        ),
+        (
+            _pod(tolerations=[{"key": "team", "operator": "Exists", "effect": "NoExecute"}]),
+            _node(taints=[_TAINT]),
+            "node(s) had untolerated taint(s)",
+        ),
+        (
+            _pod(tolerations=[{"operator": "Exists"}]),
+            _node(taints=[_TAINT], unschedulable=True, ready="False"),
+            None,
+        ),
+        (
+            _pod(nodeSelector={"disk": "ssd"}),
+            _node(),
+            "node(s) didn't match Pod's node affinity/selector",
+        ),
+        (_pod(nodeSelector={"disk": "ssd"}), _node(labels={"disk": "ssd", "a": "b"}), None),
+    ],
+)
+def test_what_keeps_a_pod_from_a_node(pod: Object, node: Object, reason: str | None) -> None:
+    """Unschedulable, labels, taints and readiness, in upstream's words."""
+    assert why_not(pod, node) == reason
+
+
+async def _events(plane: Plane, reason: str, count: int = 1) -> list[str]:
+    async def check() -> list[str] | None:
+        messages = await plane.messages(reason)
+        return messages if len(messages) >= count else None
+
+    messages: list[str] = await plane.until(check, what=f"{count} {reason} events")
+    return messages
+
+
+async def test_a_pod_is_bound_and_told_so() -> None:
+    """spec.nodeName and PodScheduled are set, and the Event has upstream's text."""
+    async with control_plane() as plane:
+        await plane.create("pods", _pod())
+        assert await _events(plane, "Scheduled") == ["Successfully assigned default/web to local"]
+        pod = await plane.registry.get("pods", "default", "web")
+        assert pod["spec"]["nodeName"] == "local"
+        assert {"PodScheduled": "True"}.items() <= {
+            c["type"]: c["status"] for c in pod["status"]["conditions"]
+        }.items()
+
+
+async def test_without_a_node_a_pod_waits_until_there_is_one() -> None:
+    """FailedScheduling once, the reason in the status, and bound as soon as a node comes."""
+    async with control_plane(with_node=False) as plane:
+        await plane.create("pods", _pod())
+        assert await _events(plane, "FailedScheduling") == ["no nodes available to schedule pods"]
+        pod = await plane.registry.get("pods", "default", "web")
+        (condition,) = pod["status"]["conditions"]
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        await plane.node.register()
+        await _events(plane, "Scheduled")
+        events = await plane.list("events")
+        refusals = [e for e in events if e["reason"] == "FailedScheduling"]
+        assert [event["count"] for event in refusals] == [1]
+
+
+async def test_a_cordoned_node_takes_pods_again_later() -> None:
+    """The refusal counts nodes; uncordoning is enough to be looked at again."""
+    async with control_plane() as plane:
+        await plane.registry.modify(
+            "nodes", None, "local", lambda n: {**n, "spec": {"unschedulable": True}}, manager="test"
+        )
+        await plane.create("pods", _pod())
+        assert await _events(plane, "FailedScheduling") == [
+            "0/1 nodes are available: 1 node(s) were unschedulable."
+        ]
+        await plane.registry.modify(
+            "nodes", None, "local", lambda n: {**n, "spec": {}}, manager="test"
+        )
+        await _events(plane, "Scheduled")
+
+
+async def test_other_schedulers_pods_are_left_alone() -> None:
+    """schedulerName says whose a pod is; one bound already needs nobody."""
+    async with control_plane() as plane:
+        other, bound = _pod(schedulerName="mine"), _pod(nodeName="elsewhere")
+        other["metadata"]["name"], bound["metadata"]["name"] = "other", "bound"
+        await plane.create("pods", other)
+        await plane.create("pods", bound)
+        await plane.create("pods", _pod())
+        await _events(plane, "Scheduled")
+        nodes = {p["metadata"]["name"]: p["spec"].get("nodeName") for p in await plane.list("pods")}
+        assert nodes == {"other": None, "bound": "elsewhere", "web": "local"}
