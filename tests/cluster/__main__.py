@@ -73,8 +73,9 @@ def _status(options: argparse.Namespace) -> int:
         print(f"There is no cluster in {_folder(options)}.")
         return 3  # as for a service that does not run (LSB)
     settings = cluster.layout.settings
-    print(f"{cluster.layout.folder}: {cluster.layout.programs.minor}, ports from", end=" ")
-    print(f"{settings.base_port}, KUBECONFIG={cluster.kubeconfig}")
+    release = versions.kubernetes(settings.minor).version
+    print(f"Kubernetes {release}, ports from {settings.base_port}", end=", ")
+    print(f"KUBECONFIG={cluster.kubeconfig}")
     found = cluster.status()
     for status in found:
         pid = status.process.pid if status.process else "-"

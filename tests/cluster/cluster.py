@@ -286,6 +286,9 @@ class Cluster:
         self.wait_healthy(replace(controllers, ask=ask))
 
     def _down(self, say: Callable[[str], None], *, keep: bool = False) -> None:
+        for name in self.processes.names():
+            with suppress(TestBedError):  # what is dead already
+                self.processes.resume(name)  # else others wait for it until they are killed
         if self.layout.settings.node:
             node.stop(self.layout, self.processes)
             say("containers and kubelet gone")

@@ -31,7 +31,7 @@ def leave(layout: Layout) -> None:
     note = _note(layout)
     if not note.exists():
         before = {
-            "absent": [path for path in (*FOLDERS, str(KMSG)) if not os.path.lexists(path)],
+            "absent": sorted({*FOLDERS, str(KMSG)} - set(present([*FOLDERS, str(KMSG)]))),
             "forwarding": network.FORWARDING.read_text().strip(),
         }
         partial = note.with_suffix(".partial")
@@ -62,6 +62,16 @@ def clean(layout: Layout) -> None:
     note.unlink()
 
 
+def present(paths: list[str]) -> list[str]:
+    """List those of `paths` that exist."""
+    return [path for path in paths if os.path.lexists(path)]
+
+
+def cgroups(root: Path = machine.CGROUPS) -> list[Path]:
+    """List the kubelet's topmost cgroups: one in version 2, one per controller in version 1."""
+    return [path for path in (root / "kubepods", *root.glob("*/kubepods")) if path.is_dir()]
+
+
 def mounts_below(folder: Path) -> list[str]:
     """List the mount points in a folder, innermost first."""
     found = []
@@ -82,7 +92,7 @@ def unmount_below(folder: Path) -> None:
 def remove_cgroups(root: Path = machine.CGROUPS) -> None:
     """Remove the kubelet's empty cgroups; killed processes may hold them for a moment."""
     deadline = time.monotonic() + 5
-    while tops := [path for path in (root / "kubepods", *root.glob("*/kubepods")) if path.is_dir()]:
+    while tops := cgroups(root):
         for top in tops:
             for parent, _, _ in os.walk(top, topdown=False):
                 with suppress(OSError):

@@ -3,9 +3,9 @@
 No bridge and no masquerading: pods reach each other, the node and the API, not the world.
 """
 
-import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.cluster.errors import TestBedError
 from tests.cluster.layout import NODE_ADDRESS
@@ -34,21 +34,38 @@ def remove_address() -> None:
         _run("ip", "address", "del", f"{NODE_ADDRESS}/32", "dev", "lo")
 
 
-def remove_rules() -> None:
-    """Remove every firewall rule and chain that kube-proxy, kubelet and CNI plugins made."""
+class Rules(NamedTuple):
+    """One table of the firewall that holds rules or chains of ours."""
+
+    version: str  # "ip" or "ip6"
+    table: str
+    saved: str  # what iptables-save says of it
+
+
+def saved_rules() -> list[Rules]:
+    """List the tables in which kube-proxy, kubelet or CNI plugins have left something."""
+    found = []
     for version in ("ip", "ip6"):
-        if shutil.which(f"{version}tables-save", path="/usr/sbin:/sbin") is None:
+        if not Path(f"/usr/sbin/{version}tables-save").exists():
             continue
         for table in TABLES:
-            saved = subprocess.run(
+            # A kernel without IPv6 or without a table says so by failing; then it holds nothing.
+            done = subprocess.run(
                 [f"/usr/sbin/{version}tables-save", "-t", table],
                 capture_output=True,
                 text=True,
                 check=False,
-            ).stdout
-            if any(chain in saved for chain in CHAINS):
-                kept = without_rules(saved)
-                _run(f"/usr/sbin/{version}tables-restore", "-w", "-T", table, stdin=kept)
+            )
+            if any(chain in done.stdout for chain in CHAINS):
+                found.append(Rules(version, table, done.stdout))
+    return found
+
+
+def remove_rules() -> None:
+    """Remove every firewall rule and chain that kube-proxy, kubelet and CNI plugins made."""
+    for version, table, saved in saved_rules():
+        kept = without_rules(saved)
+        _run(f"/usr/sbin/{version}tables-restore", "-w", "-T", table, stdin=kept)
 
 
 def without_rules(saved: str) -> str:
