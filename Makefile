@@ -1,0 +1,61 @@
+# Every target does its own set-up: a virtual environment in .venv with the versions pinned in
+# constraints.txt. Nothing but Python 3.11 or newer is needed for `demo`, `test` and `check`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench bench-cluster cluster-up cluster-down test-cluster constraints clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.runtime ## Watch a ConfigMap edit reach running processes, without a cluster
+	@$(BIN)/hotmap demo
+
+test: $(VENV)/.development ## Run the tests (a few minutes; needs neither root nor a cluster)
+	@$(BIN)/python -m pytest -q -m "not cluster"
+
+check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.development ## Measure speed and size on the local control plane
+	@$(BIN)/python -m benchmarks
+
+cluster-up: $(VENV)/.development ## Build and start a real Kubernetes beside the project (root, Go)
+	@$(BIN)/python -m tests.cluster up
+
+cluster-down: $(VENV)/.development ## Stop it; nothing is left running
+	@$(BIN)/python -m tests.cluster down
+
+test-cluster: $(VENV)/.development ## Run the tests on a real Kubernetes (root, Go; builds it once)
+	@$(BIN)/python -m pytest -q -m cluster
+
+bench-cluster: $(VENV)/.development ## Measure propagation on a real Kubernetes
+	@$(BIN)/python -m benchmarks --cluster
+
+constraints: $(VENV)/.development ## Pin what is installed now in constraints.txt
+	@{ echo '# Every version that `make` installs. Made by `make constraints`.'; \
+	   $(BIN)/pip freeze --exclude-editable; } > constraints.txt
+
+clean: ## Remove the virtual environment and the tools' caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "hotmap needs Python 3.11 or newer: $(PYTHON) is not; name another with make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv)" >&2; exit 1; }
+
+$(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setting up $(VENV) (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.development: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setting up $(VENV) with the development tools (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(VENV)/.runtime $@
