@@ -34,6 +34,8 @@ class PodStart(NamedTuple):
     at: float | None
     #: The revision its template carried.
     revision: str
+    #: When each of its containers that use a source was last started.
+    containers: tuple[float, ...] = ()
 
 
 def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
@@ -43,30 +45,31 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     restarted container does not vouch for its neighbours; with a use in an init container it is
     the pod's start, since those do not run again.
     """
-    init = any(use.init for use in consumer.uses)
-    users = {use.container for use in consumer.uses if use.life in (Life.FROZEN, Life.LIVE)}
+    uses = [use for use in consumer.uses if use.life in (Life.FROZEN, Life.LIVE)]
+    init = any(use.init for use in uses)
+    users = {use.container for use in uses}
     starts = []
     for pod in pods:
         if pod.metadata.deletion_timestamp or pod.status.phase in _FINISHED:
             continue
-        at = parse_time(pod.status.start_time) if init else _earliest(pod, users)
+        times = _container_starts(pod, users)
+        at = parse_time(pod.status.start_time) if init else min(times, default=None)
         revision = (pod.metadata.annotations or {}).get(REVISION, "")
-        starts.append(PodStart(pod.metadata.name, at, revision))
+        starts.append(PodStart(pod.metadata.name, at, revision, times))
     return tuple(starts)
 
 
-def _earliest(pod: Pod, users: set[str]) -> float | None:
+def _container_starts(pod: Pod, users: set[str]) -> tuple[float, ...]:
     statuses: list[ContainerStatus] = [
         *(pod.status.init_container_statuses or ()),
         *(pod.status.container_statuses or ()),
     ]
-    times = [
+    return tuple(
         at
         for status in statuses
         if (status.name in users or not users) and status.state and status.state.running
         if (at := parse_time(status.state.running.started_at)) is not None
-    ]
-    return min(times) if times else None
+    )
 
 
 def proven_younger(starts: Sequence[PodStart], changed_at: float | None) -> bool:
@@ -82,10 +85,19 @@ def proven_younger(starts: Sequence[PodStart], changed_at: float | None) -> bool
 
 
 def started_within(starts: Sequence[PodStart], windows: Iterable[Window]) -> tuple[str, ...]:
-    """Name the pods that started inside a window, widened by MARGIN on both sides."""
+    """Name the pods of which something started inside a window, widened by MARGIN on both sides.
+
+    Each container counts by itself: one that crashed read its environment anew, whatever its
+    neighbours hold.
+    """
     spans = [(window.start - MARGIN, window.end + MARGIN) for window in windows]
     return tuple(
         start.name
         for start in starts
-        if start.at is not None and any(low <= start.at <= high for low, high in spans)
+        if any(
+            low <= at <= high
+            for at in (start.at, *start.containers)
+            if at is not None
+            for low, high in spans
+        )
     )

@@ -1,0 +1,165 @@
+"""When a consumer's pods started, and what that proves about what they hold."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.objects import ENV, ENV_AND_FILES, deployment, pod
+
+from hotmap.core.evidence import MARGIN, PodStart, pod_starts, proven_younger, started_within
+from hotmap.core.objects import Pod
+from hotmap.core.state import Window
+
+TWO_READERS = """
+    containers:
+    - {name: web, envFrom: [{configMapRef: {name: app}}]}
+    - {name: log, volumeMounts: [{name: v, mountPath: /v}]}
+    - {name: idle}
+    volumes: [{name: v, configMap: {name: app}}]
+"""
+
+READ_BY_INIT = """
+    initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]
+    containers: [{name: web}]
+"""
+
+READ_BY_BOTH = """
+    initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]
+    containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]
+"""
+
+READ_BY_SIDECAR = """
+    initContainers: [{name: proxy, restartPolicy: Always, envFrom: [{configMapRef: {name: app}}]}]
+    containers: [{name: web}]
+"""
+
+FOREIGN_INIT = """
+    initContainers: [{name: setup, volumeMounts: [{name: v, mountPath: /v}]}]
+    containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]
+    volumes: [{name: v, csi: {driver: d, volumeAttributes: {secretProviderClass: vault}}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "member", "at"),
+    [
+        pytest.param(ENV, pod(started=100.9), 100.0, id="its container, in whole seconds"),
+        pytest.param(ENV, pod(started=None), None, id="not started yet"),
+        pytest.param(ENV, pod(started=50, containers={"web": None}), None, id="waiting to restart"),
+        pytest.param(
+            TWO_READERS,
+            pod(started=50, containers={"web": 300, "log": 200, "idle": 60}),
+            200.0,
+            id="the earliest of those that use a source",
+        ),
+        pytest.param(
+            TWO_READERS,
+            pod(started=50, containers={"web": None, "log": 200}),
+            200.0,
+            id="one that is down will read what is there",
+        ),
+        pytest.param(
+            READ_BY_INIT,
+            pod(started=50, containers={"web": 300}),
+            50.0,
+            id="read by an init container: the pod's start",
+        ),
+        pytest.param(
+            READ_BY_SIDECAR,
+            pod(started=50, containers={"web": 300}, restartable={"proxy": 70}),
+            70.0,
+            id="a restartable init container is one like others",
+        ),
+        pytest.param(
+            FOREIGN_INIT,
+            pod(started=50, containers={"web": 300}),
+            300.0,
+            id="an init container that reads foreign content only",
+        ),
+        pytest.param(
+            "", pod(started=50, containers={"web": 300}), 300.0, id="no use: any container"
+        ),
+    ],
+)
+def test_a_pod_is_as_old_as_its_oldest_reader(spec: str, member: Pod, at: float | None) -> None:
+    """A pod started when the first of its containers that use a source did."""
+    (start,) = pod_starts(deployment(spec), [member])
+    assert start.at == at
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        pytest.param(pod(started=1, terminating=True), id="terminating"),
+        pytest.param(pod(started=1, phase="Succeeded"), id="succeeded"),
+        pytest.param(pod(started=1, phase="Failed"), id="failed"),
+    ],
+)
+def test_pods_that_end_do_not_count(member: Pod) -> None:
+    """Terminating and finished pods neither prove nor disprove anything."""
+    assert pod_starts(deployment(ENV), [member]) == ()
+
+
+def test_a_pod_tells_the_revision_of_its_template() -> None:
+    """The revision that a pod was made with is kept beside its start."""
+    (start,) = pod_starts(deployment(ENV), [pod(started=7, revision="k.abc")])
+    assert start == PodStart("web-1", 7.0, "k.abc", (7.0,))
+
+
+@pytest.mark.parametrize(
+    ("starts", "changed_at", "proven"),
+    [
+        pytest.param([], 100.0, True, id="no pods"),
+        pytest.param([], None, True, id="no pods, unknown change"),
+        pytest.param([None], None, True, id="not started: it will read what is there"),
+        pytest.param([102.0], 100.0, True, id="the margin after"),
+        pytest.param([101.0], 100.0, False, id="inside the margin: not proven"),
+        pytest.param([100.0], 100.0, False, id="the same second: seen to hold the old value"),
+        pytest.param([99.0], 100.0, False, id="before"),
+        pytest.param([200.0, 99.0], 100.0, False, id="one old pod"),
+        pytest.param([200.0, None], 100.0, True, id="young and not started"),
+        pytest.param([200.0], None, False, id="unknown counts as just now"),
+    ],
+)
+def test_proof(starts: list[float | None], changed_at: float | None, proven: bool) -> None:
+    """Only pods that all started two seconds after a change certainly have it."""
+    members = [PodStart(f"web-{number}", at, "") for number, at in enumerate(starts)]
+    assert MARGIN == 2.0
+    assert proven_younger(members, changed_at) is proven
+
+
+@pytest.mark.parametrize(
+    ("at", "inside"),
+    [(97.0, False), (98.0, True), (105.0, True), (112.0, True), (113.0, False), (None, False)],
+)
+def test_a_window_is_wider_by_the_margin(at: float | None, inside: bool) -> None:
+    """A pod that started up to two seconds beside a window may hold its content."""
+    suspects = started_within([PodStart("web-1", at, "")], [Window(100, 110)])
+    assert suspects == (("web-1",) if inside else ())
+
+
+@pytest.mark.parametrize(
+    ("spec", "member"),
+    [
+        pytest.param(
+            TWO_READERS, pod(started=50, containers={"web": 105, "log": 60}), id="beside an old one"
+        ),
+        pytest.param(
+            READ_BY_INIT.replace(
+                "[{name: web}]", "[{name: web, envFrom: [{secretRef: {name: db}}]}]"
+            ),
+            pod(started=50, containers={"web": 105}),
+            id="in a pod with an init container",
+        ),
+    ],
+)
+def test_a_container_that_restarted_in_a_window_is_seen(spec: str, member: Pod) -> None:
+    """One crashed container reads the content of that moment, whatever its neighbours hold."""
+    starts = pod_starts(deployment(spec), [member])
+    assert started_within(starts, [Window(100, 110)]) == ("web-1",)
+
+
+def test_a_container_that_uses_nothing_may_restart() -> None:
+    """A restart of a container without uses is no suspicion."""
+    member = pod(started=50, containers={"web": 60, "idle": 105})
+    starts = pod_starts(deployment(ENV_AND_FILES), [member])
+    assert started_within(starts, [Window(100, 110)]) == ()
