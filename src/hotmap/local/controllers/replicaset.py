@@ -135,8 +135,8 @@ class ReplicaSetController:
         elif missing < 0:
             related = self._related_pods(replica_set)
             count = min(-missing, _BURST)
-            for pod in choose_victims(pods, related, count, now=self._clock()):
-                await self._delete_pod(replica_set, pod)
+            victims = choose_victims(pods, related, count, now=self._clock())
+            await self._delete_pods(replica_set, victims)
 
     async def _create_pods(self, replica_set: Object, count: int) -> None:
         """Create pods one after another and stop at the first failure.
@@ -165,6 +165,15 @@ class ReplicaSetController:
             if created is not None:
                 await self._pods.reached(created["metadata"]["resourceVersion"])
 
+    async def _delete_pods(self, replica_set: Object, victims: Sequence[Object]) -> None:
+        gone = []
+        try:
+            for pod in victims:
+                await self._delete_pod(replica_set, pod)
+                gone.append(pod)
+        finally:
+            await self._pods.until(lambda: not any(map(self._is_still_active, gone)))
+
     async def _delete_pod(self, replica_set: Object, pod: Object) -> None:
         try:
             await self._registry.delete("pods", *name_of(pod), uid=uid_of(pod))
@@ -176,7 +185,6 @@ class ReplicaSetController:
         else:
             text = f"Deleted pod: {pod['metadata']['name']}"
             self._recorder.event(replica_set, "Normal", "SuccessfulDelete", text)
-        await self._pods.until(lambda: not self._is_still_active(pod))
 
     def _is_still_active(self, pod: Object) -> bool:
         present = self._pods.objects.get(name_of(pod))
