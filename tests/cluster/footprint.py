@@ -11,10 +11,13 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tests.cluster import machine, network
 from tests.cluster.layout import Layout
 
+# Not in the cluster's folder: it is about the machine, and outlives a folder removed by hand.
+NOTE = Path("/run/hotmap-testbed-node.json")
 KMSG = Path("/dev/kmsg")
 # Written by kubelet, containerd and the CNI plugins whatever their flags say.
 FOLDERS = (
@@ -27,16 +30,17 @@ FOLDERS = (
 
 
 def leave(layout: Layout) -> None:
-    """Change the machine for a node: its address, forwarding, /dev/kmsg; note what was before."""
-    note = _note(layout)
-    if not note.exists():
-        before = {
-            "absent": sorted({*FOLDERS, str(KMSG)} - set(present([*FOLDERS, str(KMSG)]))),
-            "forwarding": network.FORWARDING.read_text().strip(),
-        }
-        partial = note.with_suffix(".partial")
-        partial.write_text(json.dumps(before))
-        partial.rename(note)
+    """Change the machine for a node: its address, forwarding, /dev/kmsg; note what was before.
+
+    A note that a lost cluster left is taken over: what it calls "before" still is.
+    """
+    before = noted() or {
+        "absent": sorted({*FOLDERS, str(KMSG)} - set(present([*FOLDERS, str(KMSG)]))),
+        "forwarding": network.FORWARDING.read_text().strip(),
+    }
+    partial = NOTE.with_suffix(".partial")
+    partial.write_text(json.dumps({**before, "cluster": str(layout.folder)}))
+    partial.rename(NOTE)
     network.add_address()
     network.FORWARDING.write_text("1")
     if not KMSG.exists():  # the kubelet reads the kernel's log for OOM kills, and insists on it
@@ -44,22 +48,37 @@ def leave(layout: Layout) -> None:
 
 
 def clean(layout: Layout) -> None:
-    """Put back what `leave` and the node's components have changed. Needs no running component."""
+    """Put back what `leave` and the node's components have changed for this cluster.
+
+    To be called when nothing of the cluster runs any more.
+    """
     unmount_below(layout.folder)
-    remove_cgroups()
-    note = _note(layout)
-    if not note.exists():
+    before = noted()
+    if before is None or before["cluster"] != str(layout.folder):
         return
+    remove_cgroups()
     network.remove_rules()
     network.remove_address()
-    before = json.loads(note.read_text())
     network.FORWARDING.write_text(before["forwarding"])
     for path in map(Path, before["absent"]):
         if path.is_symlink():
             path.unlink()
         else:
             shutil.rmtree(path, ignore_errors=True)
-    note.unlink()
+    NOTE.unlink()
+
+
+def noted() -> dict[str, Any] | None:
+    """Return what the machine's present node has noted, None when there is no node.
+
+    `cluster` is its folder, `absent` lists the paths that were not there, `forwarding` is the
+    kernel's setting.
+    """
+    try:
+        note: dict[str, Any] = json.loads(NOTE.read_text())
+    except FileNotFoundError:
+        return None
+    return note
 
 
 def present(paths: list[str]) -> list[str]:
@@ -100,7 +119,3 @@ def remove_cgroups(root: Path = machine.CGROUPS) -> None:
         if time.monotonic() > deadline:
             return
         time.sleep(0.05)
-
-
-def _note(layout: Layout) -> Path:
-    return layout.folder / "footprint.json"

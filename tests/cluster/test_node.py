@@ -207,16 +207,18 @@ def test_down_leaves_no_trace_and_up_brings_pods_back(cluster: Cluster) -> None:
     """No process, mount, address, rule or cgroup; with the objects kept, pods start again."""
     run(cluster, "returns", "busybox", SLEEP, restartPolicy="Always")
     wait_ready(cluster, "returns")
-    note = json.loads((cluster.layout.folder / "footprint.json").read_text())
+    before = footprint.noted()
+    assert before is not None
     cluster.down(keep=True)
     try:
         assert cluster.processes.leftovers() == []
         assert footprint.mounts_below(cluster.layout.folder) == []
         assert not network.has_address()
-        assert network.FORWARDING.read_text().strip() == note["forwarding"]
-        assert footprint.present(note["absent"]) == []
+        assert network.FORWARDING.read_text().strip() == before["forwarding"]
+        assert footprint.present(before["absent"]) == []
         assert network.saved_rules() == []
         assert footprint.cgroups() == []
+        assert footprint.noted() is None
     finally:
         cluster.up()
     eventually(lambda: answers(cluster, "returns"), "the Pod is back")
