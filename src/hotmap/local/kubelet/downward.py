@@ -5,6 +5,7 @@ Pure: values in, text out. Which form a use allows is the API server's validatio
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,7 @@ def resource_text(
     fallback = allocatable.get(resource, "0") if which == "limits" else "0"
     amount = parse_quantity(str(given.get(resource, fallback)))
     divisor = parse_quantity(str(reference.get("divisor") or "1"))
-    return str(-int(-(amount / (divisor or 1)) // 1))
+    return str(math.ceil(amount / (divisor or 1)))
 
 
 def parse_quantity(text: str) -> Decimal:

@@ -81,6 +81,7 @@ class Runtime:
         self._workspace = workspace
         self._ids = itertools.count(1)
         self._processes: dict[int, Process] = {}
+        self._outputs: set[asyncio.Future[None]] = set()
         self._zygote: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
         self._ready: asyncio.Future[dict[str, Any]] | None = None
@@ -124,6 +125,9 @@ class Runtime:
             await asyncio.to_thread(self._zygote.wait)
             self._zygote = None
         self._forget_all()
+        if self._outputs:
+            # Nobody is left to write, so all of them have ended already.
+            await asyncio.wait(self._outputs)
 
     async def run(self, spec: ContainerSpec, output: Callable[[str, bytes], None]) -> Process:
         """Start a container and return once its command is executed.
@@ -173,7 +177,10 @@ class Runtime:
             for name in ("stdout", "stderr"):
                 reader, writer = os.pipe()
                 sinks.append(closing(writer))
-                process._outputs.append(await _Output.open(reader, name, output))
+                stream = await _Output.open(reader, name, output)
+                process._outputs.append(stream)
+                self._outputs.add(stream.ended)
+                stream.ended.add_done_callback(self._outputs.discard)
             await self._send({**message, "id": process.id}, [specification, source, *sinks])
         await process._started
         return process

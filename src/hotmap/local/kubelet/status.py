@@ -48,7 +48,7 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
     `now` is POSIX seconds. Equal arguments give an equal status.
     """
     spec, old = pod["spec"], pod.get("status") or {}
-    phase = compute_phase(spec, facts.runs, facts.waiting)
+    phase = compute_phase(spec, facts.runs)
     idle = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
     conditions = _conditions(spec, phase, facts)
     status: dict[str, Any] = {
@@ -70,9 +70,7 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
     return status
 
 
-def compute_phase(
-    spec: Mapping[str, Any], runs: Mapping[str, Run], waiting: Mapping[str, Waiting]
-) -> str:
+def compute_phase(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
     """Name the phase of a pod (kubernetes: pkg/kubelet/kubelet_pods.go, getPhase)."""
     policy = spec.get("restartPolicy", "Always")
     if not is_initialized(spec, runs):

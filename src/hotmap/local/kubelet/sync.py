@@ -181,6 +181,8 @@ class PodWorker:
             for state in self.containers.values():
                 if state.watcher is not None:
                     state.watcher.cancel()
+                if state.log is not None:
+                    state.log.close()
 
     async def _guarded_sync(self) -> float | None:
         try:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 MAX_PACKET = 1 << 16
 #: Exit code of a process that could not be set up; containerd reports the same.
 SETUP_FAILED = 128
+#: Bytes of the sentence that says why; small enough to fit a pipe whole.
+MAX_FAILURE = 2048
 
 
 class Child:
@@ -111,7 +113,7 @@ class Zygote:
             else:
                 self._spawn(message, fds)
         except OSError as error:
-            self._send(id=message["id"], op="failed", message=str(error))
+            self._send(id=message["id"], op="failed", message=_words(error))
         finally:
             for fd in fds:
                 os.close(fd)
@@ -164,7 +166,7 @@ class Zygote:
         """Report whether the command was executed: its pipe is closed by exec, or says why not."""
         if child.failure is None:
             return
-        message = os.read(child.failure, 4096).decode(errors="replace")
+        message = os.read(child.failure, MAX_FAILURE).decode(errors="replace")
         self._poll.unregister(child.failure)
         os.close(child.failure)
         child.failure = None
@@ -215,7 +217,7 @@ def _become(
         os.umask(0o022)
         _execute(spec["argv"], spec["env"])
     except BaseException as error:
-        os.write(failure, str(error).encode(errors="replace")[:4000] or b"unknown failure")
+        os.write(failure, _words(error).encode(errors="replace")[:MAX_FAILURE])
         os._exit(SETUP_FAILED)
 
 
@@ -264,8 +266,11 @@ def _enter_namespaces() -> bool:
             ("uid_map", f"0 {user} 1"),
             ("gid_map", f"0 {group} 1"),
         ):
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                file.write(text)
+            try:
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(text)
+            except OSError as error:
+                raise OSError(error.errno, f"write {name}: {error.strerror}") from None
         return True
     return False
 
@@ -282,6 +287,13 @@ def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
     zygote.serve()
 
 
+def _words(error: BaseException) -> str:
+    """Say what failed without errno's number: the text, and the path it is about."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror + (f": {error.filename}" if error.filename else "")
+    return str(error) or type(error).__name__
+
+
 def main() -> int:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
@@ -293,7 +305,7 @@ def main() -> int:
             _serve(control, workspace, rootless=rootless)
             os._exit(0)
     except OSError as error:
-        control.send(json.dumps({"op": "refused", "message": str(error)}).encode())
+        control.send(json.dumps({"op": "refused", "message": _words(error)}).encode())
         return 1
     control.close()
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

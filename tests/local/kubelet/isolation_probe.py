@@ -1,0 +1,113 @@
+"""Runs containers and prints what they saw as JSON, for tests that need another user.
+
+Standard library and `hotmap.local.kubelet.runtime` only: another user may have no more than a
+copy of the sources and the system's Python. Arguments: a directory that it may write to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from hotmap.core.errors import SettingsError
+from hotmap.local.kubelet.runtime import Runtime, StartFailed
+
+SCRIPT = """
+echo "config=$(cat /etc/hotmap-test/app/config)"
+echo "deep=$(cat /opt/hotmap-test/deep/er/f)"
+echo "one=$(cat /etc/hotmap-test.conf)"
+echo "through-link=$(cat /hotmap-link/f)"
+echo "write-ro=$(echo x 2>/dev/null > /etc/hotmap-test/app/config && echo yes || echo no)"
+echo "write-rw=$(echo x 2>/dev/null > /opt/hotmap-test/deep/er/new && echo yes || echo no)"
+echo "write-tmp=$(echo x 2>/dev/null > /tmp/hotmap-test-file && echo yes || echo no)"
+echo x 2>/dev/null > /etc/hotmap-test-file
+rm -f /etc/passwd 2>/dev/null
+echo "hostname=$(hostname)"
+echo "processes=$(ls /proc | grep -c '^[0-9]')"
+echo "null=$(echo x > /dev/null && echo yes)"
+echo "host-root=$(ls -d /.host 2>/dev/null)"
+"""
+
+
+def spec(*argv: str, mounts: list[Any] | None = None) -> Any:
+    return {
+        "argv": list(argv),
+        "env": {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        "cwd": "/",
+        "hostname": "pod-1",
+        "mounts": mounts or [],
+    }
+
+
+async def look_around(runtime: Runtime, directory: Path) -> dict[str, str]:
+    volume, file = directory / "volume", directory / "one"
+    volume.mkdir()
+    (volume / "config").write_text("from the volume")
+    (volume / "f").write_text("from the directory")
+    file.write_text("one file")
+    mounts = [
+        {"source": str(volume), "target": "/etc/hotmap-test/app", "read_only": True},
+        {"source": str(volume), "target": "/opt/hotmap-test/deep/er", "read_only": False},
+        {"source": str(file), "target": "/etc/hotmap-test.conf", "read_only": True},
+        {"source": str(volume), "target": "/hotmap-link", "read_only": True},
+    ]
+    output: list[bytes] = []
+    process = await runtime.run(
+        spec("sh", "-c", SCRIPT, mounts=mounts), lambda _, data: output.append(data)
+    )
+    code = await process.wait()
+    lines = b"".join(output).decode().splitlines()
+    return {"code": str(code), **dict(line.split("=", 1) for line in lines if "=" in line)}
+
+
+async def kill_with_descendants(runtime: Runtime) -> dict[str, object]:
+    """A container whose process forks one that leaves its session, killed; and one of an exec."""
+    quiet = asyncio.Event()
+    process = await runtime.run(
+        spec("sh", "-c", "setsid sleep 600 & echo up; wait"), lambda *_: quiet.set()
+    )
+    await quiet.wait()
+    command = await runtime.execute(process, spec("sleep", "600"), lambda *_: None)
+    process.signal(15)
+    ignored = process.running
+    process.signal(9)
+    codes = [await process.wait(), await command.wait()]
+    return {"term-ignored-by-process-1": ignored, "codes": codes}
+
+
+async def failures(runtime: Runtime) -> list[str]:
+    texts = []
+    missing = [{"source": "/nowhere/at/all", "target": "/x", "read_only": True}]
+    for wrong in (spec("no-such-program"), spec("/etc/passwd"), spec("true", mounts=missing)):
+        try:
+            await runtime.run(wrong, lambda *_: None)
+        except StartFailed as error:
+            texts.append(str(error))
+    return texts
+
+
+async def main(directory: Path) -> None:
+    runtime = Runtime(directory / "sandbox")
+    try:
+        await runtime.start()
+    except SettingsError as error:
+        sys.stdout.write(json.dumps({"refused": str(error)}))
+        return
+    try:
+        result = {
+            "root": runtime.root,
+            "rootless": runtime.rootless,
+            "seen": await look_around(runtime, directory),
+            "killed": await kill_with_descendants(runtime),
+            "failures": await failures(runtime),
+        }
+    finally:
+        await runtime.close()
+    sys.stdout.write(json.dumps(result))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,120 @@
+"""What happens to a pod's containers next, decided without touching any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hotmap.local.kubelet.actions import (
+    BackOff,
+    PodActions,
+    Run,
+    compute_pod_actions,
+    is_backing_off,
+    next_back_off,
+)
+
+RUNNING = Run("r", 0, 100.0)
+DONE = RUNNING._replace(finished_at=110.0, exit_code=0)
+FAILED = RUNNING._replace(finished_at=110.0, exit_code=1)
+
+
+def spec(policy: str = "Always", *, init: list[Any] | None = None) -> dict[str, Any]:
+    return {
+        "restartPolicy": policy,
+        "initContainers": init or [],
+        "containers": [{"name": "a"}, {"name": "b"}],
+    }
+
+
+INIT = [{"name": "i1"}, {"name": "i2"}]
+SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "runs", "expected"),
+    [
+        (spec(), {}, PodActions(start=("a", "b"))),
+        (spec(), {"a": RUNNING, "b": RUNNING}, PodActions()),
+        (spec(), {"a": DONE, "b": RUNNING}, PodActions(start=("a",))),
+        (spec("OnFailure"), {"a": DONE, "b": FAILED}, PodActions(start=("b",))),
+        (spec("OnFailure"), {"a": DONE, "b": DONE}, PodActions(finished=True)),
+        (spec("Never"), {"a": FAILED, "b": RUNNING}, PodActions()),
+        (spec("Never"), {"a": FAILED, "b": DONE}, PodActions(finished=True)),
+        (spec(init=INIT), {}, PodActions(start=("i1",))),
+        (spec(init=INIT), {"i1": RUNNING}, PodActions()),
+        (spec(init=INIT), {"i1": DONE}, PodActions(start=("i2",))),
+        (spec(init=INIT), {"i1": DONE, "i2": DONE}, PodActions(start=("a", "b"))),
+        (spec(init=INIT), {"i1": FAILED}, PodActions(start=("i1",))),
+        (spec("Never", init=INIT), {"i1": FAILED}, PodActions(finished=True)),
+        (spec(init=SIDECAR), {}, PodActions(start=("s",))),
+        (spec(init=SIDECAR), {"s": RUNNING}, PodActions(start=("i",))),
+        (spec(init=SIDECAR), {"s": RUNNING, "i": DONE}, PodActions(start=("a", "b"))),
+        (
+            spec(init=SIDECAR),
+            {"s": FAILED, "i": DONE, "a": RUNNING, "b": RUNNING},
+            PodActions(start=("s",)),
+        ),
+        (
+            spec("Never", init=SIDECAR),
+            {"s": RUNNING, "i": DONE, "a": DONE, "b": DONE},
+            PodActions(kill=("s",), finished=True),
+        ),
+    ],
+    ids=[
+        "a new pod starts all its containers",
+        "a running pod is left alone",
+        "Always restarts what succeeded",
+        "OnFailure restarts only what failed",
+        "OnFailure is over when all succeeded",
+        "Never restarts nothing while another runs",
+        "Never is over when all ended",
+        "init containers come first, one at a time",
+        "a running init container is waited for",
+        "the next init container follows",
+        "after the last init container the regular ones start",
+        "a failed init container is run again",
+        "with Never a failed init container ends the pod",
+        "a sidecar is started in its place",
+        "a running sidecar lets the next one start",
+        "sidecar and init done: the regular ones start",
+        "a sidecar is restarted beside running containers",
+        "sidecars are killed when the regular ones are done",
+    ],
+)
+def test_actions(pod: dict[str, Any], runs: dict[str, Run], expected: PodActions) -> None:
+    """The next actions follow from the specification and the newest runs alone."""
+    assert compute_pod_actions(pod, runs) == expected
+
+
+def test_back_off_doubles_up_to_five_minutes() -> None:
+    """A container that always crashes at once waits 10 s, 20 s, … 300 s before its restarts."""
+    now, waits = 1000.0, []
+    back_off = next_back_off(None, now)
+    for _ in range(7):
+        assert is_backing_off(back_off, now, now)
+        waits.append(back_off.duration)
+        now += back_off.duration
+        back_off = next_back_off(back_off, now)
+    assert waits == [10, 20, 40, 80, 160, 300, 300]
+
+
+def test_the_first_restart_is_at_once() -> None:
+    """A container that has not been restarted yet does not wait."""
+    assert not is_backing_off(None, 100.0, 100.0)
+
+
+def test_back_off_ends_when_the_wait_is_over() -> None:
+    """A container waits from its end on, no longer than the duration."""
+    known = BackOff(20.0, 100.0)
+    assert is_backing_off(known, 150.0, 169.9)
+    assert not is_backing_off(known, 150.0, 170.0)
+
+
+def test_ten_good_minutes_reset_the_back_off() -> None:
+    """A container that crashes after more than 10 min starts from the beginning."""
+    known = BackOff(300.0, 100.0)
+    assert not is_backing_off(known, 701.0, 701.0)
+    assert next_back_off(known, 701.0) == BackOff(10.0, 701.0)
+    assert next_back_off(known, 700.0) == BackOff(300.0, 700.0)

@@ -1,0 +1,169 @@
+"""What a container sees of the machine, as root and without any rights, and what the host keeps.
+
+The same probe runs in both ways; where a machine does not allow one, its tests say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.requires import requires
+
+import hotmap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOBODY = 65534
+PROBE = Path(__file__).with_name("isolation_probe.py")
+
+
+@pytest.fixture(scope="module")
+def open_directory() -> Iterator[Path]:
+    """A directory that every user may enter, with a copy of the sources and the probe."""
+    directory = Path(tempfile.mkdtemp(prefix="hotmap-isolation-"))
+    directory.chmod(0o755)
+    package = Path(hotmap.__file__).parent
+    for room in ("core", "local/kubelet"):
+        shutil.copytree(
+            package / room,
+            directory / "src/hotmap" / room,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    for name in ("__init__.py", "local/__init__.py"):
+        shutil.copy(package / name, directory / "src/hotmap" / name)
+    shutil.copy(PROBE, directory / "probe.py")
+    yield directory
+    shutil.rmtree(directory)
+
+
+def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
+    """Run the probe as root or as a user without rights; return what it printed."""
+    work = open_directory / user
+    work.mkdir()
+    python, options = sys.executable, {}
+    if user == "unprivileged" and os.geteuid() == 0:
+        os.chown(work, NOBODY, NOBODY)
+        options = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        # The interpreter of a virtual environment may lie where nobody else may look.
+        python = "/usr/bin/python3"
+        requires("python-for-nobody", available=_runs(python, options), reason=f"no {python}")
+    answer = subprocess.run(
+        [python, "-B", str(open_directory / "probe.py"), str(work)],
+        env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
+        cwd="/",
+        capture_output=True,
+        check=False,
+        timeout=60,
+        **options,
+    )
+    assert answer.returncode == 0, answer.stderr.decode()
+    result: dict[str, Any] = json.loads(answer.stdout)
+    requires("namespaces", available="refused" not in result, reason=str(result))
+    return {**result, "directory": work}
+
+
+def _runs(python: str, options: dict[str, Any]) -> bool:
+    check = "import sys; sys.exit(sys.version_info < (3, 11))"
+    try:
+        return (
+            subprocess.run([python, "-c", check], cwd="/", check=False, **options).returncode == 0
+        )
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module", params=["root", "unprivileged"])
+def probed(request: pytest.FixtureRequest, open_directory: Path) -> dict[str, Any]:
+    if request.param == "root":
+        requires("root", available=os.geteuid() == 0, reason="the tests do not run as root")
+    return run_probe(open_directory, request.param)
+
+
+def test_mount_paths_are_real(probed: dict[str, Any]) -> None:
+    """Volumes appear at paths that the host does not have, directories and single files."""
+    seen = probed["seen"]
+    assert seen["code"] == "0"
+    assert seen["config"] == "from the volume"
+    assert seen["deep"] == "from the directory"
+    assert seen["one"] == "one file"
+    assert seen["through-link"] == "from the directory"
+
+
+def test_read_only_is_read_only(probed: dict[str, Any]) -> None:
+    """A read-only mount refuses to be written, the others and /tmp do not."""
+    seen = probed["seen"]
+    assert (seen["write-ro"], seen["write-rw"], seen["write-tmp"]) == ("no", "yes", "yes")
+    assert (probed["directory"] / "volume/new").read_text() == "x\n"
+
+
+def test_the_host_is_untouched(probed: dict[str, Any]) -> None:
+    """What a container writes, makes or deletes outside of its volumes never reaches the host."""
+    for path in ("/etc/hotmap-test", "/etc/hotmap-test.conf", "/etc/hotmap-test-file"):
+        assert not Path(path).exists()
+    for path in ("/opt/hotmap-test", "/tmp/hotmap-test-file", "/hotmap-link", "/.host"):
+        assert not Path(path).exists()
+    assert Path("/etc/passwd").exists()
+    assert "hotmap-isolation" not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_a_container_is_alone(probed: dict[str, Any]) -> None:
+    """It has its own host name and process table, and no way back to the host's root."""
+    seen = probed["seen"]
+    assert seen["hostname"] == "pod-1"
+    assert int(seen["processes"]) < 10
+    assert seen["null"] == "yes"
+    assert seen["host-root"] == ""
+
+
+def test_kill_ends_everything_in_the_container(probed: dict[str, Any]) -> None:
+    """KILL ends descendants in sessions of their own and commands of exec, too."""
+    assert probed["killed"]["codes"] == [137, 137]
+
+
+def test_failures_say_what_was_wrong(probed: dict[str, Any]) -> None:
+    """A command that cannot be executed and a volume that is not there are named."""
+    program, permission, volume = probed["failures"]
+    assert program == 'exec: "no-such-program": executable file not found in $PATH'
+    assert permission == 'exec: "/etc/passwd": permission denied'
+    assert "/nowhere/at/all" in volume
+
+
+def test_the_way_fits_the_rights(probed: dict[str, Any]) -> None:
+    """Without rights a user namespace stands in, and the root is bound together."""
+    if probed["rootless"]:
+        assert probed["root"] == "bind"
+
+
+def test_no_directory_is_left_by_the_runtime(probed: dict[str, Any]) -> None:
+    """The workspace is as empty as before: all layers were in the containers' own mounts."""
+    assert list((probed["directory"] / "sandbox").iterdir()) == []
+
+
+def test_where_nothing_is_allowed_the_remedy_is_named(open_directory: Path) -> None:
+    """A user who may neither mount nor make user namespaces gets one sentence, no traceback."""
+    available = os.geteuid() == 0 and shutil.which("setpriv") is not None
+    requires("setpriv", available=available, reason="it takes root and setpriv(1) to drop rights")
+    work = open_directory / "refused"
+    work.mkdir()
+    drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    answer = subprocess.run(
+        [*drop, sys.executable, "-B", str(open_directory / "probe.py"), str(work)],
+        env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert answer.returncode == 0, answer.stderr.decode()
+    message = json.loads(answer.stdout)["refused"]
+    assert message.startswith("pods cannot be isolated on this machine (")
+    assert "run as root, or allow unprivileged user namespaces" in message
+    assert "\n" not in message

@@ -1,0 +1,198 @@
+"""Pods as people run them: environment, arguments, volumes, and what an edit does by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.local.kubelet.conftest import LocalNode, eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def mounted(source: dict[str, Any], path: str = "/etc/config", **mount: Any) -> dict[str, Any]:
+    """The parts of a pod that mount one volume `v`."""
+    return {
+        "pod": {"volumes": [{"name": "v", **source}]},
+        "volumeMounts": [{"name": "v", "mountPath": path, **mount}],
+    }
+
+
+async def test_w2_environment(node: LocalNode) -> None:
+    """Values of data keys and of whole ConfigMaps are in the environment of the command."""
+    await node.config_map("special-config", {"special.how": "very", "special.type": "charm"})
+    await node.config_map("env-config", {"log_level": "INFO"})
+    reference = {"name": "special-config", "key": "special.how"}
+    printed = await node.output(
+        "w2",
+        "env",
+        env=[{"name": "SPECIAL_LEVEL_KEY", "valueFrom": {"configMapKeyRef": reference}}],
+        envFrom=[{"configMapRef": {"name": "env-config"}}],
+    )
+    assert {"SPECIAL_LEVEL_KEY=very", "log_level=INFO"} <= set(printed.splitlines())
+
+
+async def test_w3_arguments(node: LocalNode) -> None:
+    """$(NAME) in the command is replaced before it starts."""
+    await node.config_map("special-config", {"special.how": "very"})
+    reference = {"name": "special-config", "key": "special.how"}
+    printed = await node.output(
+        "w3",
+        "echo $(SPECIAL_LEVEL_KEY) charm",
+        env=[{"name": "SPECIAL_LEVEL_KEY", "valueFrom": {"configMapKeyRef": reference}}],
+    )
+    assert printed == "very charm\n"
+
+
+async def test_w4_volume(node: LocalNode) -> None:
+    """A mounted ConfigMap is files under mountPath, by name or by the path of an item."""
+    await node.config_map("special-config", {"special.how": "very"})
+    whole = {"configMap": {"name": "special-config"}}
+    assert await node.output("w4", "cat /etc/config/special.how", **mounted(whole)) == "very\n"
+    items = [{"key": "special.how", "path": "path/to/special-key"}]
+    chosen = {"configMap": {"name": "special-config", "items": items}}
+    script = "cat /etc/config/path/to/special-key"
+    assert await node.output("w4-items", script, **mounted(chosen)) == "very\n"
+
+
+async def test_w5_what_an_edit_does_by_itself(node: LocalNode) -> None:
+    """The environment and a subPath keep their content; the volume has the new one at a sync."""
+    await node.config_map("app", {"log_level": "INFO"})
+    volume = {"name": "v", "configMap": {"name": "app"}}
+    await node.run_pod(
+        "w5",
+        "exec sleep 600",
+        pod={"volumes": [volume]},
+        envFrom=[{"configMapRef": {"name": "app"}}],
+        volumeMounts=[
+            {"name": "v", "mountPath": "/etc/config"},
+            {"name": "v", "mountPath": "/etc/one/level", "subPath": "log_level"},
+        ],
+    )
+    await node.phase("w5", "Running")
+    await node.edit("app", log_level="DEBUG")
+    await node.annotate("w5", nudge="1")
+    file = await node.volume("w5", "v") / "log_level"
+    await eventually(lambda: file.read_text() == "DEBUG")
+    script = "echo $log_level; cat /etc/config/log_level; echo; cat /etc/one/level"
+    assert await node.execute("w5", script) == "INFO\nDEBUG\nINFO"
+
+
+async def test_a_subpath_changes_when_the_container_restarts(node: LocalNode) -> None:
+    """The next run of the container binds the file of the present revision."""
+    await node.config_map("app", {"key": "old"})
+    # The first run ends when the test says so, by a file in a volume.
+    script = "cat /etc/one; until test -e /go/on; do sleep 0.01; done; rm /go/on; exit 1"
+    parts = mounted({"configMap": {"name": "app"}}, "/etc/one", subPath="key")
+    parts["pod"]["volumes"].append({"name": "go", "emptyDir": {}})
+    parts["volumeMounts"].append({"name": "go", "mountPath": "/go"})
+    await node.run_pod("pinned", script, **parts)
+    await node.phase("pinned", "Running")
+    await node.edit("app", key="new")
+    (await node.volume("pinned", "go", "empty-dir") / "on").touch()
+    await node.until("pinned", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"])
+    assert await node.logs("pinned", previous=True) == "old\n"
+    assert await node.execute("pinned", "cat /etc/one") == "new"
+
+
+async def test_a_missing_subpath_becomes_a_directory(node: LocalNode) -> None:
+    """A subPath that names nothing is made as a directory, as upstream."""
+    parts = mounted({"emptyDir": {}}, "/data", subPath="not/there")
+    assert await node.output("sub", "test -d /data && echo yes", **parts) == "yes\n"
+
+
+async def test_a_subpath_expression_uses_the_environment(node: LocalNode) -> None:
+    """subPathExpr takes variables of the container."""
+    await node.config_map("app", {"blue": "sea", "red": "fire"})
+    parts = mounted({"configMap": {"name": "app"}}, "/etc/one", subPathExpr="$(COLOUR)")
+    env = [{"name": "COLOUR", "value": "red"}]
+    assert await node.output("expr", "cat /etc/one", env=env, **parts) == "fire\n"
+
+
+async def test_a_projection_is_read_only_in_the_container(node: LocalNode) -> None:
+    """Nobody in the container can write into a ConfigMap's volume, an emptyDir is theirs."""
+    await node.config_map("app", {"key": "value"})
+    parts = mounted({"configMap": {"name": "app"}})
+    script = "echo x 2>&1 > /etc/config/key || echo refused"
+    assert "refused\n" in await node.output("ro", script, **parts)
+    parts = mounted({"emptyDir": {}}, "/scratch")
+    assert await node.output("rw", "echo x > /scratch/a && cat /scratch/a", **parts) == "x\n"
+
+
+async def test_secret_projected_and_downward_volumes(node: LocalNode) -> None:
+    """The other sources become files by the same rules, later projections over earlier ones."""
+    await node.config_map("app", {"both": "from the map", "own": "x"})
+    secret = {"metadata": {"name": "key"}, "data": {"both": "ZnJvbSB0aGUgc2VjcmV0"}}
+    await node.create("secrets", secret)
+    name = {"path": "pod/name", "fieldRef": {"fieldPath": "metadata.name"}}
+    sources = [
+        {"configMap": {"name": "app"}},
+        {"secret": {"name": "key"}},
+        {"downwardAPI": {"items": [name]}},
+    ]
+    parts = mounted({"projected": {"sources": sources}})
+    script = "cd /etc/config; cat both; echo; cat own; echo; cat pod/name"
+    assert await node.output("all", script, **parts) == "from the secret\nx\nall\n"
+    parts = mounted({"secret": {"secretName": "key", "defaultMode": 0o400}})
+    script = "cat /etc/config/both; stat -L -c ' %a' /etc/config/both"
+    assert await node.output("secret", script, **parts) == "from the secret 400\n"
+
+
+async def test_a_host_path_is_the_hosts_own(node: LocalNode, tmp_path: Path) -> None:
+    """A hostPath volume shows the host's directory and lets the container write there."""
+    (tmp_path / "in").write_text("host\n")
+    parts = mounted({"hostPath": {"path": str(tmp_path)}}, "/host")
+    assert await node.output("host", "cat /host/in; echo pod > /host/out", **parts) == "host\n"
+    assert (tmp_path / "out").read_text() == "pod\n"
+
+
+async def test_a_volume_inside_a_volume(node: LocalNode) -> None:
+    """A mountPath may lie in another volume, although that one is read-only."""
+    await node.config_map("outer", {"a": "1"})
+    await node.config_map("inner", {"b": "2"})
+    volumes = [{"name": n, "configMap": {"name": n}} for n in ("outer", "inner")]
+    mounts = [
+        {"name": "inner", "mountPath": "/etc/config/deep"},
+        {"name": "outer", "mountPath": "/etc/config"},
+    ]
+    printed = await node.output(
+        "nested",
+        "cat /etc/config/a /etc/config/deep/b",
+        pod={"volumes": volumes},
+        volumeMounts=mounts,
+    )
+    assert printed == "12\n"
+
+
+async def test_init_containers_run_before_and_share_volumes(node: LocalNode) -> None:
+    """What an init container writes is there when the regular container starts."""
+    mount = [{"name": "v", "mountPath": "/work"}]
+    init = {"name": "i", "command": ["sh", "-c", "echo ready > /work/f"], "volumeMounts": mount}
+    pod = {"volumes": [{"name": "v", "emptyDir": {}}], "initContainers": [init]}
+    assert await node.output("init", "cat /work/f", pod=pod, volumeMounts=mount) == "ready\n"
+
+
+async def test_a_sidecar_runs_beside_and_ends_with_the_pod(node: LocalNode) -> None:
+    """A native sidecar is started first, and killed when the pod is done."""
+    sidecar = {
+        "name": "s",
+        "restartPolicy": "Always",
+        "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"],
+    }
+    await node.run_pod(
+        "side", "exit 0", pod={"restartPolicy": "Never", "initContainers": [sidecar]}
+    )
+    pod = await node.phase("side", "Succeeded")
+    pod = await node.until(
+        "side", lambda pod: "terminated" in pod["status"]["initContainerStatuses"][0]["state"]
+    )
+    assert pod["status"]["phase"] == "Succeeded"
+
+
+async def test_a_pod_that_succeeds_with_a_map_keeps_its_logs(node: LocalNode) -> None:
+    """The log of a finished pod stays readable until the pod is deleted."""
+    await node.run_pod("done", "echo one; echo two >&2", pod={"restartPolicy": "OnFailure"})
+    await node.phase("done", "Succeeded")
+    assert sorted((await node.logs("done")).splitlines()) == ["one", "two"]
+    await node.registry.delete("pods", "default", "done")
+    await node.gone("done")

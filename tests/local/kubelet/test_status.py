@@ -1,0 +1,135 @@
+"""What the API server is told about a pod, from what its containers do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hotmap.local.kubelet.actions import Run
+from hotmap.local.kubelet.status import PodFacts, Waiting, compute_phase, make_status
+
+RUNNING = Run("r", 0, 100.0)
+DONE = RUNNING._replace(finished_at=110.0, exit_code=0, reason="Completed")
+FAILED = RUNNING._replace(finished_at=110.0, exit_code=3, reason="Error")
+
+
+def spec(policy: str = "Always", *, init: bool = False) -> dict[str, Any]:
+    return {
+        "restartPolicy": policy,
+        **({"initContainers": [{"name": "i"}]} if init else {}),
+        "containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "runs", "phase"),
+    [
+        (spec(), {}, "Pending"),
+        (spec(), {"a": RUNNING}, "Pending"),
+        (spec(), {"a": RUNNING, "b": FAILED}, "Running"),
+        (spec(), {"a": DONE, "b": DONE}, "Running"),
+        (spec("OnFailure"), {"a": DONE, "b": DONE}, "Succeeded"),
+        (spec("OnFailure"), {"a": DONE, "b": FAILED}, "Running"),
+        (spec("Never"), {"a": DONE, "b": FAILED}, "Failed"),
+        (spec("Never"), {"a": RUNNING, "b": FAILED}, "Running"),
+        (spec(init=True), {"i": RUNNING}, "Pending"),
+        (spec(init=True), {"i": FAILED}, "Pending"),
+        (spec("Never", init=True), {"i": FAILED}, "Failed"),
+    ],
+)
+def test_phase(pod: dict[str, Any], runs: dict[str, Run], phase: str) -> None:
+    """The phase follows from restart policy and container runs."""
+    assert compute_phase(pod, runs) == phase
+
+
+def status(
+    runs: dict[str, Run],
+    *,
+    waiting: dict[str, Waiting] | None = None,
+    previous: dict[str, Run] | None = None,
+    pod: dict[str, Any] | None = None,
+    now: float = 200.0,
+) -> dict[str, Any]:
+    facts = PodFacts(runs, previous or {}, waiting or {}, "127.1.0.1", "127.0.0.1", 90.0)
+    return make_status(pod or {"spec": spec()}, facts, now=now)
+
+
+def conditions(value: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {c["type"]: (c["status"], c.get("reason", "")) for c in value["conditions"]}
+
+
+def test_a_running_pod_is_ready() -> None:
+    """All containers running: every condition is True and there is an address."""
+    value = status({"a": RUNNING, "b": RUNNING})
+    assert value["phase"] == "Running"
+    assert {holds for holds, _ in conditions(value).values()} == {"True"}
+    assert value["podIP"] == "127.1.0.1"
+    assert value["startTime"] == "1970-01-01T00:01:30Z"
+
+
+def test_what_is_not_ready_is_named() -> None:
+    """A container that does not run yet keeps the pod from being ready, by name."""
+    value = status({"a": RUNNING})
+    ready = next(c for c in value["conditions"] if c["type"] == "Ready")
+    assert ready["status"] == "False"
+    assert ready["reason"] == "ContainersNotReady"
+    assert ready["message"] == "containers with unready status: [b]"
+    assert value["containerStatuses"][1]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+
+
+def test_a_crashed_container_waits_with_its_last_state() -> None:
+    """While it waits for its restart, the run that ended is its last state."""
+    value = status(
+        {"a": RUNNING, "b": FAILED._replace(restarts=2)},
+        waiting={"b": Waiting("CrashLoopBackOff", "back-off 20s …")},
+    )
+    crashed = value["containerStatuses"][1]
+    assert crashed["state"] == {
+        "waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s …"}
+    }
+    assert crashed["lastState"]["terminated"]["exitCode"] == 3
+    assert crashed["restartCount"] == 2
+
+
+def test_a_restarted_container_shows_the_run_before() -> None:
+    """After a restart the state is the new run, the last state the old one."""
+    value = status({"a": RUNNING, "b": RUNNING._replace(restarts=1)}, previous={"b": FAILED})
+    restarted = value["containerStatuses"][1]
+    assert "running" in restarted["state"]
+    assert restarted["lastState"]["terminated"]["reason"] == "Error"
+
+
+def test_transition_times_move_only_with_the_status() -> None:
+    """An unchanged condition keeps its time, a changed one gets the present time."""
+    pod = {"spec": spec(), "status": status({"a": RUNNING}, now=200.0)}
+    value = status({"a": RUNNING, "b": RUNNING}, pod=pod, now=300.0)
+    times = {c["type"]: c["lastTransitionTime"] for c in value["conditions"]}
+    assert times["Ready"] == "1970-01-01T00:05:00Z"
+    assert times["PodScheduled"] == "1970-01-01T00:03:20Z"
+
+
+def test_conditions_of_others_are_kept() -> None:
+    """A condition that the kubelet does not own stays in the status."""
+    gate = {"type": "example.com/gate", "status": "True"}
+    pod = {"spec": spec(), "status": {"conditions": [gate]}}
+    assert gate in status({}, pod=pod)["conditions"]
+
+
+def test_init_containers_are_told_apart() -> None:
+    """Before they are done the pod is not initialized, and the regular ones say so."""
+    pod = {"spec": spec(init=True)}
+    value = status({"i": RUNNING}, pod=pod)
+    assert conditions(value)["Initialized"] == ("False", "ContainersNotInitialized")
+    assert value["containerStatuses"][0]["state"]["waiting"]["reason"] == "PodInitializing"
+    done = status({"i": DONE}, pod=pod)
+    assert conditions(done)["Initialized"] == ("True", "")
+    assert done["initContainerStatuses"][0]["ready"] is True
+
+
+def test_a_succeeded_pod_says_so() -> None:
+    """A pod that is done is initialized, not ready, and neither is a failure."""
+    value = status({"a": DONE, "b": DONE}, pod={"spec": spec("Never")})
+    assert value["phase"] == "Succeeded"
+    assert conditions(value)["Ready"] == ("False", "PodCompleted")
+    assert conditions(value)["Initialized"] == ("True", "PodCompleted")
