@@ -87,7 +87,7 @@ def reflect(server: FaultServer) -> Callable[..., AbstractAsyncContextManager[Re
 
     @asynccontextmanager
     async def run(
-        *, credentials: Credentials | None = None, timing: Timing = FAST
+        *, credentials: Credentials | None = None, timing: Timing = FAST, **narrow: str
     ) -> AsyncIterator[Reflection]:
         config = ClusterConfig(server.url, "the test", credentials or BearerToken())
         store: Store[str] = Store()
@@ -99,6 +99,7 @@ def reflect(server: FaultServer) -> Callable[..., AbstractAsyncContextManager[Re
                 transform=lambda configmap: (configmap.data or {}).get("value", ""),
                 store=store,
                 timing=timing,
+                **narrow,
             )
             task = asyncio.create_task(reflector.run())
             try:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from pathlib import Path
 
 from tests.support.fault_server import FaultServer, Truth
 
-from hotmap.kube.config import BearerToken, TokenFile
+from hotmap.core.objects import ConfigMap
+from hotmap.kube.client import Client
+from hotmap.kube.config import BearerToken, ClusterConfig, TokenFile
+from hotmap.kube.resources import CONFIGMAPS
 
 
 async def test_a_renewed_token_is_read_at_once_after_a_401(
@@ -59,3 +64,19 @@ async def test_a_token_without_a_file_is_tried_once_per_attempt(server: FaultSer
         assert reflection.statistics().errors >= 2
     spacing = server.requests[1].at - server.requests[0].at
     assert spacing >= 0.02 * 0.9
+
+
+async def test_calls_that_meet_a_new_token_together_all_go_on(server: FaultServer, tmp_path: Path):
+    """Each is repeated with the new token, whoever of them read it."""
+    token = tmp_path / "token"
+    token.write_text("old")
+    server.token = "new"
+    credentials = TokenFile(token)
+    assert credentials.authorization() == "Bearer old"
+    token.write_text("new")
+    async with Client(ClusterConfig(server.url, "the test", credentials)) as client:
+        await asyncio.gather(*(client.list_page(CONFIGMAPS, type=ConfigMap) for _ in range(5)))
+    assert Counter(request.headers["authorization"] for request in server.requests) == {
+        "Bearer old": 5,
+        "Bearer new": 5,
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.support.fault_server import (
     FaultServer,
@@ -113,3 +115,28 @@ async def test_a_list_that_fails_is_tried_again_later(server: FaultServer, refle
         assert reflection.statistics().errors == 3
     assert server.count("list") == 4
     assert server.count("stream") == 1
+
+
+async def test_one_namespace_and_selectors_are_asked_for(
+    truth: Truth, server: FaultServer, reflect
+):
+    """Lists and watches alike carry what narrows them."""
+    server.can_stream = False
+    narrow = {"label_selector": "app=web", "field_selector": "metadata.name=a"}
+    async with reflect(namespace="default", **narrow) as reflection:
+        await reflection.converged()
+        await server.asked("watch", 1)
+    for request in server.requests:
+        assert request.path == "/api/v1/namespaces/default/configmaps"
+        assert request.params["labelSelector"] == "app=web"
+        assert request.params["fieldSelector"] == "metadata.name=a"
+    assert len(server.requests) == 3
+
+
+async def test_a_cancelled_reflector_leaves_no_connection(server: FaultServer, reflect):
+    """The server sees the end of the watch, not a client that stopped reading."""
+    async with reflect() as reflection:
+        await reflection.converged()
+        assert server.connections == 1
+    async with asyncio.timeout(5):
+        await server.disconnected()

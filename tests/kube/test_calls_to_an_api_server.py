@@ -312,6 +312,36 @@ async def test_a_redirect_is_not_followed(server: FaultServer):
     assert len(server.requests) == 1
 
 
+async def test_a_proxy_is_used_only_if_the_kubeconfig_names_one(
+    server: FaultServer, monkeypatch: pytest.MonkeyPatch
+):
+    """HTTP_PROXY of a shell must not redirect the controller's credentials."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    server.script("other", answers(200, MADE), answers(200, MADE))
+    config = ClusterConfig("http://api.invalid", "kubeconfig /k", BearerToken(), proxy=server.url)
+    async with Client(config, limits=FAST) as api, client(server) as direct:
+        await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+        await direct.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    assert [request.headers["host"] for request in server.requests] == [
+        "api.invalid",
+        server.url.removeprefix("http://"),
+    ]
+
+
+async def test_acting_as_somebody_else_is_asked_for(server: FaultServer):
+    """Impersonation headers go with every request, repeated ones each."""
+    server.script("other", answers(200, MADE))
+    headers = (("Impersonate-User", "jane"), ("Impersonate-Group", "dev"))
+    config = ClusterConfig(server.url, "kubeconfig /k", BearerToken(), impersonate=headers)
+    async with Client(config, limits=FAST) as api:
+        await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+    [request] = server.requests
+    assert (request.headers["impersonate-user"], request.headers["impersonate-group"]) == (
+        "jane",
+        "dev",
+    )
+
+
 # -- TLS ---------------------------------------------------------------------------------------
 
 

@@ -1,10 +1,13 @@
-"""The backoff policy: growing, jittered, bounded."""
+"""The backoff policy, growing, jittered, bounded; and when a reflector applies it."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hotmap.core.errors import Expired, HotmapError, Throttled, Unavailable, Unreachable
+from hotmap.kube.reflector import Timing, pause_after
 from hotmap.kube.retry import Backoff
 
 
@@ -26,3 +29,51 @@ def test_a_reset_starts_from_the_first_pause():
     assert [backoff.next() for _ in range(6)] == [3, 9, 27, 81, 100, 100]
     backoff.reset()
     assert backoff.next() == 3
+
+
+def pauses(lasted: float, error: HotmapError | None, *, times: int = 8) -> list[float]:
+    """Let attempts of equal length end alike; pauses grow as fast as they may."""
+    backoff = Backoff(0.8, 30, uniform=lambda low, high: high)
+    return [
+        pause_after(lasted, error, backoff=backoff, timing=Timing(), uniform=lambda low, high: low)
+        for _ in range(times)
+    ]
+
+
+@pytest.mark.parametrize("error", [None, Expired("too old")])
+def test_a_watch_that_ends_at_once_is_resumed_ever_later(error: HotmapError | None):
+    """A proper end is no excuse, and neither is 410: both can come in a loop."""
+    assert pauses(0.0, error)[:5] == pytest.approx([2.4, 7.2, 21.6, 30, 30])
+
+
+def test_a_watch_that_a_proxy_ends_every_minute_is_resumed_at_once():
+    """One attempt a minute burdens nobody, and an edit must not wait for a pause."""
+    assert set(pauses(60.0, None)) == {0.0}
+
+
+def test_a_healthy_attempt_starts_the_pauses_anew():
+    """After two minutes without trouble, the next trouble is the first."""
+    backoff = Backoff(0.8, 30, uniform=lambda low, high: high)
+    error = Unreachable("reset")
+
+    def after(lasted: float) -> float:
+        return pause_after(
+            lasted, error, backoff=backoff, timing=Timing(), uniform=lambda low, high: low
+        )
+
+    assert [after(0) for _ in range(4)] == pytest.approx([2.4, 7.2, 21.6, 30])
+    assert after(119) == 0.8
+    assert after(0) == 30
+    assert after(120) == 0.8
+    assert after(0) == pytest.approx(7.2)
+
+
+def test_after_a_failure_there_is_always_a_pause():
+    """Even if the attempt had lasted long: a thousand other clients saw the same reset."""
+    assert set(pauses(600.0, Unavailable("500"))) == {0.8}
+
+
+def test_a_server_that_asks_for_patience_gets_it():
+    """Its Retry-After is the least pause, up to five minutes."""
+    assert set(pauses(0.0, Throttled("slow down", retry_after=45))) == {45}
+    assert set(pauses(0.0, Throttled("slow down", retry_after=86400))) == {300}

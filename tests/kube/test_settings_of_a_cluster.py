@@ -81,6 +81,13 @@ def test_the_default_file_is_used_without_any_hint(empty_home: Path):
     assert load_config().server == "https://c:6443"
 
 
+def test_a_named_context_is_looked_for_in_files(empty_home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Not even in a pod is it silently replaced by the service account."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with pytest.raises(SettingsError, match=r"^kubeconfig .*/.kube/config cannot be read: "):
+        load_config(context="prod")
+
+
 def test_paths_are_relative_to_their_file(tmp_path: Path, authority):
     """And data in the file itself wins over a path."""
     pair = authority.issue("client")
@@ -133,6 +140,7 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
     }
     config = load_kubeconfig(write(tmp_path / "k", kubeconfig(user=data)))
     config.ssl_context()
+    assert "PRIVATE KEY" not in repr(config)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("hotmap")] == []
 
 
@@ -309,9 +317,10 @@ def test_a_token_file_is_read_again(
     assert token.authorization() == "Bearer one"
     now += 1
     assert token.authorization() == "Bearer two"
-    assert not token.refresh()
+    assert not token.refresh("Bearer two")
+    assert token.refresh("Bearer one")
     path.write_text("three")
-    assert token.refresh()
+    assert token.refresh("Bearer two")
     path.unlink()
     now += 60
     assert token.authorization() == "Bearer three"

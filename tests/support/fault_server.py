@@ -200,6 +200,15 @@ class FaultServer:
         while self.count(script) < times:
             await self._arrived.wait()
 
+    @property
+    def connections(self) -> int:
+        """Count the connections that are open now."""
+        return len(self._connections)
+
+    async def disconnected(self) -> None:
+        """Wait until every client has gone."""
+        await asyncio.gather(*self._connections)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None

@@ -482,12 +482,18 @@ class Client:
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         """Send once, or twice when the credentials were refused and there are newer ones."""
+        credentials = self._config.credentials
+        authorization = credentials.authorization()
         try:
-            return await self._send_once(method, path, params, body, headers, timeout)
+            return await self._send_once(
+                method, path, params, body, headers, timeout, authorization
+            )
         except Unauthorized:
-            if not self._config.credentials.refresh():
+            if not credentials.refresh(authorization):
                 raise
-        return await self._send_once(method, path, params, body, headers, timeout)
+        return await self._send_once(
+            method, path, params, body, headers, timeout, credentials.authorization()
+        )
 
     async def _send_once(
         self,
@@ -497,6 +503,7 @@ class Client:
         body: bytes | None,
         headers: Mapping[str, str] | None,
         timeout: aiohttp.ClientTimeout,
+        authorization: str,
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the client is used outside of its `async with`")
@@ -505,7 +512,7 @@ class Client:
                 method,
                 URL(self._config.server + path, encoded=True).with_query(params),
                 data=body,
-                headers=self._request_headers(headers, has_body=body is not None),
+                headers=self._request_headers(headers, authorization, has_body=body is not None),
                 timeout=timeout,
                 allow_redirects=False,
                 proxy=self._config.proxy or None,
@@ -520,10 +527,9 @@ class Client:
         return response
 
     def _request_headers(
-        self, headers: Mapping[str, str] | None, *, has_body: bool
+        self, headers: Mapping[str, str] | None, authorization: str, *, has_body: bool
     ) -> list[tuple[str, str]]:
         sent = list(self._headers)
-        authorization = self._config.credentials.authorization()
         if authorization:
             sent.append(("Authorization", authorization))
         if has_body and "Content-Type" not in (headers or {}):

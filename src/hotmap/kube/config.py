@@ -53,8 +53,12 @@ class Credentials(Protocol):
         """Return the Authorization header's value, "" for none."""
         ...
 
-    def refresh(self) -> bool:
-        """Look for newer credentials after a 401; True if they differ from the refused ones."""
+    def refresh(self, refused: str) -> bool:
+        """Look for newer credentials after a 401; True if they are not the refused ones.
+
+        `refused` is what `authorization` gave for the refused request: somebody else may have
+        refreshed since.
+        """
         ...
 
 
@@ -67,7 +71,7 @@ class BearerToken:
     def authorization(self) -> str:
         return f"Bearer {self._token}" if self._token else ""
 
-    def refresh(self) -> bool:
+    def refresh(self, refused: str) -> bool:
         return False
 
 
@@ -93,10 +97,9 @@ class TokenFile:
             self._read()
         return f"Bearer {self._token}"
 
-    def refresh(self) -> bool:
-        before = self._token
+    def refresh(self, refused: str) -> bool:
         self._read()
-        return self._token != before
+        return self.authorization() != refused
 
     def _read(self) -> None:
         problem = "it is empty"
@@ -132,6 +135,9 @@ class TLS(NamedTuple):
     insecure: bool = False
     #: the name expected in the server's certificate, "" for that of the URL
     server_name: str = ""
+
+    def __repr__(self) -> str:
+        return f"TLS(server_name={self.server_name!r}, insecure={self.insecure}, …)"
 
 
 class ClusterConfig(NamedTuple):
@@ -327,7 +333,8 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
     Raises:
         SettingsError: nothing was found, or what was found cannot be used.
     """
-    if kubeconfig or os.environ.get("KUBECONFIG") or _default_path().exists():
+    named = kubeconfig or context or os.environ.get("KUBECONFIG")
+    if named or _default_path().exists():
         return load_kubeconfig(kubeconfig, context=context)
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster_config()

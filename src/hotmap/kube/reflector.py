@@ -43,7 +43,7 @@ from hotmap.kube.watch import (
     WatchEvent,
 )
 
-__all__ = ["DEFAULT_TIMING", "Reflector", "ReflectorStatistics", "Timing"]
+__all__ = ["DEFAULT_TIMING", "Reflector", "ReflectorStatistics", "Timing", "pause_after"]
 
 T = TypeVar("T", bound=HasMetadata)
 S = TypeVar("S")
@@ -101,6 +101,35 @@ class ReflectorStatistics(NamedTuple):
     unreadable: int
     #: what went wrong last, in words; "" since a watch has brought something again
     last_error: str
+
+
+def pause_after(
+    lasted: float,
+    error: HotmapError | None,
+    *,
+    backoff: Backoff,
+    timing: Timing,
+    uniform: Callable[[float, float], float] = random.uniform,
+) -> float:
+    """Choose the seconds between the end of an attempt and the begin of the next.
+
+    `lasted` is how long the attempt took, `error` what ended it, None for a proper end.
+
+    A pause counts from the begin of the attempt before it, so a stream that a proxy ends every
+    minute is resumed at once, while one that ends at once is not: there are never more
+    attempts than pauses of `backoff`. After a failure there is a short pause all the same, so
+    that the clients of a server that died do not come back in the same instant. Ours; client-go
+    waits a full pause in every case.
+    """
+    if lasted >= timing.healthy_after:
+        backoff.reset()
+    least = 0.0
+    if error is not None and not isinstance(error, Expired):
+        least = uniform(timing.pause_first, 3 * timing.pause_first)
+    asked = 0.0
+    if isinstance(error, ApiError) and error.retry_after:
+        asked = min(error.retry_after, timing.patience)
+    return max(backoff.next() - lasted, least, asked)
 
 
 class _NoMarker(Exception):
@@ -184,9 +213,9 @@ class Reflector(Generic[T, S]):
             finally:
                 self._connected = False
             lasted = time.monotonic() - started
-            pause = self._pause(lasted, error)
+            pause = pause_after(lasted, error, backoff=self._backoff, timing=self._timing)
             if error is not None:
-                _log.warning("%s: %s; next try in %.1f s", self._resource.plural, error, pause)
+                _log.debug("%s: next try in %.1f s", self._resource.plural, pause)
             elif pause > 0:
                 self._last_error = f"{self._client.server} ended a watch after {lasted:.1f} s"
             await asyncio.sleep(pause)
@@ -245,8 +274,7 @@ class Reflector(Generic[T, S]):
             raise _NoMarker("the stream ended before it was complete")
 
     def _take_initial(self, event: ObjectEvent[T], seen: set[ObjectKey]) -> None:
-        self._apply_object(event)
-        key = self._key(event.metadata)
+        key = self._apply_object(event)
         if isinstance(event, Deleted):
             seen.discard(key)
         else:
@@ -291,8 +319,7 @@ class Reflector(Generic[T, S]):
             metadata = msgspec.json.decode(raw, type=_Bare).metadata
             self._skip(metadata, str(error))
             return
-        self._keep(item)
-        seen.add(self._key(item.metadata))
+        seen.add(self._keep(item))
 
     async def _follow(self) -> None:
         """Apply changes after the position until the stream ends."""
@@ -367,26 +394,11 @@ class Reflector(Generic[T, S]):
         ):
             self._position = ""
         self._errors += 1
-        self._last_error = str(error)
-
-    def _pause(self, lasted: float, error: HotmapError | None) -> float:
-        """Return the seconds until the next attempt.
-
-        A pause counts from the start of the attempt before it, so a stream that a proxy ends
-        every minute is resumed at once, while one that ends at once is not: there are never
-        more attempts than pauses. After a failure there is a short pause all the same, so that
-        the clients of a server that died do not come back in the same instant.
-        """
-        if lasted >= self._timing.healthy_after:
-            self._backoff.reset()
-        first = self._timing.pause_first
-        least = 0.0
-        if error is not None and not isinstance(error, Expired):
-            least = random.uniform(first, 3 * first)
-        asked = 0.0
-        if isinstance(error, ApiError) and error.retry_after:
-            asked = min(error.retry_after, self._timing.patience)
-        return max(self._backoff.next() - lasted, least, asked)
+        text = str(error)
+        # Said once, however often it is met again.
+        level = logging.DEBUG if text == self._last_error else logging.WARNING
+        _log.log(level, "%s: %s", self._resource.plural, text)
+        self._last_error = text
 
     def _silent(self) -> Unreachable:
         return Unreachable(
@@ -416,35 +428,38 @@ class Reflector(Generic[T, S]):
             self._position = self._store.resource_version = resource_version
         self._last_error = ""
 
-    def _apply_object(self, event: ObjectEvent[T]) -> None:
+    def _apply_object(self, event: ObjectEvent[T]) -> ObjectKey:
         self._events += 1
         match event:
             case Unreadable(metadata, problem):
-                self._skip(metadata, problem)
+                return self._skip(metadata, problem)
             case Deleted(item):
-                self._store.remove(self._key(item.metadata))
+                key = self._key(item.metadata)
+                self._store.remove(key)
+                return key
             case Added(item) | Modified(item):
-                self._keep(item)
+                return self._keep(item)
 
-    def _keep(self, item: T) -> None:
+    def _keep(self, item: T) -> ObjectKey:
         try:
             value = self._transform(item)
         except Exception as error:
             # One object must not blind the controller for all others. Its text is not shown: a
             # foreign exception may quote the data it stumbled over.
-            self._skip(item.metadata, f"{type(error).__name__} while it was looked at")
-            return
+            return self._skip(item.metadata, f"{type(error).__name__} while it was looked at")
         key = self._key(item.metadata)
         if value is None:
             self._store.remove(key)
         else:
             self._store.put(key, value)
+        return key
 
-    def _skip(self, metadata: ObjectMeta, problem: str) -> None:
+    def _skip(self, metadata: ObjectMeta, problem: str) -> ObjectKey:
         key = self._key(metadata)
         self._unreadable += 1
         self._store.remove(key)
         _log.warning("%s is left out, it cannot be read: %s", key, problem)
+        return key
 
     def _key(self, metadata: ObjectMeta) -> ObjectKey:
         return ObjectKey(self._resource.kind, sys.intern(metadata.namespace), metadata.name)
