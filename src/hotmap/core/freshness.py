@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
+from math import floor
 from typing import NamedTuple
 
 import msgspec
 
 from hotmap.core.consumer import Consumer
-from hotmap.core.evidence import PodStart, proven_younger, started_within
+from hotmap.core.evidence import MARGIN, PodStart, proven_younger, started_within
 from hotmap.core.fingerprint import ABSENT, FingerprintKey, combine, digest
 from hotmap.core.objects import ObjectKey
 from hotmap.core.references import Life, Use
@@ -129,6 +130,8 @@ class Judgement(NamedTuple):
     findings: tuple[Finding, ...]
     #: The content returned to a revision whose pods may hold something else: ask under a new name.
     distinct: bool = False
+    #: Windows cannot be examined yet: do what the verdict says, count nothing as asked, look again.
+    early: bool = False
 
     def changed(self) -> tuple[Finding, ...]:
         """Select the findings that call for an action."""
@@ -222,6 +225,9 @@ _URGENCY = (
     Verdict.FRESH,
 )
 
+#: Verdicts that leave the pods in place, so that windows have to be examined.
+_WITHOUT_NEW_PODS = frozenset((Verdict.LIVE, Verdict.HOLD, Verdict.ADOPT, Verdict.FRESH))
+
 
 def judge(
     consumer: Consumer, record: Record | None, presents: Sequence[Present], facts: Facts
@@ -237,19 +243,23 @@ def judge(
         for p in presents
     ]
     verdict = _first(findings)
-    if verdict in (Verdict.FRESH, Verdict.ADOPT) and record is not None:
-        judged = _judge_windows(consumer, record, findings, facts)
-        if judged is not None:
-            return judged
     reasons = [f.reason for f in findings if f.verdict is verdict]
     reason = "; ".join(reasons) if reasons else "uses no source that it follows"
+    if verdict in _WITHOUT_NEW_PODS and record is not None:
+        plainly = Judgement(verdict, reason, tuple(findings))
+        return _judge_windows(consumer, record, plainly, facts)
     if verdict is not Verdict.FROZEN:
         return Judgement(verdict, reason, tuple(findings))
-    if blocked := _unstartable(findings):
-        return Judgement(Verdict.HOLD, blocked, tuple(findings))
     # An undo can have brought the present revision back; asking for it again would write nothing.
     distinct = _content(consumer.revision) == facts.revision
-    return Judgement(verdict, reason, tuple(findings), distinct)
+    return _new_pods(reason, findings, distinct=distinct)
+
+
+def _new_pods(reason: str, findings: Sequence[Finding], *, distinct: bool) -> Judgement:
+    """Conclude that new pods are needed, unless something would keep them from starting."""
+    if blocked := _unstartable(findings):
+        return Judgement(Verdict.HOLD, blocked, tuple(findings))
+    return Judgement(Verdict.FROZEN, reason, tuple(findings), distinct)
 
 
 def _first(findings: Sequence[Finding]) -> Verdict:
@@ -371,24 +381,35 @@ def _content(revision: str) -> str:
 
 
 def _judge_windows(
-    consumer: Consumer, record: Record, findings: Sequence[Finding], facts: Facts
-) -> Judgement | None:
-    """Rule 3's exception: an edit and its revert, with a container that started in between."""
+    consumer: Consumer, record: Record, plainly: Judgement, facts: Facts
+) -> Judgement:
+    """Rule 3's exception: an edit and its revert, with a container that started in between.
+
+    `plainly` is the judgement as far as content goes.
+    """
     windows = (*record.windows, *facts.windows)
-    concerned = [f for f in findings if f.present.frozen or facts.live_rolls]
+    concerned = [f for f in plainly.findings if f.present.frozen or facts.live_rolls]
     if not windows or not concerned:
-        return None
+        return plainly
+    came_back = "its content went and came back"
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
-        reason = "its content went and came back; waiting for the rollout before looking at pods"
-        return Judgement(Verdict.WAIT, reason, tuple(findings))
+        reason = f"{came_back}; its pods are looked at when the rollout is over"
+        return plainly._replace(reason=reason, early=True)
+    if facts.now <= max(window.end for window in windows) + MARGIN:
+        # A container that starts now may still read the other content from its kubelet's store.
+        reason = f"{came_back}; its pods are looked at in a moment"
+        return plainly._replace(reason=reason, early=True)
     if facts.starts is None:
-        reason = "its content went and came back: the pods' starts decide"
-        return Judgement(Verdict.LOOK, reason, tuple(findings))
+        return plainly._replace(
+            verdict=Verdict.LOOK, reason=f"{came_back}: the pods' starts decide"
+        )
     if pods := started_within(facts.starts, windows):
         reason = f"{_listed(pods)} started while its content was another one"
-        stale = tuple(f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in findings)
-        return Judgement(Verdict.FROZEN, reason, stale, distinct=True)
-    return None
+        findings = [
+            f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in plainly.findings
+        ]
+        return _new_pods(reason, findings, distinct=True)
+    return plainly
 
 
 def _unstartable(findings: Sequence[Finding]) -> str:
@@ -454,9 +475,13 @@ def record_rollout(
     previous content went away (POSIX seconds, as early as it may have been). A return to a
     revision that was left not long ago uses its ReplicaSet again, and a pod of that may have
     started in between, so it opens a window; a `distinct` name makes new pods instead.
+
+    The window, widened by MARGIN, ends before the second of `now`: what this rollout itself
+    starts reads the content that came back, and its first pod may run within that second.
     """
     wanted, before = _content(revision), _content(previous)
-    windows = tuple(Window(one.at, now) for one in record.left if one.revision == wanted)
+    end = floor(now) - 1 - MARGIN
+    windows = tuple(Window(one.at, end) for one in record.left if one.revision == wanted)
     left = tuple(one for one in record.left if one.revision != wanted)
     if previous and before != wanted:
         left = (*left, Left(before, left_at))

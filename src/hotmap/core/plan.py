@@ -97,6 +97,19 @@ def make_plan(
     that were seen to change per source, as far as anybody saw; it words the reason and decides
     nothing. A plan without actions is normal; its reason then says why.
     """
+    plan = _plan(consumer, policy, judgement, changed)
+    if not judgement.early:
+        return plan
+    reason = plan.reason if plan.actions else judgement.reason
+    return plan._replace(reason=reason, settles=False, confirms=False, requeue_after=_WAIT)
+
+
+def _plan(
+    consumer: Consumer,
+    policy: Policy,
+    judgement: Judgement,
+    changed: Mapping[ObjectKey, frozenset[str]],
+) -> Plan:
     verdict = judgement.verdict
     if verdict in (Verdict.WAIT, Verdict.LOOK):
         return Plan(verdict, (), judgement.reason, requeue_after=_WAIT)

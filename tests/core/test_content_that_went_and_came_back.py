@@ -1,0 +1,237 @@
+"""An edit and its revert change nothing, unless a pod started in between."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.objects import (
+    ENV,
+    ENV_AND_FILES,
+    FILES,
+    KEY,
+    config_map,
+    deployment,
+    pod,
+    sources,
+)
+
+from hotmap.core.consumer import Consumer
+from hotmap.core.evidence import pod_starts
+from hotmap.core.freshness import (
+    ROLLOUT_PATIENCE,
+    Facts,
+    Judgement,
+    Verdict,
+    judge,
+    look_at,
+    record_asked,
+    record_rollout,
+    revision_of,
+)
+from hotmap.core.plan import make_plan
+from hotmap.core.policy import Policy
+from hotmap.core.references import Use
+from hotmap.core.state import Left, Record, Window
+
+WENT = Window(100, 110)
+A = {"LEVEL": "info", "app.yaml": "a: 1"}
+
+
+def asked_for(consumer: Consumer, data: dict[str, str]) -> Record:
+    """Make the record of a consumer that was asked for a ConfigMap's content."""
+    presents = look_at(consumer.uses, sources(config_map(data=data)), KEY)
+    judgement = judge(consumer, None, presents, Facts(now=0, revision=""))
+    return record_asked(
+        consumer, None, judgement.findings, key_id=KEY.id, generation=consumer.generation
+    )
+
+
+def judged(
+    spec: str = ENV,
+    *,
+    started: float | None = 50,
+    now: float = 200,
+    windows: tuple[Window, ...] = (WENT,),
+    recorded: tuple[Window, ...] = (),
+    data: dict[str, str] = A,
+    live_rolls: bool = False,
+    rolling: bool = False,
+    waited: float = 0,
+    looked: bool = True,
+    gone: bool = False,
+) -> Judgement:
+    """Judge a consumer of ConfigMap app that was asked for A, with windows in between."""
+    consumer = deployment(spec, rolling=rolling)
+    record = asked_for(consumer, A)
+    record = Record(record.uid, KEY.id, 1, record.sources, recorded)
+    presents = look_at(consumer.uses, {} if gone else sources(config_map(data=data)), KEY)
+    facts = Facts(
+        now=now,
+        revision=revision_of(presents, KEY, uid=consumer.uid, live_rolls=live_rolls),
+        windows=windows,
+        live_rolls=live_rolls,
+        waited=waited,
+        starts=pod_starts(consumer, [pod(started=started)]) if looked else None,
+    )
+    return judge(consumer, record, presents, facts)
+
+
+@pytest.mark.parametrize(
+    ("started", "verdict"),
+    [
+        (50, Verdict.FRESH),
+        (98, Verdict.FROZEN),
+        (105, Verdict.FROZEN),
+        (112, Verdict.FROZEN),
+        (150, Verdict.FRESH),
+        (None, Verdict.FRESH),
+    ],
+)
+def test_a_pod_that_started_in_between_is_stale(started: float | None, verdict: Verdict) -> None:
+    """Equal content is fresh, but for pods that started in the window or 2 s beside it."""
+    judgement = judged(started=started)
+    assert judgement.verdict is verdict
+    assert judgement.distinct is (verdict is Verdict.FROZEN)
+
+
+def test_the_reason_names_the_pods() -> None:
+    """A rollout for equal content says which pods made it needed."""
+    assert judged(started=105).reason == "web-1 started while its content was another one"
+
+
+def test_recorded_windows_count_as_well() -> None:
+    """A window that was kept in the record is examined like one just seen."""
+    assert judged(started=105, windows=(), recorded=(WENT,)).verdict is Verdict.FROZEN
+
+
+def test_the_pods_are_asked_for() -> None:
+    """A window without the pods' starts asks for them."""
+    judgement = judged(looked=False)
+    assert judgement.verdict is Verdict.LOOK
+    assert judgement.reason == "its content went and came back: the pods' starts decide"
+
+
+@pytest.mark.parametrize("now", [110.5, 112])
+def test_a_window_that_just_ended_is_examined_later(now: float) -> None:
+    """A container that is about to start may still read the other content, so it is too early."""
+    judgement = judged(now=now, looked=False)
+    assert (judgement.verdict, judgement.early) == (Verdict.FRESH, True)
+    plan = make_plan(deployment(ENV), Policy(), judgement, changed={})
+    assert (plan.actions, plan.settles, plan.requeue_after) == ((), False, 1.0)
+    assert plan.reason == "its content went and came back; its pods are looked at in a moment"
+
+
+def test_a_rollout_is_waited_for_first() -> None:
+    """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
+    assert judged(rolling=True, looked=False).early
+    late = judged(rolling=True, looked=False, waited=ROLLOUT_PATIENCE)
+    assert (late.verdict, late.early) == (Verdict.LOOK, False)
+
+
+@pytest.mark.parametrize(
+    ("live_rolls", "verdict"), [(False, Verdict.FRESH), (True, Verdict.FROZEN)]
+)
+def test_files_that_are_reread_leave_no_window(live_rolls: bool, verdict: Verdict) -> None:
+    """Files come back by themselves; only where nobody re-reads them may a pod be stale."""
+    assert judged(FILES, started=105, live_rolls=live_rolls).verdict is verdict
+
+
+@pytest.mark.parametrize(("started", "verdict"), [(50, Verdict.LIVE), (105, Verdict.FROZEN)])
+def test_a_live_change_does_not_forget_a_window(started: float, verdict: Verdict) -> None:
+    """Other files changed meanwhile: the nudge does not settle what a pod may hold frozen."""
+    changed = A | {"app.yaml": "a: 2"}
+    assert judged(ENV_AND_FILES, started=started, data=changed).verdict is verdict
+    early = judged(ENV_AND_FILES, data=changed, now=111, looked=False)
+    assert (early.verdict, early.early) == (Verdict.LIVE, True)
+
+
+def test_new_pods_that_could_not_start_are_not_asked_for() -> None:
+    """A suspect pod is left alone while a source that new pods need does not exist."""
+    judgement = judged(started=105, gone=True)
+    assert judgement.verdict is Verdict.HOLD
+    assert "does not exist" in judgement.reason
+
+
+# -- a return to an earlier revision ----------------------------------------------------------
+
+
+def rolled(record: Record, previous: str, revision: str, **options: float | bool) -> Record:
+    """Add a rollout to a record, from one revision to another."""
+    values = {"distinct": False, "left_at": 100.0, "now": 101.0} | options
+    return record_rollout(record, previous=previous, revision=revision, **values)
+
+
+def test_a_revision_that_is_left_is_remembered() -> None:
+    """A rollout notes which content it replaced and since when that is gone."""
+    record = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=99.5)
+    assert (record.left, record.windows) == ((Left("k.a", 99.5),), ())
+
+
+def test_a_return_opens_a_window() -> None:
+    """The old ReplicaSet is used again, and a pod of it may have started meanwhile."""
+    away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
+    back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
+    assert back.left == (Left("k.b", 120.0),)
+    (window,) = back.windows
+    assert window.start == 100.0
+
+
+@pytest.mark.parametrize(
+    ("started", "suspect"),
+    [(97, False), (98, True), (115, True), (129, True), (130, False), (131, False)],
+)
+def test_what_the_return_itself_starts_is_no_suspect(started: float, suspect: bool) -> None:
+    """Pods of the second of the rollout and later read the content that came back."""
+    away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
+    back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
+    verdict = Verdict.FROZEN if suspect else Verdict.FRESH
+    assert judged(started=started, windows=(), recorded=back.windows).verdict is verdict
+
+
+def test_a_quick_return_suspects_only_what_started_before_it() -> None:
+    """Away and back within two seconds: the rollout's own pods are still no suspects."""
+    away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.2, now=100.7)
+    back = rolled(away, "k.b", "k.a", left_at=101.2, now=101.7)
+    assert judged(started=100, windows=(), recorded=back.windows).verdict is Verdict.FROZEN
+    assert judged(started=101, windows=(), recorded=back.windows).verdict is Verdict.FRESH
+
+
+def test_a_name_of_its_own_opens_no_window() -> None:
+    """A distinct revision makes new pods, and its number is never used again."""
+    away = rolled(Record("u", "k", 1, windows=(WENT,)), "k.a", "k.b")
+    back = rolled(away, "k.b", "k.a", distinct=True)
+    assert (back.windows, back.serial) == ((), 1)
+
+
+def test_the_number_of_a_revision_is_no_content() -> None:
+    """`k.a.1` and `k.a` are the same content, under names of their own."""
+    again = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True)
+    assert again.left == ()
+    away = rolled(again, "k.a.1", "k.b")
+    assert away.left == (Left("k.a", 100.0),)
+    assert rolled(away, "k.b", "k.a").windows != ()
+
+
+def test_three_revisions_are_remembered() -> None:
+    """Older ones have no pods left to suspect."""
+    record = Record("u", "k", 1)
+    for before, after in ("ab", "bc", "cd", "de"):
+        record = rolled(record, f"k.{before}", f"k.{after}")
+    assert [left.revision for left in record.left] == ["k.b", "k.c", "k.d"]
+
+
+def test_the_first_rollout_leaves_nothing() -> None:
+    """A template without a revision has no earlier content to return to."""
+    assert rolled(Record("u", "k", 1), "", "k.a").left == ()
+
+
+def test_uses_of_one_source_share_its_window() -> None:
+    """Whoever uses nothing has no window to examine."""
+    consumer = deployment("")
+    uses: tuple[Use, ...] = consumer.uses
+    record = Record(consumer.uid, KEY.id, 1, windows=(WENT,))
+    facts = Facts(now=200, revision="", starts=pod_starts(consumer, [pod(started=105)]))
+    judgement = judge(consumer, record, look_at(uses, {}, KEY), facts)
+    assert (judgement.verdict, judgement.reason) == (
+        Verdict.FRESH,
+        "uses no source that it follows",
+    )
