@@ -19,6 +19,7 @@ from hotmap.controller.evidence import list_pods
 from hotmap.controller.executor import Executor
 from hotmap.controller.index import Index, ignored_sources
 from hotmap.controller.journal import Journal
+from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import (
@@ -279,7 +280,7 @@ class Reconciler:
         elif result.nudged:
             self._tell_again[key] = now + SECOND_NUDGE
         if result.refusal:
-            self._event(consumer, "NudgeRefused", result.refusal, type_="Warning")
+            self._event(consumer, Reason.NUDGE_REFUSED, result.refusal, type_="Warning")
 
     def _must_take_back(self, decision: Decision, target: Target) -> bool:
         """Tell whether pods were told something that is not true any more, or are due again."""
@@ -305,7 +306,7 @@ class Reconciler:
         )
         if before is None or before.outcome != outcome:
             message = f"{decision.plan.reason}; {outcome}"
-            self._event(decision.consumer, "Failed", message, type_="Warning")
+            self._event(decision.consumer, Reason.FAILED, message, type_="Warning")
 
     # -- record --------------------------------------------------------------------------------
 
@@ -373,15 +374,15 @@ class Reconciler:
         if plan.warning:
             before = self._journal.latest(consumer.key)
             if before is None or before.reason != plan.reason:
-                self._event(consumer, "Held", plan.reason, type_="Warning")
+                self._event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
         acts = [action.act for action in plan.actions]
         if Act.ROLLOUT in acts:
-            self._event(consumer, "RolledOut", plan.reason)
+            self._event(consumer, Reason.ROLLED_OUT, plan.reason)
         elif Act.NOTIFY in acts:
-            self._event(consumer, "Notified", plan.reason)
+            self._event(consumer, Reason.NOTIFIED, plan.reason)
         elif Act.NUDGE in acts:
-            self._event(consumer, "Refreshed", plan.reason)
+            self._event(consumer, Reason.REFRESHED, plan.reason)
 
     def _report_problems(self, consumer: Consumer) -> None:
         messages = tuple(p.message for p in self._index.policy(consumer).problems)
@@ -390,12 +391,12 @@ class Reconciler:
         self._reported[consumer.key] = messages
         for message in messages:
             _log.warning(message, extra={"consumer": str(consumer.key), "change": ""})
-            self._event(consumer, "InvalidAnnotation", message, type_="Warning")
+            self._event(consumer, Reason.INVALID_ANNOTATION, message, type_="Warning")
 
     def _event(
         self,
         consumer: Consumer,
-        reason: str,
+        reason: Reason,
         message: str,
         *,
         type_: Literal["Normal", "Warning"] = "Normal",

@@ -1,0 +1,19 @@
+"""The reasons of our Events: stable words for filters and alerts; the message is prose."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["Reason"]
+
+
+class Reason(enum.StrEnum):
+    """Why an Event was written; docs/reference/events.md explains each to people."""
+
+    ROLLED_OUT = "RolledOut"
+    REFRESHED = "Refreshed"
+    NOTIFIED = "Notified"
+    HELD = "Held"
+    FAILED = "Failed"
+    NUDGE_REFUSED = "NudgeRefused"
+    INVALID_ANNOTATION = "InvalidAnnotation"
