@@ -11,7 +11,7 @@ from tests.support.fault_server import FaultServer, Truth
 
 from hotmap.core.objects import ConfigMap, ObjectKey
 from hotmap.kube.client import Client, Limits
-from hotmap.kube.config import BearerToken, ClusterConfig, Credentials
+from hotmap.kube.config import TLS, BearerToken, ClusterConfig, Credentials
 from hotmap.kube.reflector import Reflector, ReflectorStatistics, Timing
 from hotmap.kube.resources import CONFIGMAPS
 from hotmap.kube.store import Store
@@ -26,6 +26,8 @@ FAST = Timing(
     healthy_after=10,
     patience=2,
 )
+
+NO_TLS = TLS()
 
 #: Seconds within which every fault must be healed with these durations.
 HEALED = 8.0
@@ -63,6 +65,12 @@ class Reflection:
                 self._changed.clear()
                 await self._changed.wait()
 
+    async def failed(self, times: int) -> None:
+        """Wait until so many attempts have failed."""
+        async with asyncio.timeout(HEALED):
+            while self.statistics().errors < times:  # noqa: ASYNC110  statistics are polled
+                await asyncio.sleep(0.01)
+
     def statistics(self) -> ReflectorStatistics:
         return self._reflector.statistics()
 
@@ -82,14 +90,24 @@ async def server(truth: Truth) -> AsyncIterator[FaultServer]:
 
 
 @pytest.fixture
-def reflect(server: FaultServer) -> Callable[..., AbstractAsyncContextManager[Reflection]]:
-    """Return the way to run a reflector against the fault server for the time of a `with`."""
+def reflect(
+    request: pytest.FixtureRequest,
+) -> Callable[..., AbstractAsyncContextManager[Reflection]]:
+    """Return the way to run a reflector against a fault server for the time of a `with`.
+
+    Without `on` it is the plain one that is the fixture `server`.
+    """
 
     @asynccontextmanager
     async def run(
-        *, credentials: Credentials | None = None, timing: Timing = FAST, **narrow: str
+        *,
+        on: FaultServer | None = None,
+        tls: TLS = NO_TLS,
+        credentials: Credentials | None = None,
+        **narrow: str,
     ) -> AsyncIterator[Reflection]:
-        config = ClusterConfig(server.url, "the test", credentials or BearerToken())
+        server = on or request.getfixturevalue("server")
+        config = ClusterConfig(server.url, "the test", credentials or BearerToken(), tls)
         store: Store[str] = Store()
         async with Client(config, limits=Limits(connect=1, attempt=0.5)) as client:
             reflector = Reflector(
@@ -98,7 +116,7 @@ def reflect(server: FaultServer) -> Callable[..., AbstractAsyncContextManager[Re
                 type=ConfigMap,
                 transform=lambda configmap: (configmap.data or {}).get("value", ""),
                 store=store,
-                timing=timing,
+                timing=FAST,
                 **narrow,
             )
             task = asyncio.create_task(reflector.run())

@@ -1,74 +1,14 @@
-"""Certificates made on the spot, and a server that answers calls as it is told."""
+"""A certificate authority, and a server that answers calls as it is told."""
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.support.certificates import Authority
 from tests.support.fault_server import FaultServer, Truth
-
-
-class Pair(NamedTuple):
-    """A certificate and its key, as PEM."""
-
-    certificate: bytes
-    key: bytes
-
-
-class Authority:
-    """A certificate authority that signs whatever it is asked to."""
-
-    def __init__(self, name: str) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(self._name, self._key).add_extension(
-            x509.BasicConstraints(ca=True, path_length=None), critical=True
-        )
-        self.pem = _pem(builder.sign(self._key, hashes.SHA256()))
-
-    def issue(self, name: str, *, address: str | None = None) -> Pair:
-        """Make a certificate for a DNS name, and for an IP address if one is given."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names: list[x509.GeneralName] = [x509.DNSName(name)]
-        if address:
-            names.append(x509.IPAddress(ipaddress.ip_address(address)))
-        builder = self._builder(subject, key).add_extension(
-            x509.SubjectAlternativeName(names), critical=False
-        )
-        private = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        return Pair(_pem(builder.sign(self._key, hashes.SHA256())), private)
-
-    def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey
-    ) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
-        )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 @pytest.fixture(scope="session")
@@ -79,12 +19,7 @@ def authority() -> Authority:
 @pytest.fixture
 def server_tls(authority: Authority, tmp_path: Path) -> ssl.SSLContext:
     """TLS settings of a server that is called api.example and 127.0.0.1."""
-    pair = authority.issue("api.example", address="127.0.0.1")
-    pem = tmp_path / "server.pem"
-    pem.write_bytes(pair.certificate + pair.key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pem)
-    return context
+    return authority.server_context(tmp_path, "api.example", "127.0.0.1")
 
 
 @pytest.fixture
