@@ -12,10 +12,10 @@ import msgspec
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.field_validation import unknown_fields
+from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import JSON, decode_body, decode_patch, wanted_form
 from hotmap.local.apiserver.options import WriteOptions, delete_options, integer, write_options
 from hotmap.local.apiserver.patch import apply_patch
-from hotmap.local.apiserver.registry import parse_resource_version
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import scale_of, scaling
 from hotmap.local.apiserver.tables import table
@@ -23,7 +23,7 @@ from hotmap.local.apiserver.tables import table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotmap.local.apiserver.registry import EncodedList, Registry
+    from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
     from hotmap.local.scheme import Kind
 
@@ -172,7 +172,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     kind, patch = decode_patch(request.body, request.content_type)
     if path.subresource == "scale":
         workload = await registry.get(path.kind.plural, path.namespace, path.name)
-        scale = apply_patch(kind, scale_of(workload), patch)
+        scale = apply_patch(kind, scale_of(workload), patch, of=path.kind)
         return await _rescale(registry, path, scale, options)
     warnings: tuple[str, ...] = ()
     if isinstance(patch, dict):

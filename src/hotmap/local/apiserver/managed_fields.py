@@ -63,7 +63,14 @@ def record_write(old: JsonObject | None, new: JsonObject, writer: Writer) -> lis
     """
     before = _leaves(old) if old is not None else {}
     after = _leaves(new)
-    changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    # Through the object itself nobody can write status, nor anything else through /status
+    # (upstream: GetResetFields of the strategies).
+    foreign = ("spec",) if writer.subresource == "status" else ("status",)
+    changed = {
+        path
+        for path, value in after.items()
+        if path[:1] != foreign and (path not in before or before[path] != value)
+    }
     # Go's clients send a single empty entry to clear the list; others an empty list.
     kept = [entry for entry in new["metadata"].get("managedFields") or () if entry]
     entries: list[JsonObject] = []

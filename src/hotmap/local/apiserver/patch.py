@@ -1,21 +1,47 @@
-"""Patches: which dialect changes an object how."""
+"""Patches: JSON patch, JSON merge patch, and strategic merge patch by its own module.
+
+JSON patch as the library upstream uses does it (gopkg.in/evanphx/json-patch.v4), with its
+departures from RFC 6902: `replace` creates a missing member of a map, a `test` for null is met
+by a missing member, and negative indices count from the end.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Literal
 
-from hotmap.core.errors import BadRequest
+from hotmap.core.errors import BadRequest, api_error
+from hotmap.local.apiserver.strategic import strategic_merge_patch
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
 PatchKind = Literal["json", "merge", "strategic"]
 
+# apiserver/pkg/endpoints/handlers/patch.go: maxJSONPatchOperations
+MAX_OPERATIONS = 10_000
 
-def apply_patch(kind: PatchKind, obj: JsonObject, patch: object) -> JsonObject:
-    """Apply a patch to an object, which may be changed in place; return the result."""
-    merged = merge_patch(obj, patch)
-    if not isinstance(merged, dict):
-        raise BadRequest("a merge patch of an object must be an object")
-    return merged
+
+def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) -> JsonObject:
+    """Apply a patch to an object of a kind; return the result, the object may be used up.
+
+    Raises:
+        BadRequest: the patch is not of its dialect's form.
+        Invalid: an operation of a JSON patch does not apply.
+        ApiError: 413, a JSON patch has too many operations.
+    """
+    if kind == "json":
+        patched = json_patch(obj, patch)
+    elif not isinstance(patch, dict):
+        raise BadRequest("the patch must be an object")
+    elif kind == "merge":
+        patched = merge_patch(obj, patch)
+    else:
+        patched = strategic_merge_patch(obj, patch, kind=of.kind)
+    if not isinstance(patched, dict):
+        raise BadRequest("the patch does not leave an object")
+    return patched
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -29,3 +55,111 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             merged[name] = merge_patch(merged.get(name), value)
     return merged
+
+
+def json_patch(document: Any, patch: object) -> Any:
+    """Apply a JSON patch (RFC 6902) to a document, which is changed in place."""
+    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
+        raise BadRequest("a JSON patch must be a list of operations")
+    if len(patch) > MAX_OPERATIONS:
+        raise api_error(
+            413,
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}",
+            reason="RequestEntityTooLarge",
+        )
+    # A list around the document lets the empty path mean the document itself.
+    root = [document]
+    try:
+        for step in patch:
+            _operate(root, step)
+    except (LookupError, TypeError, ValueError):
+        # Upstream does not say which operation it was, either.
+        raise api_error(
+            422,
+            "the server rejected our request due to an error in our request",
+            reason="Invalid",
+        ) from None
+    return root[0]
+
+
+def _operate(root: list[Any], step: JsonObject) -> None:
+    path = _pointer(step["path"])
+    match step["op"]:
+        case "add":
+            _add(root, path, step.get("value"))
+        case "remove":
+            _remove(root, path)
+        case "replace":
+            _replace(root, path, step.get("value"))
+        case "move":
+            _add(root, path, _remove(root, _pointer(step["from"])))
+        case "copy":
+            _add(root, path, deepcopy(_get(root, _pointer(step["from"]))))
+        case "test":
+            _test(root, path, step.get("value"))
+        case unknown:
+            raise ValueError(unknown)
+
+
+def _pointer(text: str) -> list[str]:
+    if text and not text.startswith("/"):
+        raise ValueError(text)
+    parts = text.split("/")[1:]
+    return ["0", *(part.replace("~1", "/").replace("~0", "~") for part in parts)]
+
+
+def _get(root: list[Any], path: list[str]) -> Any:
+    value: Any = root
+    for part in path:
+        value = value[part] if isinstance(value, dict) else _list(value)[_index(value, part)]
+    return value
+
+
+def _add(root: list[Any], path: list[str], value: Any) -> None:
+    if len(path) == 1:
+        root[0] = value
+        return
+    parent, last = _get(root, path[:-1]), path[-1]
+    if isinstance(parent, dict):
+        parent[last] = value
+    elif last == "-":
+        _list(parent).append(value)
+    else:
+        # One more place than there are elements: the end is a place to insert at.
+        parent.insert(_index(_list(parent), last, places=len(parent) + 1), value)
+
+
+def _remove(root: list[Any], path: list[str]) -> Any:
+    parent, last = _get(root, path[:-1]), path[-1]
+    return parent.pop(last if isinstance(parent, dict) else _index(_list(parent), last))
+
+
+def _replace(root: list[Any], path: list[str], value: Any) -> None:
+    parent, last = _get(root, path[:-1]), path[-1]
+    if isinstance(parent, dict):
+        parent[last] = value
+    else:
+        _list(parent)[_index(parent, last)] = value
+
+
+def _test(root: list[Any], path: list[str], wanted: Any) -> None:
+    parent, last = _get(root, path[:-1]), path[-1]
+    found = parent.get(last) if isinstance(parent, dict) else _get(root, path)
+    if found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
+        raise ValueError("test failed")
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("neither a map nor a list")
+    return value
+
+
+def _index(elements: list[Any], text: str, *, places: int | None = None) -> int:
+    count = len(elements) if places is None else places
+    index = int(text)
+    if index < 0:
+        index += count
+    if not 0 <= index < count:
+        raise IndexError(text)
+    return index

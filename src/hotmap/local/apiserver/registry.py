@@ -19,65 +19,54 @@ import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest, Expired, NotFound, api_error
 from hotmap.local.apiserver import admission
-from hotmap.local.apiserver.continuation import decode_token, encode_token
+from hotmap.local.apiserver.continuation import decode_token
+from hotmap.local.apiserver.encoding import arranged, decode, encode
+from hotmap.local.apiserver.lists import (
+    EncodedList,
+    check_list_options,
+    continuation_expired,
+    cut_page,
+    parse_resource_version,
+    selected,
+)
 from hotmap.local.apiserver.managed_fields import Writer, record_write, without_times
+from hotmap.local.apiserver.metadata import carry_metadata
 from hotmap.local.apiserver.patch import PatchKind, apply_patch
-from hotmap.local.apiserver.selectors import EVERYTHING, Selector, parse_selector
+from hotmap.local.apiserver.selectors import Selector, parse_selector
 from hotmap.local.apiserver.status import (
-    FieldError,
     already_exists,
     conflict,
     failed_precondition,
     forbidden,
-    forbidden_field,
     internal,
     invalid,
-    invalid_options,
     invalid_value,
     not_found,
     success_status,
 )
+from hotmap.local.apiserver.watches import Changes, Frame, RegistryWatch, bookmark
 from hotmap.local.scheme import BY_PLURAL, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from hotmap.local.store import Entry, MVCCStore, StoreEvent, Watch
+    from hotmap.local.store import Entry, MVCCStore
 
 JsonObject = dict[str, Any]
 Propagation = Literal["Background", "Foreground", "Orphan"]
-EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 # apiserver/pkg/storage/names/generate.go: no vowels, so no words.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _MAX_GENERATED_BASE = 63 - _SUFFIX_LENGTH
 _NAME_ATTEMPTS = 8  # KEP-4420
-# Decoded changes kept for watches that ask for the same one a moment later.
-_SHARED_CHANGES = 512
 _NAMESPACES = BY_PLURAL["namespaces"]
-
-
-class RegistryEvent(NamedTuple):
-    """One line of a watch stream; a BOOKMARK's object has nothing but a resourceVersion."""
-
-    type: EventType
-    object: JsonObject
 
 
 class ObjectList(NamedTuple):
     """A page of objects in key order; `remaining` is None where upstream does not say it."""
 
     items: list[JsonObject]
-    resource_version: str
-    continue_token: str
-    remaining: int | None
-
-
-class EncodedList(NamedTuple):
-    """A page of objects as JSON, for those who only pass them on."""
-
-    items: list[bytes]
     resource_version: str
     continue_token: str
     remaining: int | None
@@ -91,8 +80,7 @@ class Registry:
         self._clock = clock
         # Names need no secrecy, only rarity.
         self._random = random.Random()
-        # By revision, oldest first; a cache that may lose anything at any time.
-        self._changes: dict[int, _Change] = {}
+        self._changes = Changes()
 
     def now(self) -> float:
         """Tell the time by which objects are stamped, in POSIX seconds."""
@@ -105,7 +93,7 @@ class Registry:
             NotFound: it does not exist.
         """
         kind = _kind(plural)
-        return _decode(self._entry(kind, namespace, name))
+        return decode(self._entry(kind, namespace, name))
 
     async def list(
         self,
@@ -171,13 +159,13 @@ class Registry:
         except Expired:
             if not continue_token:
                 raise Expired("The resourceVersion for the provided list is too old.") from None
-            raise _continuation_expired(after.removeprefix(prefix)) from None
-        return _page(found.entries, found.remaining, found.revision, selector, limit, prefix)
+            raise continuation_expired(after.removeprefix(prefix)) from None
+        return cut_page(found, selector, limit=limit, prefix=prefix)
 
     def _revision_to_list(
         self, resource_version: str, match: str, limit: int, continue_token: str
     ) -> int | None:
-        _check_list_options(resource_version, match, continue_token)
+        check_list_options(resource_version, match, continue_token)
         if not resource_version or resource_version == "0":
             return None
         wanted = parse_resource_version(resource_version)
@@ -247,10 +235,8 @@ class Registry:
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = self._now()
-        if kind.has_generation:
-            metadata["generation"] = 1
-        admission.prepare_create(kind, new)
         admission.default(kind, new)
+        admission.prepare_create(kind, new)
         name = metadata.get("name", "")
         errors = admission.validate_create(kind, new)
         if errors:
@@ -261,7 +247,7 @@ class Registry:
             raise already_exists(kind, name)
         if dry_run:
             return new
-        return _with_revision(new, self.store.create(key, _encode(new)))
+        return _at(new, self.store.create(key, encode(new)))
 
     async def update(
         self,
@@ -299,7 +285,7 @@ class Registry:
                 metadata.pop("resourceVersion", None)
                 return await self.create(plural, namespace, new, manager=manager, dry_run=dry_run)
             raise not_found(kind, name)
-        old = _decode(entry)
+        old = decode(entry)
         uid = metadata.get("uid")
         if uid and uid != old["metadata"]["uid"]:
             raise conflict(kind, name, _uid_precondition(entry.key, uid, old["metadata"]["uid"]))
@@ -334,8 +320,8 @@ class Registry:
         """
         served = _kind(plural)
         entry = self._entry(served, namespace, name)
-        old = _decode(entry)
-        new = self._received(served, namespace, apply_patch(kind, _decode(entry), patch))
+        old = decode(entry)
+        new = self._received(served, namespace, apply_patch(kind, decode(entry), patch, of=served))
         admission.decode(served, new)
         return self._replace(served, namespace, entry, old, new, manager, subresource, dry_run)
 
@@ -361,8 +347,8 @@ class Registry:
         """
         kind = _kind(plural)
         entry = self._entry(kind, namespace, name)
-        old = _decode(entry)
-        changed = change(_decode(entry))
+        old = decode(entry)
+        changed = change(decode(entry))
         if changed is None:
             return old
         new = self._received(kind, namespace, changed)
@@ -385,7 +371,7 @@ class Registry:
         revision = new["metadata"].get("resourceVersion")
         if revision and revision != str(entry.mod_revision):
             raise conflict(kind, name)
-        errors = _carry_metadata(old["metadata"], new["metadata"])
+        errors = carry_metadata(old["metadata"], new["metadata"])
         admission.prepare_update(kind, old, new, subresource)
         admission.default(kind, new)
         errors += admission.validate_update(kind, old, new, subresource)
@@ -402,8 +388,8 @@ class Registry:
         if _is_finally_deleted(kind, new):
             self.store.delete(entry.key, expected=entry.mod_revision)
             return new
-        written = self.store.update(entry.key, _encode(new), expected=entry.mod_revision)
-        return _with_revision(new, written)
+        written = self.store.update(entry.key, encode(new), expected=entry.mod_revision)
+        return _at(new, written)
 
     async def delete(
         self,
@@ -428,10 +414,10 @@ class Registry:
         """
         kind = _kind(plural)
         entry = self._entry(kind, namespace, name)
-        old = _decode(entry)
+        old = decode(entry)
         metadata = old["metadata"]
         _check_preconditions(kind, metadata, uid, resource_version)
-        new = _decode(entry)
+        new = decode(entry)
         _add_propagation_finalizer(new["metadata"], propagation)
         grace = admission.deletion_grace(kind, old, grace_period)
         if grace == 0 and not _is_held(kind, new):
@@ -441,8 +427,8 @@ class Registry:
         self._begin_deletion(kind, new, grace)
         if _same(old, new) or dry_run:
             return new
-        written = self.store.update(entry.key, _encode(new), expected=entry.mod_revision)
-        return _with_revision(new, written)
+        written = self.store.update(entry.key, encode(new), expected=entry.mod_revision)
+        return _at(new, written)
 
     async def delete_collection(
         self,
@@ -482,7 +468,7 @@ class Registry:
         """
         kind = BY_PLURAL["pods"]
         entry = self._entry(kind, namespace, name)
-        pod = _decode(entry)
+        pod = decode(entry)
         if uid and uid != pod["metadata"]["uid"]:
             raise conflict(kind, name, _uid_precondition(entry.key, uid, pod["metadata"]["uid"]))
         if pod["metadata"].get("deletionTimestamp"):
@@ -492,7 +478,7 @@ class Registry:
                 kind, name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             )
         admission.bind_pod(pod, node, self._now())
-        self.store.update(entry.key, _encode(pod), expected=entry.mod_revision)
+        self.store.update(entry.key, encode(pod), expected=entry.mod_revision)
 
     def watch(
         self,
@@ -524,24 +510,16 @@ class Registry:
         prefix = _narrowed(kind, namespace, selector)
         wanted = parse_resource_version(since) if since else 0
         if since and wanted and not send_initial_events:
-            return RegistryWatch(self, kind, selector, self.store.watch(prefix, since=wanted), [])
+            events = self.store.watch(prefix, since=wanted)
+            return RegistryWatch(kind, selector, events, self._changes, [])
         if send_initial_events:
             self.check_not_too_large(wanted)
         found = self.store.range(prefix)
         events = self.store.watch(prefix, since=found.revision)
-        initial: list[_Frame] = [("ADDED", frame) for frame in _selected(found.entries, selector)]
+        initial: list[Frame] = [("ADDED", item) for item in selected(found.entries, selector)]
         if send_initial_events or (since == "0" and bookmarks and send_initial_events is None):
-            initial.append(("BOOKMARK", _bookmark(kind, found.revision, initial_events_end=True)))
-        return RegistryWatch(self, kind, selector, events, initial)
-
-    def change_of(self, event: StoreEvent) -> _Change:
-        """Give the decoded form of a write, shared by all watches that see it."""
-        change = self._changes.get(event.revision)
-        if change is None:
-            if len(self._changes) >= _SHARED_CHANGES:
-                del self._changes[next(iter(self._changes))]
-            change = self._changes[event.revision] = _Change(event)
-        return change
+            initial.append(("BOOKMARK", bookmark(kind, found.revision, initial_events_end=True)))
+        return RegistryWatch(kind, selector, events, self._changes, initial)
 
     def _entry(self, kind: Kind, namespace: str | None, name: str) -> Entry:
         entry = self.store.get(kind.key(namespace, name))
@@ -555,8 +533,7 @@ class Registry:
         metadata = new.get("metadata")
         if not isinstance(metadata, dict):
             metadata = {}
-        # In the order in which upstream writes an object.
-        new = {**_head(kind), "metadata": metadata, **_without_head(new)}
+        new = arranged(kind, new, metadata)
         if kind.namespaced:
             if metadata.setdefault("namespace", namespace) != namespace:
                 raise BadRequest(
@@ -574,7 +551,7 @@ class Registry:
         entry = self.store.get(_NAMESPACES.key(None, namespace or ""))
         if entry is None:
             raise not_found(_NAMESPACES, namespace or "")
-        found = _decode(entry)
+        found = decode(entry)
         if found["metadata"].get("deletionTimestamp"):
             why = (
                 f"unable to create new content in namespace {namespace} "
@@ -616,153 +593,13 @@ class Registry:
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock() + after))
 
 
-_Frame = tuple[EventType, bytes]
-
-
-class RegistryWatch:
-    """A stream of RegistryEvents; close it, or use it as a context manager."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        kind: Kind,
-        selector: Selector,
-        events: Watch,
-        initial: list[_Frame],
-    ) -> None:
-        self._registry = registry
-        self._kind = kind
-        self._selector = selector
-        self._events = events
-        # Reversed, so that the next one is at the end.
-        self._ready = initial[::-1]
-
-    def __enter__(self) -> RegistryWatch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __aiter__(self) -> RegistryWatch:
-        return self
-
-    async def __anext__(self) -> RegistryEvent:
-        while not self._ready:
-            if not await self._events.wait():
-                raise StopAsyncIteration
-            self._ready = self.take()[::-1]
-        event_type, encoded = self._ready.pop()
-        return RegistryEvent(event_type, msgspec.json.decode(encoded))
-
-    async def wait(self) -> bool:
-        """Wait until `take` has something to look at; False means that the stream has ended."""
-        return bool(self._ready) or await self._events.wait()
-
-    def take(self) -> list[_Frame]:
-        """Take all that is ready as (type, object as JSON), without waiting; may be empty."""
-        frames = self._ready[::-1]
-        self._ready = []
-        for event in self._events.take():
-            frame = self._registry.change_of(event).frame(self._selector)
-            if frame is not None:
-                frames.append(frame)
-        return frames
-
-    def bookmark(self) -> bytes:
-        """Give the object of a bookmark for everything that was taken so far."""
-        return _bookmark(self._kind, self._events.progress)
-
-    def close(self) -> None:
-        """End the stream; what was not taken is dropped."""
-        self._ready = []
-        self._events.close()
-
-
-class _Change:
-    """One write, decoded and encoded at most once for all who watch it."""
-
-    def __init__(self, event: StoreEvent) -> None:
-        self._event = event
-        revision = event.revision
-        self._new = None if event.value is None else _with_revision_bytes(event.value, revision)
-        # Whoever sees an object go sees its last state under the revision of the deletion.
-        self._old = (
-            None if event.prev_value is None else _with_revision_bytes(event.prev_value, revision)
-        )
-        self._objects: dict[bytes, JsonObject] = {}
-
-    def frame(self, selector: Selector) -> _Frame | None:
-        """Say what a watch with a selector sees of this write, None for nothing."""
-        before = self._old is not None and self._is_selected(self._old, selector)
-        now = self._new is not None and self._is_selected(self._new, selector)
-        if now and self._new is not None:
-            return ("MODIFIED" if before else "ADDED", self._new)
-        if before and self._old is not None:
-            return ("DELETED", self._old)
-        return None
-
-    def _is_selected(self, encoded: bytes, selector: Selector) -> bool:
-        if selector is EVERYTHING:
-            return True
-        obj = self._objects.get(encoded)
-        if obj is None:
-            obj = self._objects[encoded] = msgspec.json.decode(encoded)
-        return selector.matches(obj)
-
-
-def parse_resource_version(text: str) -> int:
-    """Read a resourceVersion.
-
-    Raises:
-        BadRequest: it is no unsigned number.
-    """
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise BadRequest(
-        f'invalid resource version: resourceVersion: Invalid value: "{text}": '
-        f'strconv.ParseUint: parsing "{text}": invalid syntax'
-    )
+def _at(obj: JsonObject, revision: int) -> JsonObject:
+    obj["metadata"]["resourceVersion"] = str(revision)
+    return obj
 
 
 def _kind(plural: str) -> Kind:
     return BY_PLURAL[plural]
-
-
-def _encode(obj: JsonObject) -> bytes:
-    """Encode as stored: kind, apiVersion, metadata first, without the resourceVersion.
-
-    The revision of the write is the resourceVersion, so it cannot be part of the value; the
-    fixed beginning lets `_with_revision_bytes` put it in without decoding.
-    """
-    metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
-    head = {"kind": obj["kind"], "apiVersion": obj["apiVersion"]}
-    return msgspec.json.encode({**head, "metadata": metadata, **_without_head(obj)})
-
-
-def _head(kind: Kind) -> JsonObject:
-    return {"kind": kind.kind, "apiVersion": kind.api_version}
-
-
-def _without_head(obj: JsonObject) -> JsonObject:
-    return {k: v for k, v in obj.items() if k not in ("kind", "apiVersion", "metadata")}
-
-
-def _with_revision_bytes(value: bytes, revision: int) -> bytes:
-    return value.replace(b'"metadata":{', b'"metadata":{"resourceVersion":"%d",' % revision, 1)
-
-
-def _decode(entry: Entry) -> JsonObject:
-    obj: JsonObject = msgspec.json.decode(_encoded(entry))
-    return obj
-
-
-def _encoded(entry: Entry) -> bytes:
-    return _with_revision_bytes(entry.value or b"", entry.mod_revision)
-
-
-def _with_revision(obj: JsonObject, revision: int) -> JsonObject:
-    obj["metadata"]["resourceVersion"] = str(revision)
-    return obj
 
 
 def _same(old: JsonObject, new: JsonObject) -> bool:
@@ -775,34 +612,6 @@ def _same(old: JsonObject, new: JsonObject) -> bool:
 
 def _untimed(metadata: JsonObject) -> JsonObject:
     return {**metadata, "managedFields": without_times(metadata.get("managedFields"))}
-
-
-def _carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
-    """apimachinery/pkg/api/validation/objectmeta.go, ValidateObjectMetaAccessorUpdate."""
-    errors = [
-        invalid_value(f"metadata.{field}", new[field], "field is immutable")
-        for field in ("name", "namespace", "uid")
-        if new.get(field) and new[field] != old.get(field)
-    ]
-    for field in (
-        "name", "namespace", "uid", "creationTimestamp", "generateName", "generation",
-        "deletionTimestamp", "deletionGracePeriodSeconds",
-    ):  # fmt: skip
-        new.pop(field, None)
-        if field in old:
-            new[field] = old[field]
-    new.pop("selfLink", None)
-    added = [f for f in new.get("finalizers") or () if f not in (old.get("finalizers") or ())]
-    if added and "deletionTimestamp" in old:
-        listed = ", ".join(f'"{name}"' for name in added)
-        errors.append(
-            forbidden_field(
-                "metadata.finalizers",
-                "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{listed}}}",
-            )
-        )
-    return errors
 
 
 def _is_held(kind: Kind, obj: JsonObject) -> bool:
@@ -866,80 +675,3 @@ def _narrowed(kind: Kind, namespace: str | None, selector: Selector) -> str:
     if name and (within or not kind.namespaced):
         return kind.key(within, name)
     return kind.prefix(namespace)
-
-
-def _selected(entries: list[Entry], selector: Selector) -> Iterator[bytes]:
-    for entry in entries:
-        encoded = _encoded(entry)
-        if selector is EVERYTHING or selector.matches(msgspec.json.decode(encoded)):
-            yield encoded
-
-
-def _page(
-    entries: list[Entry],
-    remaining: int,
-    revision: int,
-    selector: Selector,
-    limit: int,
-    prefix: str,
-) -> EncodedList:
-    items: list[bytes] = []
-    last = ""
-    more = False
-    for entry in entries:
-        encoded = _encoded(entry)
-        if selector is not EVERYTHING and not selector.matches(msgspec.json.decode(encoded)):
-            continue
-        if limit and len(items) == limit:
-            more = True
-            break
-        items.append(encoded)
-        last = entry.key
-    token = ""
-    if more or remaining:
-        token = encode_token(revision, last.removeprefix(prefix))
-    return EncodedList(items, str(revision), token, remaining or None)
-
-
-def _continuation_expired(after: str) -> Expired:
-    """apiserver/pkg/storage/etcd3/errors.go: handleCompactedErrorForPaging."""
-    return Expired(
-        "The provided continue parameter is too old to display a consistent list result. "
-        "You can start a new list without the continue parameter, or use the continue token in "
-        "this response to retrieve the remainder of the results. Continuing with the provided "
-        "token results in an inconsistent list - objects that were created, modified, or "
-        "deleted between the time the first chunk was returned and now may show up in the list.",
-        details={"continue": encode_token(-1, after)},
-    )
-
-
-def _check_list_options(resource_version: str, match: str, continue_token: str) -> None:
-    """apimachinery/pkg/apis/meta/internalversion/validation/validation.go."""
-    path = "resourceVersionMatch"
-    if match and match not in ("Exact", "NotOlderThan"):
-        error = FieldError(
-            "FieldValueNotSupported",
-            path,
-            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""',
-        )
-        raise invalid_options("ListOptions", [error])
-    if match and continue_token:
-        why = "resourceVersionMatch is forbidden when continue is provided"
-        raise invalid_options("ListOptions", [forbidden_field(path, why)])
-    if match and not resource_version:
-        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise invalid_options("ListOptions", [forbidden_field(path, why)])
-    if match == "Exact" and resource_version == "0":
-        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        raise invalid_options("ListOptions", [forbidden_field(path, why)])
-    if continue_token and resource_version not in ("", "0"):
-        raise BadRequest("specifying resource version is not allowed when using continue")
-
-
-def _bookmark(kind: Kind, revision: int, *, initial_events_end: bool = False) -> bytes:
-    metadata: JsonObject = {"resourceVersion": str(revision)}
-    if initial_events_end:
-        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return msgspec.json.encode(
-        {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
-    )

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     import ssl
 
     from hotmap.local.apiserver.kubelet_api import KubeletAPI
-    from hotmap.local.apiserver.registry import Registry, RegistryWatch
+    from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.apiserver.watch import Render
+    from hotmap.local.apiserver.watches import RegistryWatch
     from hotmap.local.tokens import Tokens
 
 logger = logging.getLogger(__name__)

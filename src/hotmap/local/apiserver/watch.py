@@ -17,7 +17,7 @@ from hotmap.local.apiserver.tables import table
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hotmap.local.apiserver.registry import EventType, RegistryWatch
+    from hotmap.local.apiserver.watches import EventType, RegistryWatch
     from hotmap.local.scheme import Kind
 
     Render = Callable[[EventType, bytes], bytes]

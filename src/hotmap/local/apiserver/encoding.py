@@ -1,0 +1,48 @@
+"""Objects as the store keeps them: JSON without its resourceVersion.
+
+The revision of a write is the resourceVersion, so it cannot be part of what is written. Kind,
+apiVersion and metadata always come first, which lets the revision be put in on the way out
+without decoding anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
+    from hotmap.local.store import Entry
+
+JsonObject = dict[str, Any]
+
+_HEAD = ("kind", "apiVersion", "metadata")
+
+
+def arranged(kind: Kind, obj: JsonObject, metadata: JsonObject) -> JsonObject:
+    """Give an object of a kind in the order in which upstream writes one."""
+    body = {field: value for field, value in obj.items() if field not in _HEAD}
+    return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **body}
+
+
+def encode(obj: JsonObject) -> bytes:
+    """Write an object as it is stored; its fields must be `arranged`."""
+    metadata = {field: v for field, v in obj["metadata"].items() if field != "resourceVersion"}
+    return msgspec.json.encode({**obj, "metadata": metadata})
+
+
+def at_revision(value: bytes, revision: int) -> bytes:
+    """Put the resourceVersion into a stored value."""
+    return value.replace(b'"metadata":{', b'"metadata":{"resourceVersion":"%d",' % revision, 1)
+
+
+def encoded(entry: Entry) -> bytes:
+    """Give a stored object as JSON."""
+    return at_revision(entry.value or b"", entry.mod_revision)
+
+
+def decode(entry: Entry) -> JsonObject:
+    """Give a stored object as a dict of the caller's own."""
+    obj: JsonObject = msgspec.json.decode(encoded(entry))
+    return obj

@@ -1,0 +1,141 @@
+"""Rules that hold for the metadata of every kind.
+
+apimachinery/pkg/api/validation/objectmeta.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.apiserver.names import (
+    label_1035_errors,
+    label_name_errors,
+    label_value_errors,
+    qualified_name_errors,
+    subdomain_errors,
+)
+from hotmap.local.apiserver.status import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    required,
+    too_long,
+)
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
+
+JsonObject = dict[str, Any]
+
+# Bytes of all annotations of an object, keys included.
+ANNOTATION_LIMIT = 256 << 10
+_NAME_RULES = {"namespaces": label_name_errors, "services": label_1035_errors}
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_IMMUTABLE = ("name", "namespace", "uid")
+_SYSTEM_FIELDS = (
+    *_IMMUTABLE,
+    "creationTimestamp",
+    "generateName",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
+    """Find everything wrong with metadata (ValidateObjectMetaAccessor)."""
+    errors: list[FieldError] = []
+    name = metadata.get("name", "")
+    if not name:
+        errors.append(required("metadata.name", "name or generateName is required"))
+    else:
+        rule = _NAME_RULES.get(kind.plural, subdomain_errors)
+        errors += [invalid_value("metadata.name", name, why) for why in rule(name)]
+    errors += label_errors("metadata.labels", metadata.get("labels") or {})
+    errors += annotation_errors("metadata.annotations", metadata.get("annotations") or {})
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        errors += _finalizer_errors(f"metadata.finalizers[{index}]", finalizer)
+    return errors + _owner_errors(metadata.get("ownerReferences") or [])
+
+
+def label_errors(path: str, labels: dict[str, str]) -> list[FieldError]:
+    """Check labels, in the order of their keys."""
+    errors: list[FieldError] = []
+    for key in sorted(labels):
+        errors += [
+            invalid_value(path, key, why.replace("a qualified name", "a valid label key"))
+            for why in qualified_name_errors(key)
+        ]
+        errors += [invalid_value(path, labels[key], why) for why in label_value_errors(labels[key])]
+    return errors
+
+
+def annotation_errors(path: str, annotations: dict[str, str]) -> list[FieldError]:
+    """Check annotations: their keys, whose case does not count, and their whole size."""
+    errors = [
+        invalid_value(path, key, why)
+        for key in sorted(annotations)
+        for why in qualified_name_errors(key.lower())
+    ]
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+    if size > ANNOTATION_LIMIT:
+        errors.append(too_long(path, ANNOTATION_LIMIT))
+    return errors
+
+
+def _finalizer_errors(path: str, finalizer: str) -> list[FieldError]:
+    """pkg/apis/core/validation: ValidateFinalizerName."""
+    errors = [invalid_value(path, finalizer, why) for why in qualified_name_errors(finalizer)]
+    if not errors and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        why = "name is neither a standard finalizer name nor is it fully qualified"
+        errors.append(invalid_value(path, finalizer, why))
+    return errors
+
+
+def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controllers: list[str] = []
+    for index, owner in enumerate(owners):
+        path = f"metadata.ownerReferences[{index}]"
+        errors += [
+            invalid_value(f"{path}.{field}", "", f"{field} must not be empty")
+            for field in ("apiVersion", "kind", "name", "uid")
+            if not owner.get(field)
+        ]
+        if owner.get("controller"):
+            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
+    if len(controllers) > 1:
+        why = (
+            'Only one reference can have Controller set to true. Found "true" in references for '
+            f"{controllers[0]} and {controllers[1]}"
+        )
+        errors.append(invalid_value("metadata.ownerReferences", owners, why))
+    return errors
+
+
+def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
+    """Put back what the server alone writes; say what the update tried to change.
+
+    ValidateObjectMetaAccessorUpdate; `new` is changed in place.
+    """
+    errors = [
+        invalid_value(f"metadata.{field}", new[field], "field is immutable")
+        for field in _IMMUTABLE
+        if new.get(field) and new[field] != old.get(field)
+    ]
+    for field in (*_SYSTEM_FIELDS, "selfLink"):
+        new.pop(field, None)
+        if field in old:
+            new[field] = old[field]
+    known = old.get("finalizers") or ()
+    added = [name for name in new.get("finalizers") or () if name not in known]
+    if added and "deletionTimestamp" in old:
+        listed = ", ".join(f'"{name}"' for name in added)
+        errors.append(
+            forbidden_field(
+                "metadata.finalizers",
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}",
+            )
+        )
+    return errors

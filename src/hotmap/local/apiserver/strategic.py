@@ -1,0 +1,268 @@
+"""Strategic merge patch: lists of named things merge by name instead of being replaced.
+
+Which list merges by which key is written in Go's struct tags (`patchStrategy`,
+`patchMergeKey`); here it is a table. The algorithm, including where new elements land, is that
+of apimachinery/pkg/util/strategicpatch/patch.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.status import internal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+JsonObject = dict[str, Any]
+
+_DIRECTIVE = "$patch"
+_RETAIN_KEYS = "$retainKeys"
+_SET_ORDER = "$setElementOrder/"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+
+
+class _MergedList(NamedTuple):
+    """A list that merges: by a key of its maps, or as a set of plain values with "".
+
+    Every list that the table does not name is atomic: the patch replaces it whole.
+    """
+
+    merge_key: str
+    element: str = ""
+
+
+_SET = _MergedList("")
+
+# Type → field → type of a map, or how a list merges. Maps that are not named merge plainly.
+_TYPES: dict[str, dict[str, str | _MergedList]] = {
+    "ObjectMeta": {"ownerReferences": _MergedList("uid"), "finalizers": _SET},
+    "PodTemplateSpec": {"metadata": "ObjectMeta", "spec": "PodSpec"},
+    "PodSpec": {
+        "containers": _MergedList("name", "Container"),
+        "initContainers": _MergedList("name", "Container"),
+        "ephemeralContainers": _MergedList("name", "Container"),
+        "volumes": _MergedList("name"),
+        "imagePullSecrets": _MergedList("name"),
+        "hostAliases": _MergedList("ip"),
+        "topologySpreadConstraints": _MergedList("topologyKey"),
+        "schedulingGates": _MergedList("name"),
+        "resourceClaims": _MergedList("name"),
+    },
+    "Container": {
+        "env": _MergedList("name"),
+        "ports": _MergedList("containerPort"),
+        "volumeMounts": _MergedList("mountPath"),
+        "volumeDevices": _MergedList("devicePath"),
+    },
+    "PodStatus": {
+        "conditions": _MergedList("type"),
+        "podIPs": _MergedList("ip"),
+        "hostIPs": _MergedList("ip"),
+    },
+    "Conditions": {"conditions": _MergedList("type")},
+    "WorkloadSpec": {"template": "PodTemplateSpec"},
+    "CronJobSpec": {"jobTemplate": "JobTemplateSpec"},
+    "JobTemplateSpec": {"metadata": "ObjectMeta", "spec": "WorkloadSpec"},
+    "ServiceSpec": {"ports": _MergedList("port")},
+    "NodeSpec": {"podCIDRs": _SET},
+    "NodeStatus": {"conditions": _MergedList("type"), "addresses": _MergedList("type")},
+    "Namespace": {"status": "Conditions"},
+    "Pod": {"spec": "PodSpec", "status": "PodStatus"},
+    "Service": {"spec": "ServiceSpec", "status": "Conditions"},
+    "ServiceAccount": {"secrets": _MergedList("name")},
+    "Node": {"spec": "NodeSpec", "status": "NodeStatus"},
+    "Deployment": {"spec": "WorkloadSpec", "status": "Conditions"},
+    "ReplicaSet": {"spec": "WorkloadSpec", "status": "Conditions"},
+    "StatefulSet": {"spec": "WorkloadSpec", "status": "Conditions"},
+    "DaemonSet": {"spec": "WorkloadSpec", "status": "Conditions"},
+    "Job": {"spec": "WorkloadSpec", "status": "Conditions"},
+    "CronJob": {"spec": "CronJobSpec"},
+}
+
+
+def strategic_merge_patch(obj: JsonObject, patch: JsonObject, *, kind: str) -> JsonObject:
+    """Apply a strategic merge patch to an object of a kind; return the result.
+
+    Raises:
+        BadRequest: a directive is unknown or malformed.
+        ApiError: 500, an element of a merged list does not say which it is.
+    """
+    return _merge_map(obj, patch, {"metadata": "ObjectMeta", **_TYPES.get(kind, {})})
+
+
+def _merge_map(
+    original: JsonObject, patch: JsonObject, fields: Mapping[str, str | _MergedList]
+) -> JsonObject:
+    match patch.get(_DIRECTIVE):
+        case "replace":
+            return {
+                name: _without_directives(value)
+                for name, value in patch.items()
+                if value is not None and not name.startswith("$")
+            }
+        case "delete":
+            return {}
+        case None | "merge":
+            pass
+        case unknown:
+            raise BadRequest(f"unknown patch type found in map: {unknown}")
+    merged = _retained(original, patch)
+    orders: dict[str, list[Any]] = {}
+    for name, value in patch.items():
+        if name.startswith(_SET_ORDER):
+            orders[name.removeprefix(_SET_ORDER)] = _as_list(value, name)
+        elif name.startswith(_DELETE_FROM):
+            field = name.removeprefix(_DELETE_FROM)
+            gone = _as_list(value, name)
+            if field in merged:
+                merged[field] = [item for item in merged[field] if item not in gone]
+    for name, value in patch.items():
+        if not name.startswith("$"):
+            _merge_field(merged, name, value, fields.get(name))
+    for name, order in orders.items():
+        merging = fields.get(name)
+        if isinstance(merging, _MergedList) and isinstance(merged.get(name), list):
+            server_order = original.get(name) or []
+            merged[name] = _in_order(merged[name], order, server_order, merging.merge_key)
+    return merged
+
+
+def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
+    if _RETAIN_KEYS not in patch:
+        return dict(original)
+    retained = _as_list(patch[_RETAIN_KEYS], _RETAIN_KEYS)
+    return {name: value for name, value in original.items() if name in retained}
+
+
+def _merge_field(
+    merged: JsonObject, name: str, value: Any, merging: str | _MergedList | None
+) -> None:
+    if value is None:
+        merged.pop(name, None)
+        return
+    known = merged.get(name)
+    if isinstance(value, dict):
+        fields = _TYPES[merging] if isinstance(merging, str) else {}
+        if isinstance(known, dict):
+            merged[name] = _merge_map(known, value, fields)
+        else:
+            merged[name] = _merge_map({}, value, fields)
+    elif isinstance(value, list) and isinstance(merging, _MergedList):
+        merged[name] = _merge_list(known if isinstance(known, list) else [], value, merging)
+    else:
+        merged[name] = _without_directives(value)
+
+
+def _merge_list(original: list[Any], patch: list[Any], merging: _MergedList) -> list[Any]:
+    if not merging.merge_key:
+        union = original + [item for item in patch if item not in original]
+        return _in_order(union, patch, original, "")
+    elements, replaces = _plain_elements(original, patch, merging.merge_key)
+    if replaces:
+        return [_without_directives(element) for element in elements.patch]
+    fields = _TYPES[merging.element] if merging.element else {}
+    merged = elements.original
+    for element in elements.patch:
+        wanted = _merge_value(element, merging.merge_key)
+        at = _find(merged, merging.merge_key, wanted)
+        if at is None:
+            merged.append(_merge_map({}, element, fields))
+        else:
+            merged[at] = _merge_map(merged[at], element, fields)
+    return _in_order(merged, elements.patch, original, merging.merge_key)
+
+
+class _Elements(NamedTuple):
+    original: list[JsonObject]
+    patch: list[JsonObject]
+
+
+def _plain_elements(
+    original: list[Any], patch: list[Any], merge_key: str
+) -> tuple[_Elements, bool]:
+    """Carry out the elements that are directives; say whether one replaces the list."""
+    kept = list(original)
+    plain: list[JsonObject] = []
+    replaces = False
+    for element in patch:
+        if not isinstance(element, dict):
+            raise BadRequest("a list of maps cannot be patched with a plain value")
+        match element.get(_DIRECTIVE):
+            case "delete":
+                gone = _merge_value(element, merge_key)
+                kept = [item for item in kept if item.get(merge_key) != gone]
+            case "replace":
+                replaces = True
+            case "merge":
+                raise BadRequest("not supported for list: patch type merge")
+            case None:
+                plain.append(element)
+            case unknown:
+                raise BadRequest(f"unknown patch type found in list: {unknown}")
+    return _Elements(kept, plain), replaces
+
+
+def _merge_value(element: JsonObject, merge_key: str) -> Any:
+    if merge_key not in element:
+        shown = " ".join(f"{name}:{element[name]}" for name in sorted(element))
+        raise internal(f"map: map[{shown}] does not contain declared merge key: {merge_key}")
+    return element[merge_key]
+
+
+def _find(elements: Sequence[JsonObject], merge_key: str, value: Any) -> int | None:
+    return next((i for i, item in enumerate(elements) if item.get(merge_key) == value), None)
+
+
+def _in_order(
+    merged: list[Any], patch_order: list[Any], server_order: list[Any], merge_key: str
+) -> list[Any]:
+    """Order a merged list (normalizeElementOrder).
+
+    What the patch names keeps the patch's order, the rest keeps the server's. The rest is then
+    put among them as early as the server's order demands, so new elements land in front.
+    """
+
+    def key(item: Any) -> Any:
+        return item.get(merge_key) if merge_key and isinstance(item, dict) else item
+
+    wanted = [key(item) for item in patch_order]
+    place = _places(map(key, server_order))
+    named = sorted((i for i in merged if key(i) in wanted), key=lambda i: wanted.index(key(i)))
+    others = [item for item in merged if key(item) not in wanted]
+    others.sort(key=lambda item: place(key(item), len(server_order)))
+    result: list[Any] = []
+    while named and others:
+        before = place(key(others[0]), -1), place(key(named[0]), -1)
+        is_before = before[0] >= 0 and before[1] >= 0 and before[0] < before[1]
+        result.append((others if is_before else named).pop(0))
+    return result + named + others
+
+
+def _places(order: Iterable[Any]) -> Callable[[Any, int], int]:
+    listed = list(order)
+    return lambda value, missing: listed.index(value) if value in listed else missing
+
+
+def _without_directives(value: Any) -> Any:
+    """Drop directives and nulls from a part of a patch that meets nothing to merge with."""
+    if isinstance(value, dict):
+        return {
+            name: _without_directives(inner)
+            for name, inner in value.items()
+            if inner is not None and not name.startswith("$")
+        }
+    if isinstance(value, list):
+        return [
+            _without_directives(item)
+            for item in value
+            if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "delete")
+        ]
+    return value
+
+
+def _as_list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise BadRequest(f"{name} must be a list")
+    return value

@@ -1,0 +1,150 @@
+"""Watches of one kind: writes of the store, seen through a selector.
+
+What a write looks like to a watch depends on its selector: an object that leaves the selection
+is DELETED in its last selected state, one that enters is ADDED (apiserver/pkg/storage/cacher).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from hotmap.local.apiserver.encoding import at_revision
+from hotmap.local.apiserver.selectors import EVERYTHING, Selector
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
+    from hotmap.local.store import StoreEvent, Watch
+
+JsonObject = dict[str, Any]
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+# A watch event as (type, object as JSON).
+Frame = tuple[EventType, bytes]
+
+# Writes kept decoded for watches that come to the same one a moment later.
+_SHARED = 512
+
+
+class RegistryEvent(NamedTuple):
+    """One line of a watch stream; a BOOKMARK's object has nothing but a resourceVersion."""
+
+    type: EventType
+    object: JsonObject
+
+
+class RegistryWatch:
+    """A stream of RegistryEvents; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        selector: Selector,
+        events: Watch,
+        changes: Changes,
+        initial: list[Frame],
+    ) -> None:
+        self._kind = kind
+        self._selector = selector
+        self._events = events
+        self._changes = changes
+        # Reversed, so that the next one is at the end.
+        self._ready = initial[::-1]
+
+    def __enter__(self) -> RegistryWatch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> RegistryWatch:
+        return self
+
+    async def __anext__(self) -> RegistryEvent:
+        while not self._ready:
+            if not await self._events.wait():
+                raise StopAsyncIteration
+            self._ready = self.take()[::-1]
+        event_type, encoded = self._ready.pop()
+        return RegistryEvent(event_type, msgspec.json.decode(encoded))
+
+    async def wait(self) -> bool:
+        """Wait until `take` has something to look at; False means that the stream has ended."""
+        return bool(self._ready) or await self._events.wait()
+
+    def take(self) -> list[Frame]:
+        """Take all that is ready, without waiting; may be empty even after a `wait`."""
+        frames = self._ready[::-1]
+        self._ready = []
+        for event in self._events.take():
+            frame = self._changes.of(event).seen_through(self._selector)
+            if frame is not None:
+                frames.append(frame)
+        return frames
+
+    def bookmark(self) -> bytes:
+        """Give the object of a bookmark for everything that was taken so far."""
+        return bookmark(self._kind, self._events.progress)
+
+    def close(self) -> None:
+        """End the stream; what was not taken is dropped."""
+        self._ready = []
+        self._events.close()
+
+
+class Changes:
+    """The latest writes, prepared once for all watches that see them."""
+
+    def __init__(self) -> None:
+        # By revision, oldest first; a cache that may lose anything at any time.
+        self._changes: dict[int, _Change] = {}
+
+    def of(self, event: StoreEvent) -> _Change:
+        """Give the prepared form of a write."""
+        change = self._changes.get(event.revision)
+        if change is None:
+            if len(self._changes) >= _SHARED:
+                del self._changes[next(iter(self._changes))]
+            change = self._changes[event.revision] = _Change(event)
+        return change
+
+
+class _State:
+    """An object before or after a write: its JSON, and decoded once somebody selects."""
+
+    def __init__(self, value: bytes, revision: int) -> None:
+        self.encoded = at_revision(value, revision)
+        self._object: JsonObject | None = None
+
+    def matches(self, selector: Selector) -> bool:
+        if selector is EVERYTHING:
+            return True
+        if self._object is None:
+            self._object = msgspec.json.decode(self.encoded)
+        return selector.matches(self._object)
+
+
+class _Change:
+    """One write: the state before, under the revision of the write as well, and after."""
+
+    def __init__(self, event: StoreEvent) -> None:
+        before, after = event.prev_value, event.value
+        self._before = _State(before, event.revision) if before is not None else None
+        self._after = _State(after, event.revision) if after is not None else None
+
+    def seen_through(self, selector: Selector) -> Frame | None:
+        """Say what a watch with a selector sees of the write, None for nothing."""
+        before = self._before if self._before and self._before.matches(selector) else None
+        if self._after and self._after.matches(selector):
+            return ("MODIFIED" if before else "ADDED", self._after.encoded)
+        return ("DELETED", before.encoded) if before else None
+
+
+def bookmark(kind: Kind, revision: int, *, initial_events_end: bool = False) -> bytes:
+    """Make the object of a BOOKMARK; the annotation ends the initial objects (KEP-3157)."""
+    metadata: JsonObject = {"resourceVersion": str(revision)}
+    if initial_events_end:
+        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+    return msgspec.json.encode(
+        {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+    )
