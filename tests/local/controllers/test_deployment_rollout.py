@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.local.controllers.plane import Object, Plane, control_plane, template_change, web
 
+from hotmap.core.errors import Forbidden
+
 REVISION = "deployment.kubernetes.io/revision"
 
 
@@ -230,33 +232,54 @@ async def test_a_taken_name_is_avoided() -> None:
 
 async def test_a_deployment_that_cannot_progress_says_so() -> None:
     """After progressDeadlineSeconds without news the rollout counts as failed, and can heal."""
-    now = [1_800_000_000.0]
-    async with control_plane(clock=lambda: now[0]) as plane:
+    async with control_plane() as plane:
         plane.node.makes_ready = lambda pod: False
-        await plane.create("deployments", web(1, progressDeadlineSeconds=60))
+        await plane.create("deployments", web(1, progressDeadlineSeconds=1))
 
-        async def has_pod() -> Any:
+        async def verdict() -> tuple[str, str, str] | None:
             deployment = await plane.registry.get("deployments", "default", "web")
-            return deployment["status"].get("updatedReplicas") == 1
-
-        await plane.until(has_pod)
-        now[0] += 61
-        # Anything that brings the Deployment up again; the timer of a minute is not waited for.
-        await plane.patch("deployments", "web", {"metadata": {"labels": {"touched": "yes"}}})
-
-        async def progressing() -> tuple[str, str, str]:
-            return _condition(
-                await plane.registry.get("deployments", "default", "web"), "Progressing"
-            )
+            conditions = deployment["status"].get("conditions", [])
+            if not any(c["type"] == "Progressing" for c in conditions):
+                return None
+            return _condition(deployment, "Progressing")
 
         async def timed_out() -> bool:
-            return (await progressing())[:2] == ("False", "ProgressDeadlineExceeded")
+            return (await verdict() or ())[:2] == ("False", "ProgressDeadlineExceeded")
 
+        # Nothing happens any more: only the controller's own timer can bring this about.
         await plane.until(timed_out)
         plane.node.makes_ready = lambda pod: True
         plane.node.look_again()
         await plane.settled()
-        assert (await progressing())[1] == "NewReplicaSetAvailable"
+        healed = await verdict()
+        assert healed is not None
+        assert healed[1] == "NewReplicaSetAvailable"
+
+
+async def test_a_replica_set_that_is_refused_is_reported() -> None:
+    """The failed create is an Event and the Progressing condition, and is tried again."""
+    async with control_plane() as plane:
+        refusing = True
+        create = plane.registry.create
+
+        async def create_or_refuse(plural: str, *args: Any, **options: Any) -> Object:
+            if plural == "replicasets" and refusing:
+                raise Forbidden("exceeded quota")
+            return await create(plural, *args, **options)
+
+        plane.registry.create = create_or_refuse  # type: ignore[method-assign]
+        await plane.create("deployments", web(1))
+
+        async def told() -> list[str]:
+            return await plane.messages("ReplicaSetCreateError")
+
+        (message,) = await plane.until(told)
+        assert message.startswith('Failed to create new replica set "web-')
+        assert message.endswith('": exceeded quota')
+        deployment = await plane.registry.get("deployments", "default", "web")
+        assert _condition(deployment, "Progressing") == ("False", "ReplicaSetCreateError", message)
+        refusing = False
+        await plane.settled()
 
 
 async def test_two_deployments_with_one_selector_do_not_steal() -> None:

@@ -28,6 +28,7 @@ from hotmap.local.controllers.meta import (
     uid_of,
     with_metadata,
 )
+from hotmap.local.controllers.namespace import is_namespace_going
 from hotmap.local.controllers.ownership import Ownership, by_controller
 from hotmap.local.controllers.progress import (
     is_complete,
@@ -263,6 +264,8 @@ class DeploymentController:
             await self._resolve_collision(deployment, name)
             raise
         except ApiError as error:
+            if is_namespace_going(error):
+                raise
             text = f'Failed to create new replica set "{name}": {error}'
             self._recorder.event(deployment, "Warning", "ReplicaSetCreateError", text)
             await self._note(deployment, None, ("False", "ReplicaSetCreateError", text))

@@ -23,7 +23,6 @@ __all__ = [
     "name_of",
     "owners_of",
     "parse_time",
-    "revision_of",
     "timestamp",
     "uid_of",
     "with_metadata",
@@ -67,11 +66,6 @@ def is_deleted(obj: Object) -> bool:
 def created_at(obj: Object) -> str:
     """Return the creation time, which sorts as text: RFC 3339, UTC, whole seconds."""
     return obj["metadata"].get("creationTimestamp") or ""
-
-
-def revision_of(obj: Object) -> int:
-    """Return the resourceVersion as a number; ordered within one kind (KEP-5504)."""
-    return int(obj["metadata"].get("resourceVersion") or 0)
 
 
 def controller_of(obj: Object) -> Object | None:

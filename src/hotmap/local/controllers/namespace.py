@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 
-from hotmap.core.errors import Conflict, NotFound
+from hotmap.core.errors import ApiError, Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.loop import KeyedLoop
 from hotmap.local.controllers.meta import MANAGER, Object, ObjectName, is_deleted, name_of, uid_of
 from hotmap.local.informer import Index, Informers
 from hotmap.local.scheme import KINDS
 
-__all__ = ["NamespaceController"]
+__all__ = ["NamespaceController", "is_namespace_going"]
 
 _FINALIZER = "kubernetes"
 
@@ -110,3 +110,9 @@ class NamespaceController:
                 subresource="finalize",
                 manager=MANAGER,
             )
+
+
+def is_namespace_going(error: ApiError) -> bool:
+    """Tell whether a create was refused because its namespace is terminating."""
+    causes = error.details.get("causes") or []
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

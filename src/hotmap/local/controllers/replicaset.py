@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hotmap.core.errors import ApiError, Conflict, Forbidden, NotFound
+from hotmap.core.errors import ApiError, Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.selectors import matches_label_selector
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
@@ -27,6 +27,7 @@ from hotmap.local.controllers.meta import (
     timestamp,
     uid_of,
 )
+from hotmap.local.controllers.namespace import is_namespace_going
 from hotmap.local.controllers.ownership import Ownership, by_controller
 from hotmap.local.controllers.pods import (
     choose_victims,
@@ -153,14 +154,11 @@ class ReplicaSetController:
                 )
                 text = f"Created pod: {created['metadata']['name']}"
                 self._recorder.event(replica_set, "Normal", "SuccessfulCreate", text)
-        except Forbidden as error:
+        except ApiError as error:
             # A namespace that is going takes no pods, and will take the ReplicaSet with it.
-            if not _is_terminating_namespace(error):
+            if not is_namespace_going(error):
                 self._failed(replica_set, "FailedCreate", f"Error creating: {error}")
                 raise
-        except ApiError as error:
-            self._failed(replica_set, "FailedCreate", f"Error creating: {error}")
-            raise
         finally:
             if created is not None:
                 await self._pods.reached(created["metadata"]["resourceVersion"])
@@ -288,11 +286,6 @@ def _pod_of(replica_set: Object, owner: Object) -> Object:
         },
         "spec": template["spec"],
     }
-
-
-def _is_terminating_namespace(error: ApiError) -> bool:
-    causes = error.details.get("causes") or []
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def _same_object(obj: Object, seen: Object) -> bool:

@@ -8,7 +8,6 @@ stored and served only.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -70,10 +69,14 @@ class Controllers:
         synced = asyncio.create_task(self._informers.synced())
         try:
             await asyncio.wait((self._task, synced), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
         finally:
             synced.cancel()
+            await asyncio.wait((synced,))
         if self._task.done():
-            await self._task
+            await self.stop()
 
     async def stop(self) -> None:
         """Stop everything and wait for its end.
@@ -85,8 +88,9 @@ class Controllers:
             return
         task, self._task = self._task, None
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait((task,))
+        if not task.cancelled():
+            task.result()
 
     async def __aenter__(self) -> Self:
         await self.start()
