@@ -1,0 +1,169 @@
+"""A whole control plane with one node, in this process: its start and its end.
+
+This is where the parts of `local` meet. What a run needs on disk is in `state`.
+
+The order of a start is the order of need: certificates and the node's first process are made
+side by side, for they take the longest; the API server listens before the kubeconfig appears;
+the controllers come last. An end goes the other way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Self
+
+from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.server import APIServer
+from hotmap.local.controllers.run import Controllers
+from hotmap.local.kubelet.kubelet import Kubelet
+from hotmap.local.pki import create_pki
+from hotmap.local.state import StateDirectory, default_directory
+from hotmap.local.store import MVCCStore
+from hotmap.local.tokens import Tokens, new_token
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from hotmap.local.kubelet.sync import SyncSettings
+
+HOST = "127.0.0.1"
+NODE_NAME = "local"
+# Upstream's group of those who may do anything.
+_ADMINISTRATOR = "system:masters"
+
+
+class LocalCluster:
+    """A Kubernetes in this process, as an async context manager or by start and stop.
+
+    `directory` is the state directory, by default that of the person; `port` 0 means any free
+    one; `sync` says how the kubelet treats sources; without `start_node` there are controllers
+    but no node, so pods stay Pending.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        port: int = 0,
+        sync: SyncSettings | None = None,
+        start_node: bool = True,
+    ) -> None:
+        self._state = StateDirectory(directory or default_directory())
+        self._port = port
+        self._sync = sync
+        self._start_node = start_node
+        self._tokens = Tokens()
+        self._stack = contextlib.AsyncExitStack()
+        # What runs in the background until the end; one that ends earlier has broken.
+        self._running: list[asyncio.Task[None]] = []
+        self.registry = Registry(MVCCStore())
+        #: The administrator's token; it works as long as this cluster runs.
+        self.token = new_token()
+        #: The URL of the API server, once started.
+        self.server = ""
+        #: Seconds that the start took.
+        self.ready_after = 0.0
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Where the kubeconfig is, which names the server, its authority and the token."""
+        return self._state.kubeconfig
+
+    @property
+    def ca_certificate(self) -> Path:
+        """Where the authority's certificate is, as PEM."""
+        return self._state.pki / "ca.crt"
+
+    async def start(self) -> None:
+        """Start everything, and return once the API answers and the node is ready.
+
+        Raises:
+            SettingsError: the directory or the port cannot be used, or this machine cannot
+                isolate processes. Nothing is left running.
+        """
+        began = time.perf_counter()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        self.ready_after = time.perf_counter() - began
+
+    async def stop(self) -> None:
+        """Stop everything, and remove what the run left on disk."""
+        # Whatever happens to a part of it, the rest is stopped as well.
+        await self._stack.aclose()
+
+    async def wait_broken(self) -> None:
+        """Wait until a part of the running cluster breaks, and raise what broke it."""
+        done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _start(self) -> None:
+        self._state.claim()
+        self._stack.callback(self._state.release)
+        await create_system_namespaces(self.registry)
+        kubelet = self._make_kubelet() if self._start_node else None
+        making_pki = asyncio.create_task(asyncio.to_thread(create_pki, self._state.pki))
+        try:
+            if kubelet is not None:
+                await self._run_until_ready(kubelet)
+        finally:
+            pki = await making_pki
+        self._tokens.add(self.token, _ADMINISTRATOR)
+        server = APIServer(
+            self.registry, tls=pki.server_context(), tokens=self._tokens, kubelet=kubelet
+        )
+        port = await server.start(HOST, self._port)
+        self._stack.push_async_callback(server.stop)
+        self.server = f"https://{HOST}:{port}"
+        authority = pki.ca_certificate.read_text()
+        controllers = Controllers(self.registry, root_ca=authority)
+        await controllers.start()
+        self._stack.push_async_callback(controllers.stop)
+        self._state.write_kubeconfig(self.server, authority, self.token)
+
+    def _make_kubelet(self) -> Kubelet:
+        return Kubelet(
+            self.registry,
+            node_name=NODE_NAME,
+            root_dir=self._state.path,
+            sync=self._sync,
+            tokens=self._tokens.issue_for_pod,
+        )
+
+    async def _run_until_ready(self, kubelet: Kubelet) -> None:
+        """Run the kubelet in the background; return when it is ready, raise if it breaks."""
+        running = asyncio.create_task(kubelet.run(), name="kubelet")
+        self._running.append(running)
+        self._stack.push_async_callback(_cancelled, running)
+        ready = asyncio.create_task(kubelet.ready())
+        try:
+            await asyncio.wait((running, ready), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+        if running.done():
+            await running
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    # What broke it was raised where somebody waited for it.
+    await asyncio.gather(task, return_exceptions=True)

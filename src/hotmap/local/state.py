@@ -1,0 +1,158 @@
+"""The state directory of a local cluster: what is in it, and whose it is.
+
+A clean end removes everything, for nothing of it is worth more than the run it belongs to; what
+a killed run left is removed by the next start.
+
+    kubeconfig   for kubectl and hotmap, with the administrator's token
+    run.json     which process runs here
+    pki/         the authority's certificate, the server's certificate and key
+    pods/        volumes, as a node keeps them; pods/<uid>/volumes/kubernetes.io~configmap/…
+    logs/        what containers print
+    sandbox/     where containers find their root
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from hotmap.core.errors import SettingsError
+
+_DIRECTORIES = ("pki", "pods", "logs", "sandbox")
+_FILES = ("kubeconfig", "run.json")
+
+
+class _Owner(NamedTuple):
+    """A process, told from a later one with the same pid by when it started (clock ticks)."""
+
+    pid: int
+    started: int
+
+
+def default_directory() -> Path:
+    """Give the state directory of a person who names none (XDG base directories)."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "hotmap" / "local"
+
+
+class StateDirectory:
+    """A directory that belongs to one running cluster at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.kubeconfig = self.path / "kubeconfig"
+        self.pki = self.path / "pki"
+        self._run = self.path / "run.json"
+        self._made = False
+
+    def claim(self) -> None:
+        """Make the directory this process's own, and remove what a killed run left in it.
+
+        Raises:
+            SettingsError: it belongs to a cluster that runs, or cannot be written.
+        """
+        try:
+            self._made = not self.path.exists()
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            while not self._write_owner():
+                self._remove_left_over()
+        except OSError as error:
+            raise SettingsError(
+                f"the state directory {self.path} cannot be used: {error.strerror}; "
+                "choose a directory that you may write to"
+            ) from None
+
+    def release(self) -> None:
+        """Remove everything that the run kept here, and the directory if the run made it."""
+        self._remove_contents()
+        if self._made:
+            # Somebody may have put something of their own into it.
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+
+    def write_kubeconfig(self, server: str, authority: str, token: str) -> None:
+        """Write the kubeconfig; only its owner may read it, for it holds the token."""
+        text = _kubeconfig(server, base64.b64encode(authority.encode()).decode(), token)
+        written = self.path / f"kubeconfig.{os.getpid()}"
+        try:
+            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+            # Renamed, so that whoever waits for it never reads half of it.
+            written.replace(self.kubeconfig)
+        except OSError as error:
+            raise SettingsError(f"{self.kubeconfig} cannot be written: {error.strerror}") from None
+
+    def _write_owner(self) -> bool:
+        """Write run.json unless it is there; a link makes content and name appear at once."""
+        owner = _Owner(os.getpid(), _start_of(os.getpid()) or 0)
+        written = self.path / f"run.json.{owner.pid}"
+        written.write_text(json.dumps(owner._asdict()))
+        try:
+            self._run.hardlink_to(written)
+        except FileExistsError:
+            return False
+        finally:
+            written.unlink()
+        return True
+
+    def _remove_left_over(self) -> None:
+        owner = self._owner()
+        if owner is not None and _start_of(owner.pid) == owner.started:
+            raise SettingsError(
+                f"a local control plane is running in {self.path} already (process {owner.pid}); "
+                "stop it, or choose another directory"
+            )
+        self._remove_contents()
+
+    def _owner(self) -> _Owner | None:
+        try:
+            found = json.loads(self._run.read_text())
+            return _Owner(int(found["pid"]), int(found["started"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def _remove_contents(self) -> None:
+        for name in _DIRECTORIES:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        # run.json goes last: until then the directory is somebody's.
+        for name in _FILES:
+            (self.path / name).unlink(missing_ok=True)
+
+
+def _start_of(pid: int) -> int | None:
+    """Tell when a process started, in ticks since the machine did; None where it is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in parentheses may hold anything; starttime is field 22, the 20th after it.
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _kubeconfig(server: str, authority: str, token: str) -> str:
+    return f"""\
+apiVersion: v1
+kind: Config
+current-context: hotmap-local
+clusters:
+- name: hotmap-local
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+contexts:
+- name: hotmap-local
+  context:
+    cluster: hotmap-local
+    user: hotmap-local
+users:
+- name: hotmap-local
+  user:
+    token: {token}
+"""
