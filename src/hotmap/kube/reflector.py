@@ -256,6 +256,7 @@ class Reflector(Generic[T, S]):
                 if not event.initial_events_end:
                     raise _NoMarker("a bookmark came before the initial objects were complete")
                 complete = True
+                self._bookmarks += 1
                 self._complete(seen, event.resource_version)
                 self._last_error = ""
             elif isinstance(event, Failure):
