@@ -167,7 +167,12 @@ async def test_a_volume_inside_a_volume(node: LocalNode) -> None:
 async def test_init_containers_run_before_and_share_volumes(node: LocalNode) -> None:
     """What an init container writes is there when the regular container starts."""
     mount = [{"name": "v", "mountPath": "/work"}]
-    init = {"name": "i", "command": ["sh", "-c", "echo ready > /work/f"], "volumeMounts": mount}
+    init = {
+        "name": "i",
+        "image": "shell",
+        "command": ["sh", "-c", "echo ready > /work/f"],
+        "volumeMounts": mount,
+    }
     pod = {"volumes": [{"name": "v", "emptyDir": {}}], "initContainers": [init]}
     assert await node.output("init", "cat /work/f", pod=pod, volumeMounts=mount) == "ready\n"
 
@@ -176,6 +181,7 @@ async def test_a_sidecar_runs_beside_and_ends_with_the_pod(node: LocalNode) -> N
     """A native sidecar is started first, and killed when the pod is done."""
     sidecar = {
         "name": "s",
+        "image": "shell",
         "restartPolicy": "Always",
         "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done"],
     }

@@ -1,0 +1,84 @@
+"""Commands in running containers: streams apart, exit codes, input, environment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.local.kubelet.conftest import LocalNode
+
+from hotmap.core.errors import BadRequest
+
+if TYPE_CHECKING:
+    from hotmap.local.kubelet.exec import Command
+
+
+async def start(node: LocalNode, script: str, *, stdin: bool = False, tty: bool = False) -> Command:
+    assert node.kubelet is not None
+    command = ["sh", "-c", script]
+    return await node.kubelet.exec("default", "web", "c", command, stdin=stdin, tty=tty)
+
+
+@pytest.fixture
+async def web(node: LocalNode) -> LocalNode:
+    env = [{"name": "COLOUR", "value": "blue"}]
+    await node.run_pod("web", "exec sleep 600", env=env, workingDir="/srv")
+    await node.phase("web", "Running")
+    return node
+
+
+async def test_streams_and_exit_code(web: LocalNode) -> None:
+    """stdout and stderr come apart, and the exit code is the command's."""
+    command = await start(web, "echo out; echo err >&2; exit 7")
+    chunks = {}
+    while (chunk := await command.read()) is not None:
+        chunks[chunk[0]] = chunk[1]
+    assert chunks == {"stdout": b"out\n", "stderr": b"err\n"}
+    assert await command.wait() == 7
+    assert await command.read() is None
+
+
+async def test_input_reaches_the_command(web: LocalNode) -> None:
+    """What is written arrives, larger than a pipe holds, and its end ends the command."""
+    command = await start(web, "wc -c", stdin=True)
+    await command.write(b"x" * 1_000_000)
+    await command.close_input()
+    assert await command.read() == ("stdout", b"1000000\n")
+    assert await command.wait() == 0
+
+
+async def test_a_command_sees_the_container(web: LocalNode) -> None:
+    """It has the container's environment, working directory and processes."""
+    command = await start(web, "echo $COLOUR $HOSTNAME; pwd; cat /proc/1/comm")
+    output = b""
+    while (chunk := await command.read()) is not None:
+        output += chunk[1]
+    assert output == b"blue web\n/srv\nsleep\n"
+
+
+async def test_a_command_can_be_closed(web: LocalNode) -> None:
+    """Closing kills it."""
+    command = await start(web, "exec sleep 600")
+    await command.close()
+    assert await command.wait() == 137
+
+
+async def test_a_command_ends_with_its_container(web: LocalNode) -> None:
+    """When the pod goes, so do the commands in it."""
+    command = await start(web, "exec sleep 600")
+    await web.registry.delete("pods", "default", "web", grace_period=0)
+    async with asyncio.timeout(10):
+        assert await command.wait() == 137
+
+
+async def test_what_cannot_be_executed_says_why(web: LocalNode) -> None:
+    """A program that is missing, a container that is none."""
+    assert web.kubelet is not None
+    for container, program, message in (
+        ("c", "nope", 'exec: "nope": executable file not found in $PATH'),
+        ("x", "true", "container x is not valid for pod web"),
+    ):
+        with pytest.raises(BadRequest) as raised:
+            await web.kubelet.exec("default", "web", container, [program], stdin=False, tty=False)
+        assert message in str(raised.value)

@@ -1,0 +1,63 @@
+"""A kubelet that is killed takes everything with it: processes, mounts; directories at the next
+start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from tests.local.kubelet.conftest import eventually
+from tests.support.requires import requires
+
+from hotmap.local.kubelet.kubelet import clean_up
+
+ROOT = Path(__file__).parents[3]
+
+
+def processes_with(marker: str) -> list[int]:
+    """The processes of this machine whose arguments hold a word, but for the one that asks."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            try:
+                arguments = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if marker.encode() in arguments:
+                found.append(int(entry.name))
+    return found
+
+
+def start_node(directory: Path, marker: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.local.kubelet.leaving_node", str(directory), marker],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+async def test_nothing_outlives_the_kubelet(tmp_path: Path, number: signal.Signals) -> None:
+    """Neither processes that ignore signals, in sessions of their own, nor a single mount."""
+    marker, directory = f"hotmap-{uuid.uuid4().hex}", tmp_path / "node"
+    mounts = Path("/proc/self/mounts").read_text()
+    process = start_node(directory, marker)
+    with process:
+        assert process.stdout is not None
+        started = process.stdout.readline() == b"running\n"
+        requires("namespaces", available=started, reason="no pod could be started here")
+        # The parent, the zygote and its outer half, the container's two shells.
+        assert len(processes_with(marker)) >= 3
+        process.send_signal(number)
+        process.wait()
+        await eventually(lambda: processes_with(marker) == [])
+        await eventually(lambda: processes_with(str(directory)) == [])
+    assert Path("/proc/self/mounts").read_text() == mounts
+    clean_up(directory)
+    assert not directory.exists() or list(directory.iterdir()) == []

@@ -1,0 +1,140 @@
+"""Containers that end: restarts and back-off, deletion with grace, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.local.kubelet.conftest import LocalNode, eventually
+
+from hotmap.local.apiserver.kubelet_api import LogOptions
+
+
+async def test_a_crash_is_restarted_at_once_then_with_back_off(node: LocalNode) -> None:
+    """The first restart follows immediately, the second waits 10 s and says so."""
+    await node.run_pod("crash", "echo run; exit 3")
+    waiting = await node.waiting("crash", "CrashLoopBackOff")
+    assert waiting["message"].startswith("back-off 10s restarting failed container=c pod=crash_")
+    status = node.pods.objects["default", "crash"]["status"]
+    container = status["containerStatuses"][0]
+    assert container["restartCount"] == 1
+    assert container["lastState"]["terminated"]["exitCode"] == 3
+    assert container["lastState"]["terminated"]["reason"] == "Error"
+    assert status["phase"] == "Running"
+    assert await node.logs("crash", previous=True) == "run\n"
+
+
+async def test_a_command_that_does_not_exist(node: LocalNode) -> None:
+    """A program that the host lacks is named in the waiting state."""
+    await node.run_pod("none", "", command=["no-such-program"])
+    waiting = await node.waiting("none", "RunContainerError")
+    assert 'exec: "no-such-program": executable file not found in $PATH' in waiting["message"]
+
+
+async def test_a_container_without_a_command_says_what_to_do(node: LocalNode) -> None:
+    """There are no images: the waiting message asks for a command."""
+    await node.run_pod("image", "", image="nginx:1.25", command=[])
+    waiting = await node.waiting("image", "ErrImagePull")
+    assert waiting["message"] == (
+        'image "nginx:1.25" cannot be run: this node has no images, only the programs of its '
+        'host; give the container a "command"'
+    )
+
+
+async def test_on_failure_restarts_until_success(node: LocalNode) -> None:
+    """A container that fails once and then succeeds ends its pod as Succeeded."""
+    await node.run_pod(
+        "once",
+        "test -e /data/again && exit 0; touch /data/again; exit 1",
+        pod={"restartPolicy": "OnFailure", "volumes": [{"name": "v", "emptyDir": {}}]},
+        volumeMounts=[{"name": "v", "mountPath": "/data"}],
+    )
+    pod = await node.phase("once", "Succeeded")
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
+
+
+async def test_never_fails_for_good(node: LocalNode) -> None:
+    """With the policy Never a failure is final."""
+    await node.run_pod("never", "exit 4", pod={"restartPolicy": "Never"})
+    pod = await node.phase("never", "Failed")
+    state = pod["status"]["containerStatuses"][0]["state"]
+    assert state["terminated"]["exitCode"] == 4
+
+
+async def test_deletion_gives_time_to_end(node: LocalNode) -> None:
+    """TERM reaches the command, which may end in its own way; the object goes last."""
+    script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"
+    await node.run_pod("polite", script, pod={"terminationGracePeriodSeconds": 600})
+    await node.phase("polite", "Running")
+    assert node.kubelet is not None
+    log = await node.kubelet.logs("default", "polite", "c", LogOptions(follow=True))
+    assert await anext(log) == b"up\n"
+    await node.registry.delete("pods", "default", "polite")
+    assert b"".join([chunk async for chunk in log]) == b"bye\n"
+    await node.gone("polite")
+    assert await node.events("Killing") == ["Stopping container c"]
+
+
+async def test_what_ignores_term_is_killed_after_its_grace(node: LocalNode) -> None:
+    """Process 1 without a handler never gets TERM, as in every container; KILL follows."""
+    await node.run_pod("stubborn", "exec sleep 600")
+    await node.phase("stubborn", "Running")
+    await node.registry.delete("pods", "default", "stubborn")
+    with node.registry.watch("pods", "default") as changes:
+        async for change in changes:
+            state = change.object["status"]["containerStatuses"][0]["state"]
+            if "terminated" in state:
+                break
+    assert state["terminated"]["exitCode"] == 137
+    await node.gone("stubborn")
+
+
+async def test_a_second_deletion_may_shorten_the_grace(node: LocalNode) -> None:
+    """A deletion without grace ends the wait of the first one."""
+    await node.run_pod("slow", "exec sleep 600", pod={"terminationGracePeriodSeconds": 600})
+    await node.phase("slow", "Running")
+    directory = node.directory / "pods"
+    await node.registry.delete("pods", "default", "slow")
+    await node.until("slow", lambda pod: pod["metadata"].get("deletionTimestamp"))
+    await node.registry.delete("pods", "default", "slow", grace_period=0)
+    await eventually(lambda: not directory.exists() or not any(directory.iterdir()))
+
+
+async def test_a_pod_of_the_same_name_is_another_pod(node: LocalNode) -> None:
+    """Deleted and made again, the new pod has new containers and its own volumes."""
+    for value in ("first", "second"):
+        await node.run_pod("same", f"echo {value}; exec sleep 600")
+        await node.phase("same", "Running")
+        async with asyncio.timeout(10):
+            assert node.kubelet is not None
+            log = await node.kubelet.logs("default", "same", "c", LogOptions(follow=True))
+            assert await anext(log) == f"{value}\n".encode()
+        await node.registry.delete("pods", "default", "same", grace_period=0)
+        await node.gone("same")
+
+
+async def test_the_node_is_registered_and_ready(node: LocalNode) -> None:
+    """The machine is a Node that says Ready and what it can hold."""
+    registered = await node.registry.get("nodes", None, "local")
+    conditions = {c["type"]: c["status"] for c in registered["status"]["conditions"]}
+    assert conditions["Ready"] == "True"
+    assert int(registered["status"]["allocatable"]["cpu"]) >= 1
+    assert registered["status"]["nodeInfo"]["operatingSystem"] == "linux"
+
+
+async def test_events_tell_the_story(node: LocalNode) -> None:
+    """Created and Started are there for each container."""
+    await node.output("story", "true")
+    with node.registry.watch("events", "default") as events:
+        seen = set()
+        async for change in events:
+            seen.add(change.object["message"])
+            if {"Created container: c", "Started container c"} <= seen:
+                break
+
+
+async def test_stopping_leaves_nothing(node: LocalNode) -> None:
+    """After a stop the kubelet's directories are gone, whatever ran."""
+    await node.run_pod("left", "exec sleep 600")
+    await node.phase("left", "Running")
+    await node.stop()
+    assert not node.directory.exists() or list(node.directory.iterdir()) == []

@@ -1,0 +1,130 @@
+"""Container logs: the file that runtimes write, and the parts of it that people ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.local.kubelet.conftest import LocalNode
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.kubelet_api import LogOptions
+from hotmap.local.kubelet.logs import MAX_LINE, ContainerLog, parse_line
+
+LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) [FP] .*\n")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[ContainerLog]:
+    log = ContainerLog(tmp_path / "pod" / "c" / "0.log")
+    yield log
+    log.close()
+
+
+async def read(log: ContainerLog, **options: Any) -> bytes:
+    return b"".join([chunk async for chunk in log.read(LogOptions(**options))])
+
+
+def test_the_file_has_the_form_of_container_runtimes(log: ContainerLog) -> None:
+    """Time, stream, tag and text: what log collectors on nodes read."""
+    log.write("stdout", b"one\ntwo\n")
+    log.write("stderr", b"three\n")
+    log.close()
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    assert all(LINE.fullmatch(line) for line in lines)
+    assert [parse_line(line)[1:] for line in lines] == [
+        ("stdout", b"one\n"),
+        ("stdout", b"two\n"),
+        ("stderr", b"three\n"),
+    ]
+
+
+async def test_lines_are_put_together_per_stream(log: ContainerLog) -> None:
+    """Pieces of a line that come one by one, mixed with the other stream, stay one line."""
+    log.write("stdout", b"on")
+    log.write("stderr", b"err")
+    log.write("stdout", b"e\ntwo")
+    assert await read(log) == b"one\n"
+    log.close()
+    assert sorted((await read(log)).splitlines()) == [b"err", b"one", b"two"]
+
+
+async def test_a_long_line_is_written_in_parts_and_read_whole(log: ContainerLog) -> None:
+    """A line longer than 16 KiB is stored as partial lines, without an end of its own."""
+    text = b"x" * (2 * MAX_LINE + 5)
+    log.write("stdout", text[:100])
+    log.write("stdout", text[100:] + b"\n")
+    log.close()
+    assert log.path.read_bytes().count(b" P ") == 2
+    assert await read(log) == text + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, b"1\n2\n3\n"),
+        ({"tail_lines": 2}, b"2\n3\n"),
+        ({"tail_lines": 0}, b""),
+        ({"limit_bytes": 3}, b"1\n2"),
+        ({"since": 4102444800.0}, b""),
+        ({"since": 0.0}, b"1\n2\n3\n"),
+    ],
+)
+async def test_which_part_is_read(
+    log: ContainerLog, options: dict[str, Any], expected: bytes
+) -> None:
+    """Lines from the end, bytes from the beginning, lines since a time."""
+    log.write("stdout", b"1\n2\n3\n")
+    assert await read(log, **options) == expected
+
+
+async def test_timestamps_are_shown_on_request(log: ContainerLog) -> None:
+    """Each line then begins with the time at which it was written."""
+    log.write("stdout", b"1\n")
+    assert re.fullmatch(rb"\d{4}-\S+Z 1\n", await read(log, timestamps=True))
+
+
+async def test_follow_goes_on_until_the_end_of_the_run(log: ContainerLog) -> None:
+    """What is written later is given when it is written; a closed log ends the reading."""
+    log.write("stdout", b"1\n")
+    stream = log.read(LogOptions(follow=True))
+    assert await anext(stream) == b"1\n"
+    later = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    assert not later.done()
+    log.write("stdout", b"2\n")
+    assert await later == b"2\n"
+    log.write("stdout", b"3")
+    log.close()
+    assert [chunk async for chunk in stream] == [b"3\n"]
+
+
+async def test_follow_of_the_last_lines(log: ContainerLog) -> None:
+    """tail_lines counts what is there; everything later follows."""
+    log.write("stdout", b"1\n2\n")
+    stream = log.read(LogOptions(follow=True, tail_lines=1))
+    assert await anext(stream) == b"2\n"
+    log.write("stdout", b"3\n4\n")
+    assert await anext(stream) == b"3\n4\n"
+
+
+async def test_logs_that_cannot_be_read_say_why(node: LocalNode) -> None:
+    """A name that is wrong, a container that has not started, a run that never was."""
+    await node.run_pod("web", "exec sleep 600", envFrom=[{"configMapRef": {"name": "nope"}}])
+    await node.waiting("web", "CreateContainerConfigError")
+    for options, container, message in (
+        ({}, "x", "container x is not valid for pod web"),
+        (
+            {},
+            "c",
+            'container "c" in pod "web" is waiting to start: CreateContainerConfigError',
+        ),
+        ({"previous": True}, "c", 'previous terminated container "c" in pod "web" not found'),
+    ):
+        with pytest.raises(BadRequest) as raised:
+            await node.logs("web", container, **options)
+        assert str(raised.value) == message
