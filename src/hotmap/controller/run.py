@@ -86,7 +86,7 @@ class Controller:
             journal=self.journal,
             records=self.records,
             reflectors=self._reflector_statistics,
-            queues=self._queue_statistics,
+            queues=self.queue_statistics,
         )
         self._server = StatusServer(
             metrics=self._metrics.render,
@@ -246,7 +246,8 @@ class Controller:
     def _reflector_statistics(self) -> list[ReflectorStatistics]:
         return [one.statistics() for one in self._reflectors]
 
-    def _queue_statistics(self) -> dict[str, WorkQueueStatistics]:
+    def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
+        """Count the consumers that are waited for and worked on, by queue."""
         return {
             "refresh": self._refreshes.statistics(),
             "reconcile": self._reconciles.statistics(),

@@ -54,9 +54,9 @@ class StatusServer:
                 web.get("/v1/status", self._get_status),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, shutdown_timeout=0.5)
+        site = web.TCPSite(self._runner, host, port)
         try:
             await site.start()
         except OSError as error:
