@@ -30,6 +30,9 @@ __all__ = [
 #: The pod-template annotation that a rollout writes; nothing else is written on consumers.
 REVISION = "hotmap.dev/revision"
 
+#: Kinds of owner whose own template is the one to write.
+_TEMPLATE_HOLDERS = ("Deployment", "Rollout", "CronJob")
+
 #: The name under which our writes stand in managedFields.
 FIELD_MANAGER = "hotmap"
 
@@ -55,7 +58,8 @@ class Consumer(msgspec.Struct, frozen=True):
     partition: int
     #: Whether its own controller is still replacing pods.
     rolling: bool
-    #: Whether another object controls it (a ReplicaSet of a Deployment, a Job of a CronJob).
+    #: Whether it was made from another consumer's template (a ReplicaSet of a Deployment, a Job of
+    #: a CronJob), which is where a rollout has to be written. What an operator made does not count.
     owned: bool
     #: When our field manager last wrote it, POSIX seconds of the API server; None: never.
     written_at: float | None
@@ -133,7 +137,10 @@ def _consumer(
         update_strategy=update_strategy,
         partition=partition,
         rolling=rolling,
-        owned=any(owner.controller for owner in metadata.owner_references or ()),
+        owned=any(
+            owner.controller and owner.kind in _TEMPLATE_HOLDERS
+            for owner in metadata.owner_references or ()
+        ),
         written_at=_written_at(metadata),
     )
 

@@ -1,0 +1,229 @@
+"""A changed data key that containers read at their start gives one rollout, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controller.world import FOLLOW, World, both, env, files
+
+
+async def test_first_sight_writes_records_only(world: World) -> None:
+    """What is there when hotmap first comes is noted: no consumer is touched, no Event told."""
+    await world.config_map(LEVEL="info")
+    before = await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    assert await world.get("Deployment", "web") == before
+    assert await world.events() == []
+    assert len(await world.records()) == 1
+    assert world.answers()["PATCH"] == 0
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+async def test_a_used_data_key_changes(world: World, kind: str) -> None:
+    """One PATCH, one Event, whatever the kind; the record then holds what was asked."""
+    await world.config_map(LEVEL="info")
+    await world.workload(kind=kind)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = world.answers()
+        await world.edit(LEVEL="debug")
+        revision = await world.rollout(kind=kind)
+        await world.quiet(controller)
+    assert (world.answers() - before)["PATCH"] == 1
+    assert len(await world.events()) == 1
+    assert await world.messages("RolledOut") == [
+        "ConfigMap default/app LEVEL changed, read at start in containers[main].env[LEVEL]: rollout"
+    ]
+    assert len(revision.split(".")) == 2
+
+
+async def test_what_a_rollout_writes(world: World) -> None:
+    """The pod template's annotation and nothing else, owned by the field manager hotmap."""
+    await world.config_map(LEVEL="info")
+    before = await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        revision = await world.rollout()
+    after = await world.get("Deployment", "web")
+    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+    annotations = after["spec"]["template"]["metadata"].pop("annotations")
+    before["spec"]["template"]["metadata"].pop("annotations", None)
+    assert annotations == {"hotmap.dev/revision": revision}
+    assert after["spec"] == before["spec"]
+    ours = [e for e in after["metadata"]["managedFields"] if e["manager"] == "hotmap"]
+    assert [entry["operation"] for entry in ours] == ["Update"]
+
+
+async def test_a_rollout_is_sent_with_preconditions(world: World) -> None:
+    """The patch names the uid and the resourceVersion that the decision saw."""
+    sent: list[Any] = []
+
+    async def keep(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        sent.append(patch)
+
+    await world.config_map(LEVEL="info")
+    seen = (await world.workload())["metadata"]
+    world.registry.guards.append(keep)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        revision = await world.rollout()
+    assert sent[0] == {
+        "metadata": {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]},
+        "spec": {"template": {"metadata": {"annotations": {"hotmap.dev/revision": revision}}}},
+    }
+
+
+async def test_a_secret_changes(world: World) -> None:
+    """A Secret's consumers are rolled as a ConfigMap's are."""
+    await world.secret("login", password="old")
+    await world.workload(spec=env("password", source="login", kind="secret"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit("login", kind="Secret", password="new")
+        await world.rollout()
+    assert (await world.messages("RolledOut"))[0].startswith("Secret default/login password")
+
+
+async def test_files_that_nobody_rereads_change(world: World) -> None:
+    """New pods have the new files, so the consumer is rolled, and its pods are not nudged."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files())
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(controller)
+    assert await world.target("web-1") == ""
+
+
+async def test_a_removed_data_key_that_is_optional(world: World) -> None:
+    """Its absence is a value of its own, and a change."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    await world.workload(spec=env("LEVEL", optional=True))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL=None)
+        await world.rollout()
+
+
+async def test_two_sources_change_together(world: World) -> None:
+    """One rollout answers both, and its reason names both."""
+    await world.config_map("app", LEVEL="info")
+    await world.config_map("extra", MODE="fast")
+    spec = env("LEVEL")
+    spec["containers"][0]["env"] += env("MODE", source="extra")["containers"][0]["env"]
+    generation = (await world.workload(spec=spec))["metadata"]["generation"]
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit("app", LEVEL="debug")
+        await world.edit("extra", MODE="slow")
+        await world.rollout()
+        await world.quiet(controller)
+    after = await world.get("Deployment", "web")
+    assert after["metadata"]["generation"] == generation + 1
+    (message,) = await world.messages("RolledOut")
+    assert "default/app LEVEL" in message
+    assert "default/extra MODE" in message
+
+
+async def test_a_burst_of_edits(world: World) -> None:
+    """100 edits give two rollouts at most, and the last content's revision."""
+    await world.config_map(LEVEL="0")
+    generation = (await world.workload())["metadata"]["generation"]
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        for level in range(1, 101):
+            await world.edit(LEVEL=str(level))
+        await world.rollout()
+        await world.quiet(controller)
+        last = await world.revision()
+        rollouts = (await world.get("Deployment", "web"))["metadata"]["generation"] - generation
+        await world.edit(LEVEL="other")
+        await world.rollout(after=last)
+        await world.edit(LEVEL="100")
+        await world.rollout(after=await world.revision())
+    assert 1 <= rollouts <= 2
+    assert await world.revision() == last
+
+
+async def test_a_return_to_old_content_returns_to_its_revision(world: World) -> None:
+    """The same content has the same name, so the earlier ReplicaSet serves again."""
+    await world.config_map(LEVEL="a")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        revisions = [""]
+        for level in ("b", "c", "b"):
+            await world.edit(LEVEL=level)
+            revisions.append(await world.rollout(after=revisions[-1]))
+            await world.rolled_out()
+    assert revisions[1] != revisions[2]
+    assert revisions[3] == revisions[1]
+
+
+async def test_only_the_consumers_of_the_changed_data_key_are_rolled(world: World) -> None:
+    """Of four consumers of one ConfigMap only the two that use the data key are touched."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    await world.workload("level", env("LEVEL"))
+    await world.workload("mode", env("MODE"))
+    await world.workload("all", both("MODE"))
+    await world.workload("none", env("LEVEL", source="other", optional=True))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = world.answers()
+        await world.edit(LEVEL="debug")
+        await world.rollout("level")
+        await world.rollout("all")
+        await world.quiet(controller)
+    assert (world.answers() - before)["PATCH"] == 2
+    assert await world.revision("mode") == ""
+    assert await world.revision("none") == ""
+
+
+async def test_a_consumer_that_an_operator_owns(world: World) -> None:
+    """A workload that a custom resource controls is followed like any other."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    owner = {
+        "apiVersion": "example.org/v1",
+        "kind": "Shop",
+        "name": "shop",
+        "uid": "8d1b6b5c-0000-4000-8000-000000000000",
+        "controller": True,
+    }
+    await world.merge("Deployment", "web", {"metadata": {"ownerReferences": [owner]}})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+
+
+async def test_three_hundred_consumers_of_one_source(world: World) -> None:
+    """Each gets its one PATCH and at most one Event; nothing is listed or read for it."""
+    consumers = [f"web-{number}" for number in range(300)]
+    await world.config_map(LEVEL="info")
+    for name in consumers:
+        await world.workload(name, annotations=FOLLOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = world.answers()
+        patched: list[str] = []
+
+        async def count(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+            if plural == "deployments":
+                patched.append(name)
+
+        world.registry.guards.append(count)
+        await world.edit(LEVEL="debug")
+        for name in consumers:
+            await world.rollout(name)
+        await world.quiet(controller)
+        asked = world.answers() - before
+    assert sorted(patched) == sorted(consumers)
+    assert asked["GET"] == 0
+    assert len(await world.events()) <= 300
