@@ -8,7 +8,8 @@ events play no part, so downtime, failover, lost watches and recreated objects a
        look at the pods first and act unless they are proven younger
     2  the source's resourceVersion is smaller than the one asked for     → wait: a stale store
     3  equal                                                              → fresh, unless a pod
-       started while the content was another one: then frozen change, under a name of its own
+       started while the content was another one: then frozen change, under a name of its own.
+       Too early to tell → do what the rest says, count nothing as asked, look again
     4  only what is in live use differs                                   → live change
     5  what is in frozen use differs, generation as vouched for           → frozen change
     6  … and the generation moved on → wait for the consumer's own rollout, look at the pods:
@@ -17,7 +18,8 @@ events play no part, so downtime, failover, lost watches and recreated objects a
 
 Besides these: a source that is gone, or lost a data key that is not optional, changes nothing by
 itself (running pods keep what they have, new ones could not start); a deleted optional source
-empties its files, which is a live change, and leaves environments as they are.
+empties its files, which is a live change for those who re-read them, and leaves what was read at
+start as it is. A source that was waited for changes nothing when it appears.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from hotmap.core.fingerprint import ABSENT, FingerprintKey, combine, digest
 from hotmap.core.objects import ObjectKey
 from hotmap.core.references import Life, Use
 from hotmap.core.source import Source, fingerprint_of, missing_keys
-from hotmap.core.state import Left, Record, SourceRecord, Window
+from hotmap.core.state import UNVOUCHED, Left, Record, SourceRecord, Window
 
 __all__ = [
     "ROLLOUT_PATIENCE",
@@ -135,7 +137,7 @@ class Judgement(NamedTuple):
 
     def changed(self) -> tuple[Finding, ...]:
         """Select the findings that call for an action."""
-        return tuple(f for f in self.findings if f.verdict in (Verdict.LIVE, Verdict.FROZEN))
+        return tuple(f for f in self.findings if f.verdict in _CHANGED)
 
 
 # -- the present -----------------------------------------------------------------------------
@@ -225,6 +227,9 @@ _URGENCY = (
     Verdict.FRESH,
 )
 
+#: Verdicts that call for an action.
+_CHANGED = frozenset((Verdict.LIVE, Verdict.FROZEN))
+
 #: Verdicts that leave the pods in place, so that windows have to be examined.
 _WITHOUT_NEW_PODS = frozenset((Verdict.LIVE, Verdict.HOLD, Verdict.ADOPT, Verdict.FRESH))
 
@@ -258,7 +263,10 @@ def judge(
 def _new_pods(reason: str, findings: Sequence[Finding], *, distinct: bool) -> Judgement:
     """Conclude that new pods are needed, unless something would keep them from starting."""
     if blocked := _unstartable(findings):
-        return Judgement(Verdict.HOLD, blocked, tuple(findings))
+        held = tuple(
+            f._replace(verdict=Verdict.HOLD) if f.verdict in _CHANGED else f for f in findings
+        )
+        return Judgement(Verdict.HOLD, blocked, held)
     return Judgement(Verdict.FROZEN, reason, tuple(findings), distinct)
 
 
@@ -278,16 +286,18 @@ def _judge_source(
         return Finding(present, verdict, f"{present.source} {reason}")
 
     if record is None or asked is None or asked.uses != present.digest:
-        return found(*_judge_unknown(asked, present, facts))
-    if not asked.uid and present.exists and present.required:
+        return found(*_judge_unknown(consumer, asked, present, facts))
+    if not asked.uid and present.exists and _was_waited_for(present.uses):
         return found(Verdict.ADOPT, "exists now; the containers that waited for it start with it")
     if _is_older(present, asked):
         return found(Verdict.WAIT, "is an older version than the one last asked for: a stale store")
     if (present.frozen, present.live) == (asked.frozen, asked.live):
         return found(Verdict.FRESH, "is what was last asked for")
     if not present.exists:
-        return found(*_judge_deleted(present, asked))
+        return found(*_judge_deleted(present, asked, facts))
     if asked.immutable and asked.uid != present.uid:
+        if consumer.replicas == 0:
+            return found(Verdict.ADOPT, "was immutable and is another object now; no pods hold it")
         return found(
             Verdict.HOLD,
             "was immutable and is another object now; kubelets serve the old content to new pods "
@@ -296,7 +306,7 @@ def _judge_source(
     if present.missing:
         return found(
             Verdict.HOLD,
-            f"lost {_listed(present.missing)}, which is not optional: new pods could not start",
+            f"lacks {_listed(present.missing)}, which is not optional: new pods could not start",
         )
     if present.frozen != asked.frozen:
         return found(*_judge_start(consumer, record, present, facts, _READ_AT_START))
@@ -306,12 +316,15 @@ def _judge_source(
 
 
 def _judge_unknown(
-    asked: SourceRecord | None, present: Present, facts: Facts
+    consumer: Consumer, asked: SourceRecord | None, present: Present, facts: Facts
 ) -> tuple[Verdict, str]:
-    """Rule 1."""
+    """Rule 1; what is re-read from files catches up by itself."""
     what = "is used in another way than before" if asked else "is seen for the first time"
-    if not facts.catch_up or not present.exists:
+    read_at_start = bool(present.frozen) or facts.live_rolls
+    if not facts.catch_up or not present.exists or not read_at_start:
         return Verdict.ADOPT, f"{what}: noted, nothing to do"
+    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+        return Verdict.WAIT, f"{what}, while the consumer rolls out"
     if facts.starts is None:
         return Verdict.LOOK, f"{what}: the pods' start decides"
     if proven_younger(facts.starts, present.changed_at):
@@ -332,12 +345,23 @@ def _is_older(present: Present, asked: SourceRecord) -> bool:
         return False
 
 
-def _judge_deleted(present: Present, asked: SourceRecord) -> tuple[Verdict, str]:
+def _was_waited_for(uses: Sequence[Use]) -> bool:
+    """Tell whether every container that uses a source had to wait until it existed.
+
+    A container waits for its own environment, the whole pod for volumes and init containers.
+    """
+    insisting = [use for use in uses if not use.optional]
+    if any(use.init or use.life is Life.LIVE for use in insisting):
+        return True
+    return {use.container for use in insisting} == {use.container for use in uses}
+
+
+def _judge_deleted(present: Present, asked: SourceRecord, facts: Facts) -> tuple[Verdict, str]:
     if present.required:
         return Verdict.FRESH, "is deleted; running pods keep what they have, new ones cannot start"
-    if present.live != asked.live:
+    if present.live != asked.live and not facts.live_rolls:
         return Verdict.LIVE, "is deleted; being optional, its files go away"
-    return Verdict.FRESH, "is deleted; being optional, running containers keep their environment"
+    return Verdict.FRESH, "is deleted; being optional, running containers keep what they read"
 
 
 _READ_AT_START = "changed where containers read it at their start"
@@ -388,7 +412,11 @@ def _judge_windows(
     `plainly` is the judgement as far as content goes.
     """
     windows = (*record.windows, *facts.windows)
-    concerned = [f for f in plainly.findings if f.present.frozen or facts.live_rolls]
+    concerned = [
+        f
+        for f in plainly.findings
+        if f.verdict is not Verdict.HOLD and (f.present.frozen or facts.live_rolls)
+    ]
     if not windows or not concerned:
         return plainly
     came_back = "its content went and came back"
@@ -420,7 +448,9 @@ def _unstartable(findings: Sequence[Finding]) -> str:
             return f"{present.source} does not exist and is not optional: new pods could not start"
         if present.missing:
             missing = _listed(present.missing)
-            return f"{present.source} lacks {missing}, not optional: new pods could not start"
+            return (
+                f"{present.source} lacks {missing}, which is not optional: new pods could not start"
+            )
     return ""
 
 
@@ -444,17 +474,28 @@ def record_asked(
 
     `generation` is the consumer's that this vouches for. A source that is held back, or gone,
     keeps what was asked of it before, so that its return with other content is a change and with
-    the same is none. Windows count as examined. `record` None: nothing was known before.
+    the same is none; only new pods are certainly without an optional one. While something is held
+    back, the generation and the windows stay what they were. Otherwise windows count as examined.
+    `record` None: nothing was known before.
     """
-    known = {(s.kind, s.name): s for s in record.sources} if record else {}
+    known = {}
+    if record is not None and record.key_id == key_id:
+        known = {(s.kind, s.name): s for s in record.sources}
+    verdicts = {finding.verdict for finding in findings}
+    new_pods = Verdict.FROZEN in verdicts
+    held = Verdict.HOLD in verdicts and not new_pods
+    if held:
+        generation = record.generation if record else UNVOUCHED
+    asked = (
+        _asked_source(f, known.get((f.present.source.kind, f.present.source.name)), new_pods)
+        for f in findings
+    )
     return Record(
         uid=consumer.uid,
         key_id=key_id,
         generation=generation,
-        sources=tuple(
-            _asked_source(f, known.get((f.present.source.kind, f.present.source.name)))
-            for f in findings
-        ),
+        sources=tuple(one for one in asked if one is not None),
+        windows=record.windows if record and held else (),
         left=record.left if record else (),
         serial=record.serial if record else 0,
     )
@@ -493,16 +534,22 @@ def record_rollout(
     )
 
 
-def _asked_source(finding: Finding, asked: SourceRecord | None) -> SourceRecord:
+def _asked_source(
+    finding: Finding, asked: SourceRecord | None, new_pods: bool
+) -> SourceRecord | None:
+    """Say what is asked of one source from now on; None: it goes on being unknown."""
     present = finding.present
     kind, _, name = present.source
-    kept = asked is not None and asked.uses == present.digest
-    if kept and asked is not None and finding.verdict is Verdict.HOLD:
+    if asked is not None and asked.uses != present.digest:
+        asked = None
+    if finding.verdict is Verdict.HOLD:
         return asked
-    if kept and asked is not None and not present.exists:
+    if asked is not None and not present.exists:
         if present.required:
             return asked
-        return msgspec.structs.replace(asked, live=ABSENT if asked.live else "")
+        if not new_pods:
+            gone = finding.verdict is Verdict.LIVE
+            return msgspec.structs.replace(asked, live=ABSENT) if gone else asked
     return SourceRecord(
         kind,
         name,

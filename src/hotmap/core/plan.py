@@ -114,7 +114,7 @@ def _plan(
     if verdict in (Verdict.WAIT, Verdict.LOOK):
         return Plan(verdict, (), judgement.reason, requeue_after=_WAIT)
     if verdict is Verdict.HOLD:
-        return Plan(verdict, (), judgement.reason, warning=True)
+        return Plan(verdict, (), judgement.reason, settles=True, warning=True)
     if verdict in (Verdict.ADOPT, Verdict.FRESH):
         unused = _unused(judgement, changed)
         confirms = verdict is Verdict.FRESH and not unused
