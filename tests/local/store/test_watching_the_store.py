@@ -1,0 +1,89 @@
+"""A watch has no gap and no duplicate; a reader that is too slow is cut off, not buffered for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hotmap.core.errors import Expired
+from hotmap.local.store import MVCCStore
+
+
+async def test_a_waiting_watch_wakes_up_at_a_write() -> None:
+    """A write ends the wait of everyone who watches its key, and of nobody else."""
+    store = MVCCStore()
+    near, far = store.watch("/a/"), store.watch("/b/")
+    waiting = asyncio.create_task(near.wait())
+    idle = asyncio.create_task(far.wait())
+    await asyncio.sleep(0)
+    store.create("/a/x", b"1")
+    assert await waiting
+    assert not idle.done()
+    store.close()
+    assert await idle is False
+
+
+async def test_a_slow_reader_gets_what_was_buffered_and_then_the_end() -> None:
+    """Falling behind by more than the buffer ends the watch; resuming loses nothing."""
+    store = MVCCStore(watch_buffer=3)
+    watch = store.watch("/")
+    for number in range(10):
+        store.create(f"/{number}", b"")
+    assert [event.key async for event in watch] == ["/0", "/1", "/2"]
+    again = store.watch("/", since=watch.progress)
+    assert [event.key for event in again.take()] == [f"/{number}" for number in range(3, 10)]
+
+
+async def test_history_does_not_count_as_falling_behind() -> None:
+    """A watch from far back is given all of it, however small the buffer for new writes is."""
+    store = MVCCStore(watch_buffer=2)
+    for number in range(10):
+        store.create(f"/{number}", b"")
+    watch = store.watch("/", since=1)
+    store.create("/late", b"")
+    assert len(watch.take()) == 11
+
+
+async def test_a_watch_from_the_future_is_silent_until_then() -> None:
+    """Revisions up to the one given are never told, even if they are written later."""
+    store = MVCCStore()
+    watch = store.watch("/", since=store.revision + 2)
+    for number in range(3):
+        store.create(f"/{number}", b"")
+    assert [event.key for event in watch.take()] == ["/2"]
+
+
+async def test_a_cancelled_wait_loses_nothing() -> None:
+    """The next wait finds what came in between."""
+    store = MVCCStore()
+    watch = store.watch("/")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(watch.wait(), 0.01)
+    store.create("/a", b"")
+    assert await watch.wait()
+    assert len(watch.take()) == 1
+
+
+def test_history_is_bounded_by_bytes() -> None:
+    """Large values push old events out long before their count would."""
+    store = MVCCStore(history_bytes=1000)
+    for number in range(10):
+        store.create(f"/{number}", b"x" * 300)
+    with pytest.raises(Expired):
+        store.watch("/", since=1)
+    assert len(store.watch("/", since=store.compacted).take()) == 3
+
+
+def test_what_nobody_can_read_any_more_is_forgotten() -> None:
+    """Deleted keys and old versions leave memory with their history."""
+    store = MVCCStore()
+    for _ in range(50):
+        revision = store.create("/a", b"x" * 100)
+        store.delete("/a", expected=revision)
+    store.compact(store.revision)
+    assert store.range("/").entries == []
+    assert not store._versions
+    assert not store._keys
+    assert not store._history
+    assert store._size == 0
