@@ -34,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         code: int = options.run(options)
     except TestBedError as error:
         print(f"error: {error}", file=sys.stderr)
+    except BrokenPipeError:  # the reader has seen enough, as in `status | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         if (sentence := disk_sentence(error)) is None:
             raise

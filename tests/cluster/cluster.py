@@ -257,12 +257,12 @@ class Cluster:
         containerd, *others = node.components(self.layout)
         self._start([containerd], say)
         say(f"{node.load_images(self.layout)} images present")
+        began = time.time() if self.processes.state("kubelet") is not State.RUNNING else 0.0
         self._start(others, say)
         if self.layout.settings.dns:
             node.publish_dns(self)
-        self.kubectl(
-            "wait", "--for=condition=Ready", f"node/{layout.NODE_NAME}", "--timeout=60s", seconds=70
-        )
+        ready = replace(self.component("kubelet"), ask=lambda: node.not_ready(self, since=began))
+        self.wait_healthy(ready)
         say(f"{layout.NODE_NAME} is Ready")
 
     def _start(self, components: Iterable[Component], say: Callable[[str], None]) -> None:

@@ -39,6 +39,7 @@ MASKS: tuple[Mask, ...] = (
     mask(r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?", "ADDRESS"),
     mask(rf"(?<=-)[{LETTERS}]{{8,10}}-[{LETTERS}]{{5}}\b", "HASH-RANDOM"),
     mask(rf"(?<=-)(?=[{LETTERS}]*\d)[{LETTERS}]{{8,10}}\b", "HASH"),
+    mask(rf"(?<=-)[{LETTERS}]{{5}}\b", "RANDOM"),  # few words have neither vowel nor y
     mask(rf'(pod-template-hash"?[:=] ?"?)[{LETTERS}]+', r"\1HASH"),
     mask(r"(?<=[ \t(])(\d+[dhms])+(?=\)| ago|[ \t]|$)", "AGE"),
     mask(r"[ \t]+", " "),  # columns are as wide as what stood in them

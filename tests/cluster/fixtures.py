@@ -47,9 +47,8 @@ def real_cluster() -> Iterator[Cluster]:
     found = Cluster.present(folder)
     cluster = found or Cluster(folder, layout.default_settings(node=True))
     require(cluster)
-    if found is not None:  # somebody's own: repaired if it needs it, and left running
-        if found.unhealthy():
-            found.up()
+    if found is not None:  # somebody's own: left running
+        found.up()  # mends what died, and loads the hotmap image of the present source
         yield found
         return
     with _lasting(cluster):

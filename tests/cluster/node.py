@@ -3,6 +3,7 @@
 One node per machine: addresses and firewall rules are the machine's.
 """
 
+import datetime
 import json
 import os
 import signal
@@ -158,6 +159,26 @@ def load_images(where: Layout) -> int:
         loaded[name] = tar.name
         note.write_text(json.dumps(loaded))
     return len(names)
+
+
+def not_ready(cluster: "Cluster", *, since: float) -> str | None:
+    """Say why the node is not Ready, None when it is and has said so at or after `since`.
+
+    `since` is POSIX seconds. A node that was killed is called Ready for another 40 s by what it
+    had last reported (kubernetes: pkg/controller/nodelifecycle); a kubelet that starts reports
+    at once.
+    """
+    found = cluster.kubectl(
+        *("get", "nodes", f"--field-selector=metadata.name={layout.NODE_NAME}"),
+        '--output=jsonpath={.items[*].status.conditions[?(@.type=="Ready")]}',
+    )
+    if not found:
+        return "not registered"
+    condition = json.loads(found)
+    reported = datetime.datetime.fromisoformat(condition["lastHeartbeatTime"]).timestamp()
+    if reported < int(since):  # reported in whole seconds
+        return "has not reported since its kubelet was started"
+    return None if condition["status"] == "True" else str(condition["message"])
 
 
 def publish_dns(cluster: "Cluster") -> None:

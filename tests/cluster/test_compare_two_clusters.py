@@ -80,6 +80,8 @@ def test_a_difference_in_behaviour_is_not_masked() -> None:
         ("configmap/settings created", "configmap/settings created"),
         ("frontend-production 2 of 3", "frontend-production 2 of 3"),
         ("replicas: 3", "replicas: 3"),
+        ("name: kube-api-access-d9vhm", "name: kube-api-access-RANDOM"),
+        ("name: log-agent-nginx-cache", "name: log-agent-nginx-cache"),
     ],
 )
 def test_masks_take_what_must_differ_and_leave_words_alone(text: str, masked: str) -> None:
