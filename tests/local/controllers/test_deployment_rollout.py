@@ -101,6 +101,30 @@ async def test_a_rollout_takes_the_steps_and_tells_the_events_of_a_real_cluster(
         assert _condition(deployment, "Available")[1] == "MinimumReplicasAvailable"
 
 
+async def test_what_is_no_template_change_rolls_nothing() -> None:
+    """minReadySeconds and annotations are passed on to the ReplicaSet that runs."""
+    async with control_plane() as plane:
+        await plane.create("deployments", web(1))
+        await plane.settled()
+        cause = {"kubernetes.io/change-cause": "slower"}
+        await plane.patch(
+            "deployments",
+            "web",
+            {"metadata": {"annotations": cause}, "spec": {"minReadySeconds": 1}},
+        )
+
+        async def passed_on() -> bool:
+            (replica_set,) = await plane.list("replicasets")
+            annotations = replica_set["metadata"]["annotations"]
+            return (
+                replica_set["spec"].get("minReadySeconds") == 1
+                and cause.items() <= annotations.items()
+            )
+
+        await plane.until(passed_on)
+        assert await plane.sizes() == {"1": 1}
+
+
 async def test_an_undo_brings_the_old_replica_set_back() -> None:
     """The same template finds its ReplicaSet again, with the next revision and a history."""
     async with control_plane() as plane:

@@ -52,6 +52,7 @@ from hotmap.local.controllers.rolling import (
     active,
     bounds_of,
     has_scaling_pending,
+    is_recreate,
     new_replica_set_size,
     plan_recreate,
     plan_rolling,
@@ -144,7 +145,7 @@ class DeploymentController:
         rollout = await self._number(self._look(await self._note_pause(deployment)))
         if deployment["spec"].get("paused") or self._is_scaling(rollout):
             await self._follow_size(rollout)
-        elif deployment["spec"].get("strategy", {}).get("type") == "Recreate":
+        elif is_recreate(deployment):
             await self._recreate(rollout)
         else:
             await self._roll(rollout)
@@ -191,7 +192,7 @@ class DeploymentController:
             bounds_of(deployment),
             rollout.new,
             rollout.old,
-            rolling=deployment["spec"].get("strategy", {}).get("type") != "Recreate",
+            rolling=not is_recreate(deployment),
             status_total=deployment.get("status", {}).get("replicas") or 0,
         )
         rollout = await self._scale(rollout, plan)
@@ -287,10 +288,12 @@ class DeploymentController:
         metadata = template.get("metadata") or {}
         labels = (metadata.get("labels") or {}) | label
         selector = spec["selector"]
-        rolling = spec.get("strategy", {}).get("type") != "Recreate"
-        size = new_replica_set_size(bounds, old, 0) if rolling else bounds.replicas
+        size = bounds.replicas
+        if not is_recreate(deployment):
+            size = new_replica_set_size(bounds, old, 0)
         stem = deployment["metadata"]["name"][: _MAX_NAME - 1 - len(label[HASH_LABEL])]
         annotations = revision_annotations(deployment, {}, latest_revision(old) + 1)
+        min_ready = spec.get("minReadySeconds")
         return {
             "metadata": {
                 "name": f"{stem}-{label[HASH_LABEL]}",
@@ -300,7 +303,7 @@ class DeploymentController:
             },
             "spec": {
                 "replicas": size,
-                "minReadySeconds": spec.get("minReadySeconds") or 0,
+                **({"minReadySeconds": min_ready} if min_ready else {}),
                 "selector": {
                     **selector,
                     "matchLabels": (selector.get("matchLabels") or {}) | label,

@@ -24,6 +24,7 @@ __all__ = [
     "available_replicas",
     "bounds_of",
     "has_scaling_pending",
+    "is_recreate",
     "lasting_replicas",
     "new_replica_set_size",
     "plan_recreate",
@@ -75,15 +76,20 @@ def bounds_of(deployment: Object) -> Bounds:
     """
     spec = deployment["spec"]
     replicas = spec_replicas(deployment)
-    strategy = spec.get("strategy") or {}
-    if strategy.get("type") == "Recreate":
+    if is_recreate(deployment):
         return Bounds(replicas, 0, 0)
-    rolling = strategy.get("rollingUpdate") or {}
+    rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
     surge = math.ceil(_pods(rolling.get("maxSurge"), replicas))
     unavailable = math.floor(_pods(rolling.get("maxUnavailable"), replicas))
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return Bounds(replicas, surge, min(unavailable, replicas))
+
+
+def is_recreate(deployment: Object) -> bool:
+    """Tell whether old pods have to be gone before new ones come."""
+    strategy = deployment["spec"].get("strategy") or {}
+    return bool(strategy.get("type") == "Recreate")
 
 
 def spec_replicas(obj: Object) -> int:
