@@ -79,11 +79,14 @@ def read(lookup: Callable[[str], tuple[str, str] | None]) -> Dialect | None:
 
 @lru_cache(maxsize=4096)
 def _matcher(item: str) -> Callable[[str], bool]:
-    """Compile one list item, grouped before it is anchored: `a|b` means both ends for both."""
+    """Compile one list item to match whole names: `a|b` is anchored at both ends for both.
+
+    It is compiled as it was written, so that `a)|(b` is refused and errors quote the item.
+    """
     options = re2.Options()
     options.log_errors = False
-    pattern = re2.compile(f"^(?:{item})$", options)
-    return lambda name: pattern.match(name) is not None
+    pattern = re2.compile(item, options)
+    return lambda name: pattern.fullmatch(name) is not None
 
 
 def source_ignored(annotations: Mapping[str, str]) -> bool:
