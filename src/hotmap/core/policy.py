@@ -171,6 +171,7 @@ class Defaults(NamedTuple):
 DEFAULTS = Defaults()
 
 T = TypeVar("T")
+C = TypeVar("C", bound=enum.Enum)
 
 
 def read_policy(
@@ -190,7 +191,7 @@ def read_policy(
     if follow is None:
         follow = parse_follow(defaults.follow)
         origin = f"the default follow={defaults.follow}" if follow.auto or follow.named else ""
-    strategy = reader.read(STRATEGY, Strategy, "notify", Strategy.NOTIFY)
+    strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
     settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
     settle_max = reader.read(
         SETTLE_MAX, parse_duration, f"{defaults.settle_max:g}s", defaults.settle_max
@@ -201,7 +202,7 @@ def read_policy(
         opted_in=opted_in,
         auto=follow.auto,
         named=follow.named,
-        excluded=reader.read(EXCLUDE, _parse_patterns, "nothing", ()) or (),
+        excluded=reader.read(EXCLUDE, _parse_patterns, "every source", _EVERY_SOURCE) or (),
         strategy=strategy or Strategy.AUTO,
         rereads=reader.read(REREADS, _parse_bool, "false", False) or False,
         settle=quiet,
@@ -327,11 +328,26 @@ def _glob(text: str) -> Callable[[str], bool]:
     return lambda name: pattern.match(name) is not None
 
 
+_EVERY_SOURCE = _parse_patterns("configmap/*, secret/*")
+
 _PLAIN_NAME = re.compile(r"[-.a-z0-9]+")
 
 
 def _expression(kind: str, text: str, matches: Callable[[str], bool]) -> Pattern:
     return Pattern(kind, text, _PLAIN_NAME.fullmatch(text) is not None, matches)
+
+
+def _one_of(choices: type[C]) -> Callable[[str], C]:
+    """Make a parser of an enumeration's values."""
+
+    def parse(text: str) -> C:
+        try:
+            return choices(text)
+        except ValueError:
+            known = ", ".join(choice.value for choice in choices if choice.value)
+            raise ValueError(f"{text!r} is none of {known}") from None
+
+    return parse
 
 
 def _parse_bool(text: str) -> bool:
@@ -378,7 +394,7 @@ def _parse_agent(text: str) -> Agent | None:
 
 
 def _on_change(reader: _Reader, kind: str) -> OnChange:
-    value = reader.read(ON_CHANGE, OnChange, "reporting only", OnChange.REPORT)
+    value = reader.read(ON_CHANGE, _one_of(OnChange), "reporting only", OnChange.REPORT)
     if value in (None, OnChange.REPORT):
         return OnChange.REPORT
     if _ON_CHANGE_KINDS[value] != kind:

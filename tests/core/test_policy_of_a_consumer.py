@@ -1,0 +1,408 @@
+"""What annotations, the Namespace and flags permit, and what happens to what cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.objects import ENV, consumer, cron_job, deployment
+
+from hotmap.core.objects import ObjectKey
+from hotmap.core.policy import (
+    ANNOTATIONS,
+    Agent,
+    Defaults,
+    OnChange,
+    Policy,
+    Strategy,
+    followed_uses,
+    parse_duration,
+    read_policy,
+    source_ignored,
+)
+from hotmap.core.references import EVERY_KEY, Life, Use
+
+
+def policy(annotations: dict[str, str] | None = None, **options: Any) -> Policy:
+    """Read the policy of a Deployment with annotations of hotmap.dev, named without the domain."""
+    said = {f"hotmap.dev/{name}": value for name, value in (annotations or {}).items()}
+    return read_policy(deployment(annotations=said), **options)
+
+
+def source(text: str) -> ObjectKey:
+    """Read `configmap/app` as an object key."""
+    kind, _, name = text.partition("/")
+    return ObjectKey({"configmap": "ConfigMap", "secret": "Secret"}[kind], "shop", name)
+
+
+# -- opting in --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "template", "namespace", "flag", "opted_in", "origin"),
+    [
+        pytest.param(None, None, None, "off", False, "no annotation opts it in", id="nothing said"),
+        pytest.param("auto", None, None, "off", True, "hotmap.dev/follow: auto", id="on it"),
+        pytest.param(
+            None,
+            "auto",
+            None,
+            "off",
+            True,
+            "hotmap.dev/follow: auto on the pod template",
+            id="below",
+        ),
+        pytest.param(
+            None, None, "auto", "off", True, "hotmap.dev/follow: auto on the Namespace", id="above"
+        ),
+        pytest.param(None, None, None, "auto", True, "the default follow=auto", id="flag"),
+        pytest.param("off", "auto", "auto", "auto", False, "hotmap.dev/follow: off", id="its own"),
+        pytest.param(
+            None,
+            "off",
+            "auto",
+            "auto",
+            False,
+            "hotmap.dev/follow: off on the pod template",
+            id="its template's goes over the Namespace's",
+        ),
+        pytest.param(
+            None,
+            None,
+            "off",
+            "auto",
+            False,
+            "hotmap.dev/follow: off on the Namespace",
+            id="the Namespace's goes over flags",
+        ),
+    ],
+)
+def test_who_opts_in(
+    own: str | None,
+    template: str | None,
+    namespace: str | None,
+    flag: str,
+    opted_in: bool,
+    origin: str,
+) -> None:
+    """The consumer's word goes over its pod template's, the Namespace's and the flags'."""
+
+    def said(value: str | None) -> dict[str, str]:
+        return {} if value is None else {"hotmap.dev/follow": value}
+
+    who = deployment(annotations=said(own), template_annotations=said(template))
+    read = read_policy(who, namespace_annotations=said(namespace), defaults=Defaults(follow=flag))
+    assert (read.opted_in, read.origin, read.problems) == (opted_in, origin, ())
+
+
+@pytest.mark.parametrize(
+    ("follow", "exclude", "named", "referenced", "followed"),
+    [
+        pytest.param("auto", "", "configmap/app", True, True, id="auto: referenced"),
+        pytest.param("auto", "", "configmap/app", False, False, id="auto: not referenced"),
+        pytest.param("off", "", "configmap/app", True, False, id="off"),
+        pytest.param("configmap/app", "", "configmap/app", True, True, id="named, referenced"),
+        pytest.param("configmap/app", "", "configmap/app", False, True, id="named only"),
+        pytest.param("configmap/app", "", "configmap/other", True, False, id="another is not"),
+        pytest.param("configmap/app", "", "secret/app", True, False, id="another kind is not"),
+        pytest.param("secret/db-*", "", "secret/db-main", False, True, id="glob"),
+        pytest.param("secret/db-*", "", "secret/mydb-main", False, False, id="glob, whole name"),
+        pytest.param("cm/a, secrets/b", "", "secret/b", True, True, id="a list, short kinds"),
+        pytest.param("auto", "configmap/app", "configmap/app", True, False, id="excluded"),
+        pytest.param("auto", "secret/*", "configmap/app", True, True, id="another excluded"),
+        pytest.param(
+            "cm/app", "cm/a*", "configmap/app", True, False, id="exclude goes over follow"
+        ),
+    ],
+)
+def test_which_sources_are_followed(
+    follow: str, exclude: str, named: str, referenced: bool, followed: bool
+) -> None:
+    """`follow` chooses sources, `exclude` takes some away."""
+    read = policy({"follow": follow, "exclude": exclude})
+    assert read.problems == ()
+    assert read.follows(source(named), referenced=referenced) is followed
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "field", "value"),
+    [
+        ("strategy", "auto", "strategy", Strategy.AUTO),
+        ("strategy", "rollout", "strategy", Strategy.ROLLOUT),
+        ("strategy", "nudge", "strategy", Strategy.NUDGE),
+        ("strategy", " notify ", "strategy", Strategy.NOTIFY),
+        ("rereads", "true", "rereads", True),
+        ("rereads", "false", "rereads", False),
+        ("settle", "250ms", "settle", 0.25),
+        ("settle", "0", "settle", 0.0),
+        ("settle-max", "1m", "settle_max", 60.0),
+        ("catch-up", "true", "catch_up", True),
+        ("agent", "", "agent", Agent(9533, "none")),
+        ("agent", "port=80;restart=supervised", "agent", Agent(80, "supervised")),
+        ("agent", "restart=all-containers", "agent", Agent(9533, "all-containers")),
+    ],
+)
+@pytest.mark.parametrize("place", ["annotations", "template_annotations"])
+def test_values(annotation: str, text: str, field: str, value: object, place: str) -> None:
+    """Each annotation is read from the consumer or its pod template."""
+    read = read_policy(deployment(**{place: {f"hotmap.dev/{annotation}": text}}))
+    assert (getattr(read, field), read.problems) == (value, ())
+
+
+def test_defaults() -> None:
+    """Silence means: not opted in, the least disruptive action, half a second of quiet."""
+    assert policy() == Policy(
+        opted_in=False,
+        strategy=Strategy.AUTO,
+        rereads=False,
+        settle=0.5,
+        settle_max=5.0,
+        catch_up=False,
+        on_change=OnChange.REPORT,
+        agent=None,
+        origin="no annotation opts it in",
+    )
+
+
+def test_settle_times_of_flags() -> None:
+    """Flags say how long to wait where annotations do not; the bound is never below the time."""
+    flags = Defaults(settle=2.0, settle_max=8.0)
+    assert policy(defaults=flags)[8:10] == policy({"settle": "2s", "settle-max": "8s"})[8:10]
+    assert policy({"settle": "20s"}, defaults=flags).settle_max == 20.0
+
+
+RESTARTS = "supervised|all-containers|term|none"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "field", "safe", "message"),
+    [
+        (
+            "follow",
+            "cofnigmap/app",
+            "opted_in",
+            False,
+            "'cofnigmap/app' is not configmap/NAME or secret/NAME; taken as off",
+        ),
+        (
+            "follow",
+            "configmap/App!",
+            "opted_in",
+            False,
+            "'configmap/App!' has no name that an object could have; taken as off",
+        ),
+        (
+            "strategy",
+            "rolout",
+            "strategy",
+            Strategy.NOTIFY,
+            "'rolout' is none of auto, rollout, nudge, notify; taken as notify",
+        ),
+        ("rereads", "yes", "rereads", False, "'yes' is neither true nor false; taken as false"),
+        ("catch-up", "1", "catch_up", False, "'1' is neither true nor false; taken as false"),
+        (
+            "settle",
+            "5",
+            "settle",
+            0.5,
+            "'5' is no duration (write 500ms, 1.5s, 2m, or 0); taken as 0.5s",
+        ),
+        (
+            "settle-max",
+            "-1s",
+            "settle_max",
+            5.0,
+            "'-1s' is no duration (write 500ms, 1.5s, 2m, or 0); taken as 5s",
+        ),
+        (
+            "on-change",
+            "now",
+            "on_change",
+            OnChange.REPORT,
+            "'now' is none of run-now, recreate, evict; taken as reporting only",
+        ),
+        (
+            "on-change",
+            "run-now",
+            "on_change",
+            OnChange.REPORT,
+            "run-now is for a CronJob, this is a Deployment; taken as reporting only",
+        ),
+        (
+            "agent",
+            "port=0",
+            "agent",
+            None,
+            f"'port=0' is not port=1…65535 or restart={RESTARTS}; taken as no agent",
+        ),
+        (
+            "agent",
+            "restart=now",
+            "agent",
+            None,
+            f"'restart=now' is not port=1…65535 or restart={RESTARTS}; taken as no agent",
+        ),
+    ],
+)
+def test_what_cannot_be_read(
+    annotation: str, text: str, field: str, safe: object, message: str
+) -> None:
+    """An invalid value is one problem in words, and takes the safe reading."""
+    read = policy({annotation: text})
+    assert getattr(read, field) == safe
+    (problem,) = read.problems
+    assert problem.annotation == f"hotmap.dev/{annotation}"
+    assert problem.message == f"annotation hotmap.dev/{annotation}: {message}"
+
+
+def test_an_exclude_that_cannot_be_read_excludes_everything() -> None:
+    """Somebody wanted to be left alone; a slip in the list does not take that away."""
+    read = policy({"follow": "auto", "exclude": "secret/db, app"})
+    assert [problem.message for problem in read.problems] == [
+        "annotation hotmap.dev/exclude: 'app' is not configmap/NAME or secret/NAME; "
+        "taken as every source"
+    ]
+    assert not read.follows(source("configmap/app"), referenced=True)
+    assert not read.follows(source("secret/db"), referenced=True)
+
+
+def test_a_problem_says_where_it_stands() -> None:
+    """A value that comes from the pod template or the Namespace says so."""
+    said = {"hotmap.dev/follow": "nope"}
+    (problem,) = read_policy(deployment(template_annotations=said)).problems
+    assert problem.message.startswith("annotation hotmap.dev/follow on the pod template: 'nope'")
+    (problem,) = read_policy(deployment(), namespace_annotations=said).problems
+    assert problem.message.startswith("annotation hotmap.dev/follow on the Namespace: 'nope'")
+
+
+def test_a_misspelled_annotation_is_seen() -> None:
+    """An annotation of our domain that means nothing is a problem; our own marks are none."""
+    (problem,) = policy({"folow": "auto", "revision": "k.abc", "target": "1/a/b"}).problems
+    assert problem.annotation == "hotmap.dev/folow"
+    assert problem.message == (
+        f"annotation hotmap.dev/folow is unknown; known are {', '.join(ANNOTATIONS)}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "on_change"),
+    [
+        ("CronJob", "run-now", OnChange.RUN_NOW),
+        ("Job", "recreate", OnChange.RECREATE),
+        ("Pod", "evict", OnChange.EVICT),
+        ("Pod", "", OnChange.REPORT),
+    ],
+)
+def test_kinds_without_rollout(kind: str, text: str, on_change: OnChange) -> None:
+    """What may be done to a kind without rollouts has to be asked for by its own word."""
+    said = {"hotmap.dev/on-change": text}
+    who = cron_job(annotations=said) if kind == "CronJob" else consumer(kind, annotations=said)
+    assert (read_policy(who).on_change, read_policy(who).problems) == (on_change, ())
+
+
+@pytest.mark.parametrize(
+    ("said", "takes"),
+    [
+        ({}, False),
+        ({"rereads": "true"}, True),
+        ({"agent": "restart=none"}, True),
+        ({"strategy": "nudge"}, True),
+        ({"strategy": "notify"}, False),
+        ({"strategy": "rollout", "rereads": "true"}, False),
+        ({"strategy": "rollout", "agent": ""}, False),
+    ],
+)
+def test_who_takes_live_changes(said: dict[str, str], takes: bool) -> None:
+    """A live change needs no new pods where somebody re-reads, unless rollouts are asked for."""
+    assert policy(said).takes_live_changes() is takes
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        ("500ms", 0.5),
+        ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("2m30s", 150.0),
+        ("1h", 3600.0),
+        ("1h1ms", 3600.001),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    """Durations are written as Go writes them."""
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "1d", "1s ", "-1s", "1,5s", "1s2", "1e3s", "inf"])
+def test_no_durations(text: str) -> None:
+    """What has no unit, or anything beside numbers and units, is no duration."""
+    with pytest.raises(ValueError, match="is no duration"):
+        parse_duration(text)
+
+
+# -- which uses count -------------------------------------------------------------------------
+
+
+def followed(annotations: dict[str, str], *existing: str) -> list[str]:
+    """List `kind/name place` of the uses that count for a consumer of ConfigMap app."""
+    said = {f"hotmap.dev/{name}": value for name, value in annotations.items()}
+    who = deployment(ENV, annotations=said)
+    uses = followed_uses(who, read_policy(who), [source(text) for text in existing])
+    return [f"{use.source.kind}/{use.source.name} {use.path}" for use in uses]
+
+
+@pytest.mark.parametrize(
+    ("said", "uses"),
+    [
+        pytest.param({}, [], id="not opted in"),
+        pytest.param({"follow": "auto"}, ["ConfigMap/app containers[web].env[LEVEL]"], id="auto"),
+        pytest.param(
+            {"follow": "configmap/app"}, ["ConfigMap/app containers[web].env[LEVEL]"], id="named"
+        ),
+        pytest.param(
+            {"follow": "secret/db"}, ["Secret/db named by annotation"], id="not referenced"
+        ),
+        pytest.param(
+            {"follow": "secret/new"}, ["Secret/new named by annotation"], id="before it exists"
+        ),
+        pytest.param(
+            {"follow": "secret/*"},
+            ["Secret/db named by annotation", "Secret/dc named by annotation"],
+            id="a glob: those that exist",
+        ),
+        pytest.param(
+            {"follow": "secret/*", "exclude": "secret/db"},
+            ["Secret/dc named by annotation"],
+            id="without the excluded",
+        ),
+        pytest.param({"follow": "auto", "exclude": "configmap/app"}, [], id="excluded"),
+    ],
+)
+def test_uses_that_count(said: dict[str, str], uses: list[str]) -> None:
+    """Referenced sources count by their uses, named ones as a whole."""
+    assert followed(said, "configmap/app", "secret/db", "secret/dc") == uses
+
+
+def test_a_named_source_is_read_in_an_unknown_way() -> None:
+    """A source that is named but not referenced is a frozen use of everything, and optional."""
+    who = deployment(annotations={"hotmap.dev/follow": "secret/db"})
+    (use,) = followed_uses(who, read_policy(who), [])
+    assert use == Use(
+        source("secret/db"), Life.FROZEN, EVERY_KEY, "named by annotation", optional=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("annotations", "ignored"),
+    [
+        ({"hotmap.dev/ignore": "true"}, True),
+        ({"hotmap.dev/ignore": "false"}, False),
+        ({"reloader.stakater.com/ignore": "true"}, True),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_a_source_can_be_ignored(annotations: dict[str, str] | None, ignored: bool) -> None:
+    """A source says itself that it never causes an action."""
+    assert source_ignored(annotations) is ignored
