@@ -116,6 +116,7 @@ class Cluster:
     def up(self, say: Callable[[str], None] = print) -> None:
         """Start what does not run and wait until all of it is healthy, with a line per step.
 
+        A paused component is resumed.
         What was running before stays as it is when a step fails; a cluster that did not run
         before is taken down again, so that a failed start leaves nothing but its logs.
 
@@ -127,6 +128,8 @@ class Cluster:
             self._require()
             had_state = layout.read_settings(self.layout.folder) is not None
             had_processes = bool(self.processes.leftovers())
+            if not had_state and not had_processes:
+                shutil.rmtree(self.layout.logs, ignore_errors=True)  # of an earlier cluster
             try:
                 self._up(say)
             except BaseException as failure:
@@ -187,7 +190,7 @@ class Cluster:
 
         Restarts the component, since kubeconfigs are read once.
         """
-        if name not in keys.USERS:
+        if self.component(name).name not in keys.USERS:
             raise TestBedError(f"{name} has no kubeconfig of its own that could be routed.")
         keys.write_kubeconfig(self.layout, name, server=server or self.layout.server)
         self.restart(name)
@@ -268,6 +271,8 @@ class Cluster:
     def _start(self, components: Iterable[Component], say: Callable[[str], None]) -> None:
         started = {component: self.processes.start(component) for component in components}
         for component, new in started.items():
+            if self.processes.state(component.name) is State.PAUSED:
+                self.processes.resume(component.name)
             self.wait_healthy(component)
             say(f"{component.name} {'healthy' if new else 'already up'}")
 

@@ -105,6 +105,9 @@ def test_a_paused_component_is_named_and_resumes(plane: Cluster) -> None:
         plane.kubectl("get", "configmaps", "--request-timeout=1s", seconds=10)
     plane.resume("kube-apiserver")
     assert plane.unhealthy() == []
+    plane.pause("kube-scheduler")
+    plane.up()
+    assert plane.unhealthy() == []
 
 
 def test_a_client_can_reach_the_api_through_a_fault_proxy(plane: Cluster, tmp_path: Path) -> None:
