@@ -134,3 +134,37 @@ def controller(
         listen=listen,
         log_format=log_format,
     )
+
+
+@hotmap.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+def demo(as_json: bool) -> int:
+    """Show a ConfigMap edit reach running processes, without a cluster."""
+    import asyncio
+
+    from hotmap.cli.demo.story import run_demo
+
+    return asyncio.run(run_demo(as_json=as_json))
+
+
+@hotmap.group()
+def local() -> None:
+    """A small Kubernetes on this machine, for development and tests."""
+
+
+@local.command()
+@click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    help="Its state directory. Default: hotmap/local in the user's state directory.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The API server's port; 0 picks one."
+)
+@_log_format
+def up(directory: str | None, port: int, log_format: str) -> int:
+    """Run it in the foreground until it is told to stop."""
+    from hotmap.cli.local import run_local
+
+    return run_local(directory=directory, port=port, log_format=log_format)

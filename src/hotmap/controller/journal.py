@@ -29,6 +29,13 @@ class Entry(NamedTuple):
     revision: str
     #: What became of the actions: "done", or why not.
     outcome: str
+    #: The resourceVersions that it was made from.
+    versions: tuple[str, ...]
+
+    def repeats(self, other: Entry) -> bool:
+        """Tell whether this says the same of the same state as an earlier decision."""
+        mine = (self.reason, self.outcome, self.versions)
+        return mine == (other.reason, other.outcome, other.versions)
 
 
 #: Decisions kept per consumer.
@@ -45,28 +52,35 @@ class Journal:
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
 
-    def note(self, consumer: Consumer, plan: Plan, *, revision: str, outcome: str = "done") -> None:
-        """Keep a decision, and log it unless it only confirms that all is as asked."""
-        actions = tuple(action.act.value for action in plan.actions)
+    def note(
+        self,
+        consumer: Consumer,
+        plan: Plan,
+        *,
+        revision: str,
+        versions: tuple[str, ...],
+        outcome: str = "done",
+    ) -> None:
+        """Keep a decision, and log it unless it only confirms or repeats.
+
+        `versions` are the resourceVersions of the sources that it was made from.
+        """
         entry = Entry(
             consumer.key,
             self._wall_clock(),
             plan.verdict.value,
             plan.reason,
-            actions,
+            tuple(action.act.value for action in plan.actions),
             revision,
             outcome,
+            versions,
         )
         self.decisions[entry.verdict] += 1
-        for act in actions:
-            self.actions[consumer.key.kind, act, "done" if outcome == "done" else "failed"] += 1
         kept = self._entries.setdefault(consumer.key, [])
-        before = kept[-1] if kept else None
-        if before is not None and not actions and before.reason == entry.reason:
-            kept[-1] = entry
+        if kept and (plan.confirms or entry.repeats(kept[-1])):
             return
-        if plan.confirms and before is not None:
-            return
+        for act in entry.actions:
+            self.actions[consumer.key.kind, act, "done" if outcome == "done" else "failed"] += 1
         kept.append(entry)
         del kept[:-_KEPT]
         warns = plan.warning or outcome != "done"

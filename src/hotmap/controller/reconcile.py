@@ -127,11 +127,11 @@ class Reconciler:
             self.forget(key)
             return None
         decision = await self._decide(consumer)
-        target = present_target(decision.presents, decision.key, uid=consumer.uid)
-        if _nudge_settles(decision) or self._must_take_back(decision, target):
-            await self._nudge(decision, target)
-        due = self._tell_again.get(key)
-        return None if due is None else max(0.0, due - time.monotonic())
+        if _nudge_settles(decision) and await self._nudge(decision):
+            self._note(decision)
+        elif self._owes_nudge(decision):
+            await self._nudge(decision)
+        return self._second_nudge_in(key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Bring one consumer to what its sources say; returns seconds to look again.
@@ -156,7 +156,7 @@ class Reconciler:
         decision = await self._decide(consumer)
         if decision.plan.requeue_after is not None:
             self._waiting_since.setdefault(key, time.monotonic())
-            self._journal.note(consumer, decision.plan, revision=decision.revision)
+            self._note(decision)
             return decision.plan.requeue_after
         self._waiting_since.pop(key, None)
         try:
@@ -170,9 +170,8 @@ class Reconciler:
             raise
         self._record(decision, generation)
         self._announce(decision)
-        self._journal.note(consumer, decision.plan, revision=decision.revision)
-        due = self._tell_again.get(key)
-        return None if due is None else max(0.0, due - time.monotonic())
+        self._note(decision)
+        return self._second_nudge_in(key)
 
     # -- observe, judge, plan ------------------------------------------------------------------
 
@@ -248,8 +247,9 @@ class Reconciler:
             if action.act is Act.ROLLOUT:
                 generation = await self._roll_out(decision, action)
             elif action.act is Act.NUDGE:
-                target = present_target(decision.presents, decision.key, uid=decision.consumer.uid)
-                await self._nudge(decision, target)
+                await self._nudge(decision)
+        if not decision.plan.actions and self._owes_nudge(decision):
+            await self._nudge(decision)
         return generation
 
     async def _roll_out(self, decision: Decision, action: Action) -> int:
@@ -262,16 +262,13 @@ class Reconciler:
             self._observe_delay(time.time() - first)
         return generation
 
-    async def _nudge(self, decision: Decision, target: Target) -> None:
-        """Tell the pods once now and once more after SECOND_NUDGE."""
+    async def _nudge(self, decision: Decision) -> int:
+        """Tell the pods once now and once more after SECOND_NUDGE; returns how many were told."""
         consumer = decision.consumer
         key = consumer.key
+        target = self._target(decision)
         now = time.monotonic()
-        again = (
-            self._told.get(key) == target
-            and key in self._tell_again
-            and self._tell_again[key] <= now
-        )
+        again = self._told.get(key) == target and self._tell_again.get(key, now + 1) <= now
         asked = recorded_target(decision.record, decision.presents, decision.key, uid=consumer.uid)
         result = await self._executor.nudge(consumer, target, asked=asked, again=again)
         self._told[key] = target
@@ -281,29 +278,44 @@ class Reconciler:
             self._tell_again[key] = now + SECOND_NUDGE
         if result.refusal:
             self._event(consumer, Reason.NUDGE_REFUSED, result.refusal, type_="Warning")
+        return result.nudged
 
-    def _must_take_back(self, decision: Decision, target: Target) -> bool:
-        """Tell whether pods were told something that is not true any more, or are due again."""
+    def _owes_nudge(self, decision: Decision) -> bool:
+        """Tell whether pods were told something that is not true any more, or are due again.
+
+        An edit that is taken back before anything is recorded leaves no other trace.
+        """
         told = self._told.get(decision.consumer.key)
         if told is None or decision.judgement.verdict not in (Verdict.FRESH, Verdict.LIVE):
             return False
-        return told != target or decision.consumer.key in self._tell_again
+        due = self._tell_again.get(decision.consumer.key)
+        return told != self._target(decision) or (due is not None and due <= time.monotonic())
+
+    def _target(self, decision: Decision) -> Target:
+        return present_target(decision.presents, decision.key, uid=decision.consumer.uid)
+
+    def _second_nudge_in(self, key: ObjectKey) -> float | None:
+        """Seconds until the pods are to be told again; one that nobody owes any more is dropped."""
+        due = self._tell_again.get(key)
+        if due is None:
+            return None
+        left = due - time.monotonic()
+        if left <= 0:
+            del self._tell_again[key]
+            return None
+        return left
 
     def _meet_fact(self, decision: Decision, error: ApiError) -> float | None:
         """A write met another truth than the decision saw; that is no failure."""
         outcome = f"the {decision.consumer.key.kind} is another one by now: {error}"
-        self._journal.note(
-            decision.consumer, decision.plan, revision=decision.revision, outcome=outcome
-        )
+        self._note(decision, outcome=outcome)
         return _STALE_PAUSE if isinstance(error, Conflict) else None
 
     def _meet_failure(self, decision: Decision, error: HotmapError) -> None:
         """Say once what keeps a consumer from its change; it is tried again, with pauses."""
         outcome = f"failed, and is tried again: {error}"
         before = self._journal.latest(decision.consumer.key)
-        self._journal.note(
-            decision.consumer, decision.plan, revision=decision.revision, outcome=outcome
-        )
+        self._note(decision, outcome=outcome)
         if before is None or before.outcome != outcome:
             message = f"{decision.plan.reason}; {outcome}"
             self._event(decision.consumer, Reason.FAILED, message, type_="Warning")
@@ -337,6 +349,7 @@ class Reconciler:
                 now=now,
             )
         elif record is not None and not decision.looked and _only_versions_moved(record, asked):
+            self._records.note(asked)
             return
         self._records.put(asked)
 
@@ -365,6 +378,15 @@ class Reconciler:
         self._journal.forget(key)
         for kept in (self._waiting_since, self._told, self._tell_again, self._reported):
             kept.pop(key, None)
+
+    def _note(self, decision: Decision, *, outcome: str = "done") -> None:
+        self._journal.note(
+            decision.consumer,
+            decision.plan,
+            revision=decision.revision,
+            versions=tuple(present.resource_version for present in decision.presents),
+            outcome=outcome,
+        )
 
     # -- tell ----------------------------------------------------------------------------------
 

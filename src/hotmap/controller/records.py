@@ -78,10 +78,19 @@ class Records:
             self._records[record.uid] = record
             self._touch(record.uid)
 
+    def note(self, record: Record) -> None:
+        """Keep newer resourceVersions in memory; they are not worth a write of their own."""
+        self._records[record.uid] = record
+
     def forget(self, uid: str) -> None:
         """Drop the record of a consumer that is gone."""
         if self._records.pop(uid, None) is not None:
             self._touch(uid)
+
+    def retain(self, uids: Collection[str]) -> None:
+        """Drop the records of all consumers but these: they went while nobody was watching."""
+        for uid in [uid for uid in self._records if uid not in uids]:
+            self.forget(uid)
 
     def statistics(self) -> RecordsStatistics:
         """Count records and writes."""

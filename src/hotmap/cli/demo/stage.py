@@ -1,0 +1,248 @@
+"""The demo's stage: a local cluster in this process, and a controller in one of its own.
+
+The controller is started as a user would start it and is killed as an accident would, so what it
+finds after that it found from the cluster alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+import msgspec
+import yaml
+
+from hotmap.core.errors import HotmapError
+from hotmap.core.objects import ObjectMeta
+from hotmap.kube.client import Client
+from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.resources import BY_KIND, PODS
+from hotmap.local.cluster import LocalCluster
+
+__all__ = ["Decided", "PodSeen", "Stage"]
+
+T = TypeVar("T")
+
+NAMESPACE = "default"
+
+#: Seconds after which something that should have happened counts as not happened.
+PATIENCE = 15.0
+
+
+class _Any(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class _State(msgspec.Struct):
+    running: dict[str, Any] | None = None
+
+
+class _ContainerStatus(msgspec.Struct, rename="camel"):
+    restart_count: int = 0
+    state: _State = msgspec.field(default_factory=_State)
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str = ""
+    container_statuses: list[_ContainerStatus] = msgspec.field(default_factory=list)
+
+
+class _Pod(msgspec.Struct):
+    metadata: ObjectMeta
+    status: _Status
+
+
+class PodSeen(NamedTuple):
+    """A pod that is meant to live."""
+
+    name: str
+    uid: str
+    running: bool
+    restarts: int
+    replica_set: str
+
+
+class Decided(NamedTuple):
+    """A decision as the controller logged it."""
+
+    #: POSIX seconds.
+    at: float
+    consumer: str
+    reason: str
+
+
+class Stage:
+    """Everything the demo acts on, from entering the context to leaving it."""
+
+    def __init__(self) -> None:
+        self._exit = AsyncExitStack()
+        self._controller: asyncio.subprocess.Process | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self.decisions: list[Decided] = []
+        self.plane_ready_after = 0.0
+
+    async def __aenter__(self) -> Self:
+        try:
+            directory = self._exit.enter_context(tempfile.TemporaryDirectory(prefix="hotmap-demo-"))
+            began = time.monotonic()
+            cluster = LocalCluster(Path(directory) / "plane")
+            self._cluster = await self._exit.enter_async_context(cluster)
+            self.plane_ready_after = time.monotonic() - began
+            config = load_kubeconfig(str(self._cluster.kubeconfig))
+            client = Client(config, user_agent="hotmap-demo")
+            self._client = await self._exit.enter_async_context(client)
+            self._exit.push_async_callback(self.kill_controller)
+        except BaseException:
+            await self._exit.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._exit.aclose()
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self._cluster.server
+
+    # -- the controller ------------------------------------------------------------------------
+
+    async def start_controller(self) -> None:
+        """Start a controller process and wait until it acts.
+
+        Raises:
+            HotmapError: it ended instead.
+        """
+        self._ready.clear()
+        self._controller = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "hotmap",
+            "controller",
+            "--kubeconfig",
+            str(self._cluster.kubeconfig),
+            "--listen",
+            "none",
+            "--log-format",
+            "json",
+            stderr=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+        self._listening = asyncio.create_task(self._listen(self._controller))
+        ready = asyncio.create_task(self._ready.wait())
+        done, _ = await asyncio.wait(
+            [ready, self._listening], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
+        )
+        if ready not in done:
+            ready.cancel()
+            raise HotmapError(
+                "the demo's controller did not start; run `hotmap controller` to see why"
+            )
+
+    async def kill_controller(self) -> None:
+        """Kill the controller without a word, as an accident would."""
+        if self._controller is not None and self._listening is not None:
+            if self._controller.returncode is None:
+                self._controller.kill()
+            await self._controller.wait()
+            await self._listening
+        self._controller = self._listening = None
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        async for line in process.stderr:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            if said["message"].startswith("ready"):
+                self._ready.set()
+            elif "consumer" in said:
+                name = said["consumer"].rpartition("/")[2]
+                self.decisions.append(Decided(said["at"], name, said["message"]))
+
+    async def decision(self, consumer: str, *, since: float, about: str) -> Decided | None:
+        """Wait for the controller's word on a consumer that mentions `about`."""
+
+        async def look() -> Decided | None:
+            for one in self.decisions:
+                if one.consumer == consumer and one.at >= since and about in one.reason:
+                    return one
+            return None
+
+        return await self.until(look)
+
+    # -- the cluster ---------------------------------------------------------------------------
+
+    async def apply(self, manifests: str) -> None:
+        """Create every object of a YAML text."""
+        for body in yaml.safe_load_all(manifests):
+            await self._client.create(
+                BY_KIND[body["kind"]], NAMESPACE, body, type=_Any, field_manager="demo"
+            )
+
+    async def edit(self, name: str, data: dict[str, str]) -> float:
+        """Change data keys of a ConfigMap; returns the moment before it was sent, POSIX seconds."""
+        began = time.time()
+        await self._client.patch(
+            BY_KIND["ConfigMap"],
+            NAMESPACE,
+            name,
+            {"data": data},
+            type=_Any,
+            field_manager="demo",
+            idempotent=True,
+        )
+        return began
+
+    async def pods(self, app: str) -> list[PodSeen]:
+        """List the pods of a workload that are not about to go."""
+        page = await self._client.list_page(PODS, NAMESPACE, type=_Pod, label_selector=f"app={app}")
+        return [_seen(pod) for pod in page.items if pod.metadata.deletion_timestamp is None]
+
+    async def printed(self, pod: str) -> list[tuple[float, str]]:
+        """Read what a pod has printed: (POSIX seconds, line)."""
+        path = PODS.path(NAMESPACE, pod, "log")
+        body = await self._client.request("GET", path, params={"timestamps": "true"}, attempts=3)
+        lines = []
+        for line in body.decode().splitlines():
+            stamp, _, text = line.partition(" ")
+            lines.append((_posix(stamp), text))
+        return lines
+
+    async def until(self, look: Callable[[], Awaitable[T | None]]) -> T | None:
+        """Ask again and again until the answer is something, for PATIENCE at most."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if (found := await look()) is not None:
+                return found
+            await asyncio.sleep(0.01)
+        return None
+
+
+def _seen(pod: _Pod) -> PodSeen:
+    statuses = pod.status.container_statuses
+    owners = pod.metadata.owner_references
+    return PodSeen(
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        running=bool(statuses) and all(one.state.running is not None for one in statuses),
+        restarts=sum(one.restart_count for one in statuses),
+        replica_set=owners[0].name if owners else "",
+    )
+
+
+def _posix(stamp: str) -> float:
+    """Read an RFC 3339 time with nanoseconds, as logs carry them."""
+    head, _, fraction = stamp.rstrip("Z").partition(".")
+    whole = datetime.fromisoformat(f"{head}+00:00").timestamp()
+    return whole + (float(f"0.{fraction}") if fraction else 0.0)

@@ -1,0 +1,86 @@
+"""What the demo shows: lines with the time since the last edit, and whether each is true."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.text import Text
+
+__all__ = ["Line", "Timeline"]
+
+#: Columns of the text output, so that it fits a terminal of 80.
+_WIDTH = 80
+_LABEL = 11
+
+_STYLES = {
+    "decided": "cyan",
+    "refreshed": "green",
+    "loaded": "green",
+    "left alone": "dim",
+    "same": "dim",
+    "WRONG": "bold red",
+}
+
+
+class Line(NamedTuple):
+    """One thing that happened."""
+
+    #: Seconds since the edit that it belongs to; None for a heading.
+    after: float | None
+    label: str
+    text: str
+    true: bool = True
+
+
+class Timeline:
+    """Collects lines and, unless they are meant for a machine, prints each as it comes."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self._console = None if silent else Console(width=None, highlight=False)
+        self._started = time.monotonic()
+        self.lines: list[Line] = []
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the demo began."""
+        return time.monotonic() - self._started
+
+    @property
+    def true(self) -> bool:
+        """Whether everything that was shown is true."""
+        return all(line.true for line in self.lines)
+
+    def heading(self, text: str) -> None:
+        """Begin a chapter: something that a person does."""
+        self.lines.append(Line(None, "", text))
+        if self._console:
+            self._console.print()
+            self._console.print(Text(text, style="bold"))
+
+    def note(self, after: float, label: str, text: str, *, true: bool = True) -> None:
+        """Show one thing that happened, some seconds after the edit."""
+        line = Line(after, label if true else "WRONG", text, true)
+        self.lines.append(line)
+        if self._console:
+            self._console.print(self._formatted(line))
+
+    def say(self, text: str, *, style: str = "") -> None:
+        """Print a line that is no part of the record."""
+        if self._console:
+            self._console.print(Text(text, style=style))
+
+    def _formatted(self, line: Line) -> Text:
+        when = f"{line.after:+6.2f} s" if line.after is not None else ""
+        style = _STYLES.get(line.label, "")
+        indent = len(f"{when}  {line.label:<{_LABEL}}")
+        body = textwrap.wrap(line.text, _WIDTH - indent) or [""]
+        text = Text()
+        text.append(f"{when}  ", style="dim")
+        text.append(f"{line.label:<{_LABEL}}", style=style)
+        text.append(body[0])
+        for more in body[1:]:
+            text.append("\n" + " " * indent + more)
+        return text

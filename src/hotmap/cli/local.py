@@ -1,0 +1,48 @@
+"""`hotmap local up`: the local plane in the foreground until a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+
+from hotmap.cli.logs import set_up_logging
+from hotmap.local.cluster import LocalCluster
+
+__all__ = ["run_local"]
+
+
+def run_local(*, directory: str | None, port: int, log_format: str) -> int:
+    """Run a local cluster until SIGINT or SIGTERM; returns the exit status.
+
+    The kubeconfig's path is the only line on standard output, so that a script can take it.
+
+    Raises:
+        SettingsError: the directory or port is in use, or processes cannot be isolated here.
+    """
+    set_up_logging(log_format)
+    cluster = LocalCluster(Path(directory) if directory else None, port=port)
+    asyncio.run(_run(cluster))
+    return 0
+
+
+async def _run(cluster: LocalCluster) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with cluster:
+        click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+        click.echo(
+            f"ready after {cluster.ready_after:.2f} s on {cluster.server}; Ctrl-C stops it",
+            err=True,
+        )
+        stopping = asyncio.create_task(stop.wait())
+        breaking = asyncio.create_task(cluster.wait_broken())
+        await asyncio.wait((stopping, breaking), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if breaking.done():
+            await breaking
+        breaking.cancel()
