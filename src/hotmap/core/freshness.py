@@ -365,7 +365,7 @@ def _judge_deleted(present: Present, asked: SourceRecord, facts: Facts) -> tuple
 
 
 _READ_AT_START = "changed where containers read it at their start"
-_NOT_REREAD = "changed in files that nothing in the pods is known to read again"
+_NOT_REREAD = "changed in files that only new pods will read"
 
 
 def _judge_start(

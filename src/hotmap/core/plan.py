@@ -120,12 +120,15 @@ def _plan(
         confirms = verdict is Verdict.FRESH and not unused
         return Plan(verdict, (), unused or judgement.reason, settles=True, confirms=confirms)
     cause = judgement.reason if judgement.distinct else _cause(judgement, changed)
-    actions, outcome = _choose(consumer, policy, judgement)
+    actions, outcome = _choose(consumer, policy, judgement, changed)
     return Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
 
 
 def _choose(
-    consumer: Consumer, policy: Policy, judgement: Judgement
+    consumer: Consumer,
+    policy: Policy,
+    judgement: Judgement,
+    changed: Mapping[ObjectKey, frozenset[str]],
 ) -> tuple[tuple[Action, ...], str]:
     """Pick actions and their outcome in words, most binding condition first."""
     frozen = judgement.verdict is Verdict.FROZEN
@@ -136,15 +139,27 @@ def _choose(
     if consumer.replicas == 0:
         return (), "it has no pods; the next ones read the new content"
     if not frozen:
-        who = "its agent reloads" if policy.agent else "the application re-reads its files"
-        return (Action(Act.NUDGE),), f"files refreshed at once, {who}"
+        return (Action(Act.NUDGE),), f"files refreshed at once, {_taker(policy)}"
     if policy.strategy is Strategy.NUDGE:
+        if not any(finding.present.live for finding in judgement.changed()):
+            return (Action(Act.NOTIFY),), f"takes effect at the next restart, {_ONLY_NUDGED}"
         outcome = "files refreshed at once; the rest takes effect at the next restart"
-        return (Action(Act.NUDGE), Action(Act.NOTIFY)), f"{outcome}, as its strategy is nudge"
+        return (Action(Act.NUDGE), Action(Act.NOTIFY)), f"{outcome}, {_ONLY_NUDGED}"
     if policy.strategy is Strategy.AUTO and policy.agent and policy.agent.restart != "none":
         nudge = Action(Act.NUDGE, announces_frozen=True)
         return (nudge,), "its agent restarts the application in place"
-    return (Action(Act.ROLLOUT, distinct=judgement.distinct),), _rollout_outcome(consumer)
+    outcome = _rollout_outcome(consumer) + _why_new_pods(policy, judgement, changed)
+    return (Action(Act.ROLLOUT, distinct=judgement.distinct),), outcome
+
+
+_ONLY_NUDGED = "as its strategy is nudge"
+
+
+def _taker(policy: Policy) -> str:
+    """Say who takes refreshed files."""
+    if policy.agent:
+        return "its agent reloads"
+    return "the application re-reads them" if policy.rereads else _ONLY_NUDGED
 
 
 def _rollout_outcome(consumer: Consumer) -> str:
@@ -155,6 +170,17 @@ def _rollout_outcome(consumer: Consumer) -> str:
     if consumer.partition:
         return f"rollout of the pods from ordinal {consumer.partition} on (partition)"
     return "rollout"
+
+
+def _why_new_pods(
+    policy: Policy, judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]
+) -> str:
+    """Say why files alone need new pods, or "" where something was read at start."""
+    if any(_uses_hit(f, changed)[0].life is not Life.LIVE for f in judgement.changed()):
+        return ""
+    if policy.strategy is Strategy.ROLLOUT:
+        return ", as its strategy is rollout"
+    return ", since nothing in its pods is known to re-read files"
 
 
 def _choose_without_rollout(
@@ -171,7 +197,7 @@ def _choose_without_rollout(
         return (Action(Act.RECREATE),), "the Job is created again"
     if policy.on_change is OnChange.EVICT:
         return (Action(Act.EVICT),), "the Pod is evicted"
-    return (Action(Act.NOTIFY),), f"only reported, a {consumer.key.kind} has no rollout"
+    return (Action(Act.NOTIFY),), f"only reported, since a {consumer.key.kind} has no rollout"
 
 
 # -- words -------------------------------------------------------------------------------------
@@ -185,24 +211,34 @@ def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str
     """Say of one source what changed and where it is used."""
     present = finding.present
     seen = changed.get(present.source, frozenset())
-    life = Life.LIVE if finding.verdict is Verdict.LIVE else Life.FROZEN
-    uses = _uses_hit(present.uses, seen, life) or present.uses
+    uses = _uses_hit(finding, changed)
     used = sorted(key for key in seen if any(_reads(use, key) for use in uses))
-    if not present.exists:
-        what = "was deleted"
-    elif used:
-        what = f"{_shown(used)} changed"
-    else:
-        what = "changed"
-    others = f" and {len(uses) - 1} more places" if len(uses) > 1 else ""
-    how = "live" if uses[0].life is Life.LIVE else "read at start"
-    return f"{present.source} {what}, {how} in {uses[0].path}{others}"
+    place = f"{uses[0].path}{_more(len(uses) - 1)}"
+    if present.exists and not used:
+        return f"{finding.reason} ({place})"
+    what = f"{_shown(used)} changed" if present.exists else "was deleted"
+    return f"{present.source} {what}, {_how(uses[0])}{place}"
 
 
-def _uses_hit(uses: Sequence[Use], seen: frozenset[str], life: Life) -> tuple[Use, ...]:
-    """Select the uses that read one of the changed data keys, those of a life first."""
+def _how(use: Use) -> str:
+    if not use.container:
+        return ""
+    return "live in " if use.life is Life.LIVE else "read at start in "
+
+
+def _more(count: int) -> str:
+    if count < 1:
+        return ""
+    return " and 1 more place" if count == 1 else f" and {count} more places"
+
+
+def _uses_hit(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> Sequence[Use]:
+    """Select the uses that read a changed data key (all where none is known to), decisive first."""
+    uses = finding.present.uses
+    seen = changed.get(finding.present.source, frozenset())
     hit = [use for use in uses if any(_reads(use, key) for key in seen)]
-    return tuple(sorted(hit, key=lambda use: use.life is not life))
+    life = Life.LIVE if finding.verdict is Verdict.LIVE else Life.FROZEN
+    return sorted(hit or uses, key=lambda use: use.life is not life)
 
 
 def _reads(use: Use, data_key: str) -> bool:

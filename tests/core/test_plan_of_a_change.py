@@ -1,0 +1,410 @@
+"""Which actions a change needs, by kind, strategy and use, and the sentence that explains them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.objects import (
+    ENV,
+    ENV_AND_FILES,
+    FILES,
+    KEY,
+    config_map,
+    consumer,
+    cron_job,
+    sources,
+)
+
+from hotmap.core.consumer import Consumer
+from hotmap.core.freshness import (
+    Facts,
+    Finding,
+    Judgement,
+    Verdict,
+    judge,
+    look_at,
+    record_asked,
+    revision_of,
+)
+from hotmap.core.objects import ConfigMap, ObjectKey
+from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
+from hotmap.core.policy import Policy, followed_uses, read_policy
+from hotmap.core.source import changed_keys
+
+A = {"LEVEL": "info", "app.yaml": "a: 1", "other": "x"}
+FROZEN = A | {"LEVEL": "debug"}
+LIVE = A | {"app.yaml": "a: 2"}
+UNUSED = A | {"other": "y"}
+APP = ObjectKey("ConfigMap", "shop", "app")
+
+ROLLOUT, NUDGE, NOTIFY = Action(Act.ROLLOUT), Action(Act.NUDGE), Action(Act.NOTIFY)
+
+
+def planned(
+    who: Consumer,
+    data: dict[str, str] | None,
+    *,
+    seen: bool = True,
+    before: ConfigMap | None = None,
+    **facts: Any,
+) -> Plan:
+    """Plan for a consumer that was asked for A and now finds other data (None: deleted).
+
+    Its annotations say what it permits; `seen` tells whether anybody saw which data keys changed.
+    """
+    policy = read_policy(who)
+    old = sources(before or config_map("app", A))
+    new = {} if data is None else sources(config_map("app", data, version=2))
+    uses = followed_uses(who, policy, new)
+    live_rolls = live_change_rolls(who, policy)
+    first = judge(who, None, look_at(uses, old, KEY), Facts(0, ""))
+    record = record_asked(who, None, first.findings, key_id=KEY.id, generation=who.generation)
+    presents = look_at(uses, new, KEY)
+    revision = revision_of(presents, KEY, uid=who.uid, live_rolls=live_rolls)
+    judgement = judge(who, record, presents, Facts(9, revision, live_rolls=live_rolls, **facts))
+    changed = {APP: changed_keys(old[APP], new.get(APP))} if seen else {}
+    return make_plan(who, policy, judgement, changed=changed)
+
+
+def opted_in(kind: str, spec: str, said: dict[str, str] | None = None, **options: Any) -> Consumer:
+    """Make a consumer with follow=auto and further annotations of hotmap.dev."""
+    annotations = {f"hotmap.dev/{k}": v for k, v in {"follow": "auto", **(said or {})}.items()}
+    if kind == "CronJob":
+        return cron_job(spec, annotations=annotations, **options)
+    return consumer(kind, spec, annotations=annotations, **options)
+
+
+ENV_CAUSE = "ConfigMap shop/app LEVEL changed, read at start in containers[web].env[LEVEL]"
+FILE_CAUSE = (
+    "ConfigMap shop/app app.yaml changed, live in volumes[config] at containers[web]:/etc/app"
+)
+RESTARTER = {"agent": "restart=supervised"}
+
+
+@pytest.mark.parametrize(
+    ("said", "data", "actions", "reason"),
+    [
+        pytest.param({}, A, (), "ConfigMap shop/app is what was last asked for", id="no change"),
+        pytest.param(
+            {},
+            UNUSED,
+            (),
+            "ConfigMap shop/app other changed, which it does not use",
+            id="an unused data key",
+        ),
+        pytest.param({}, FROZEN, (ROLLOUT,), f"{ENV_CAUSE}: rollout", id="frozen"),
+        pytest.param(
+            {},
+            LIVE,
+            (ROLLOUT,),
+            f"{FILE_CAUSE}: rollout, since nothing in its pods is known to re-read files",
+            id="live, nobody re-reads",
+        ),
+        pytest.param(
+            {"rereads": "true"},
+            LIVE,
+            (NUDGE,),
+            f"{FILE_CAUSE}: files refreshed at once, the application re-reads them",
+            id="live, rereads",
+        ),
+        pytest.param(
+            {"rereads": "true"}, FROZEN, (ROLLOUT,), f"{ENV_CAUSE}: rollout", id="frozen, rereads"
+        ),
+        pytest.param(
+            {"agent": ""},
+            LIVE,
+            (NUDGE,),
+            f"{FILE_CAUSE}: files refreshed at once, its agent reloads",
+            id="live, agent",
+        ),
+        pytest.param(
+            {"agent": ""},
+            FROZEN,
+            (ROLLOUT,),
+            f"{ENV_CAUSE}: rollout",
+            id="frozen, agent that may not restart",
+        ),
+        pytest.param(
+            RESTARTER,
+            FROZEN,
+            (Action(Act.NUDGE, announces_frozen=True),),
+            f"{ENV_CAUSE}: its agent restarts the application in place",
+            id="frozen, agent that may restart",
+        ),
+        pytest.param(
+            RESTARTER | {"strategy": "rollout"},
+            FROZEN,
+            (ROLLOUT,),
+            f"{ENV_CAUSE}: rollout",
+            id="strategy rollout goes over the agent",
+        ),
+        pytest.param(
+            {"strategy": "nudge"},
+            LIVE,
+            (NUDGE,),
+            f"{FILE_CAUSE}: files refreshed at once, as its strategy is nudge",
+            id="live, strategy nudge",
+        ),
+        pytest.param(
+            {"strategy": "nudge"},
+            FROZEN,
+            (NUDGE, NOTIFY),
+            f"{ENV_CAUSE}: files refreshed at once; the rest takes effect at the next restart, "
+            "as its strategy is nudge",
+            id="frozen, strategy nudge",
+        ),
+        pytest.param(
+            {"strategy": "notify"},
+            FROZEN,
+            (NOTIFY,),
+            f"{ENV_CAUSE}: only reported, as its strategy is notify",
+            id="frozen, strategy notify",
+        ),
+        pytest.param(
+            {"strategy": "notify", "rereads": "true"},
+            LIVE,
+            (NOTIFY,),
+            f"{FILE_CAUSE}: only reported, as its strategy is notify",
+            id="live, strategy notify",
+        ),
+    ],
+)
+def test_the_table_of_actions(
+    said: dict[str, str], data: dict[str, str], actions: tuple[Action, ...], reason: str
+) -> None:
+    """A Deployment gets the least disruptive actions that its strategy and its pods permit."""
+    plan = planned(opted_in("Deployment", ENV_AND_FILES, said), data)
+    assert (plan.actions, plan.reason) == (actions, reason)
+    assert (plan.settles, plan.warning, plan.requeue_after) == (True, False, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, "since nothing in its pods is known to re-read files"),
+        ({"strategy": "rollout"}, "as its strategy is rollout"),
+        ({"strategy": "rollout", "rereads": "true"}, "as its strategy is rollout"),
+    ],
+)
+def test_files_alone_say_why_they_need_new_pods(said: dict[str, str], why: str) -> None:
+    """Where nothing was read at start, a rollout gives its reason."""
+    plan = planned(opted_in("Deployment", FILES, said), LIVE)
+    assert plan.actions == (ROLLOUT,)
+    assert plan.reason == f"{FILE_CAUSE}: rollout, {why}"
+
+
+def test_nothing_is_nudged_where_nothing_is_mounted() -> None:
+    """With strategy nudge and only environments, there is nothing to refresh."""
+    plan = planned(opted_in("Deployment", ENV, {"strategy": "nudge"}), FROZEN)
+    assert plan.actions == (NOTIFY,)
+    assert plan.reason == (
+        f"{ENV_CAUSE}: takes effect at the next restart, as its strategy is nudge"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "outcome"),
+    [
+        pytest.param("Deployment", {}, "rollout", id="Deployment"),
+        pytest.param("StatefulSet", {"partition": 0}, "rollout", id="StatefulSet"),
+        pytest.param("DaemonSet", {}, "rollout", id="DaemonSet"),
+        pytest.param("Rollout", {}, "rollout", id="Argo Rollout"),
+        pytest.param(
+            "Deployment", {"paused": True}, "rollout, which starts when it is resumed", id="paused"
+        ),
+        pytest.param(
+            "DaemonSet",
+            {"update_strategy": "OnDelete"},
+            "rollout, which waits for each pod to be deleted (OnDelete)",
+            id="OnDelete",
+        ),
+        pytest.param(
+            "StatefulSet",
+            {"update_strategy": "RollingUpdate", "partition": 2},
+            "rollout of the pods from ordinal 2 on (partition)",
+            id="partition",
+        ),
+    ],
+)
+def test_rollouts_by_kind(kind: str, options: dict[str, Any], outcome: str) -> None:
+    """Kinds with a template roll, within what their own strategy lets through."""
+    plan = planned(opted_in(kind, ENV, **options), FROZEN)
+    assert (plan.actions, plan.reason) == ((ROLLOUT,), f"{ENV_CAUSE}: {outcome}")
+
+
+@pytest.mark.parametrize("data", [FROZEN, LIVE])
+def test_no_pods_need_no_action(data: dict[str, str]) -> None:
+    """A consumer that is scaled to zero has nothing to do; it settles."""
+    plan = planned(opted_in("Deployment", ENV_AND_FILES, {"rereads": "true"}, replicas=0), data)
+    assert plan.actions == ()
+    assert plan.settles
+    assert plan.reason.endswith(": it has no pods; the next ones read the new content")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "options", "actions", "outcome"),
+    [
+        ("CronJob", {}, {}, (), "its next run reads the new content"),
+        (
+            "CronJob",
+            {"on-change": "run-now"},
+            {},
+            (Action(Act.RUN_NOW),),
+            "a Job is started now",
+        ),
+        (
+            "CronJob",
+            {"on-change": "run-now"},
+            {"suspend": True},
+            (),
+            "its next run reads the new content (it is suspended)",
+        ),
+        ("Job", {}, {}, (NOTIFY,), "only reported, since a Job has no rollout"),
+        ("Job", {"on-change": "recreate"}, {}, (Action(Act.RECREATE),), "the Job is created again"),
+        ("Pod", {}, {}, (NOTIFY,), "only reported, since a Pod has no rollout"),
+        ("Pod", {"on-change": "evict"}, {}, (Action(Act.EVICT),), "the Pod is evicted"),
+        ("ReplicaSet", {}, {}, (NOTIFY,), "only reported, since a ReplicaSet has no rollout"),
+        (
+            "CronJob",
+            {"on-change": "run-now", "strategy": "notify"},
+            {},
+            (NOTIFY,),
+            "only reported, as its strategy is notify",
+        ),
+    ],
+)
+def test_kinds_without_rollout(
+    kind: str,
+    said: dict[str, str],
+    options: dict[str, Any],
+    actions: tuple[Action, ...],
+    outcome: str,
+) -> None:
+    """What has no rollout is reported, unless it opted in to more."""
+    plan = planned(opted_in(kind, ENV, said, **options), FROZEN)
+    assert (plan.actions, plan.reason) == (actions, f"{ENV_CAUSE}: {outcome}")
+
+
+@pytest.mark.parametrize("kind", ["Job", "Pod", "ReplicaSet"])
+def test_kinds_without_rollout_take_live_changes(kind: str) -> None:
+    """Files of running pods are refreshed whatever their kind."""
+    plan = planned(opted_in(kind, FILES, {"rereads": "true"}), LIVE)
+    assert (plan.actions, plan.reason) == ((NUDGE,), f"{FILE_CAUSE}: files refreshed at once")
+
+
+def test_a_named_source_rolls() -> None:
+    """Nobody knows how a source is read that is named and not referenced, so pods are replaced."""
+    plan = planned(opted_in("Deployment", "", {"follow": "configmap/app"}), LIVE)
+    assert plan.actions == (ROLLOUT,)
+    assert plan.reason == ("ConfigMap shop/app app.yaml changed, named by annotation: rollout")
+
+
+def test_image_pull_secrets_change_nothing() -> None:
+    """A consumer whose only reference is a credential follows nothing."""
+    plan = planned(
+        opted_in("Deployment", "{containers: [{name: web}], imagePullSecrets: [{name: r}]}"), FROZEN
+    )
+    assert (plan.actions, plan.reason) == ((), "uses no source that it follows")
+
+
+# -- words ------------------------------------------------------------------------------------
+
+
+def test_several_data_keys_and_places() -> None:
+    """A reason names three data keys and the first place, and counts the others."""
+    spec = """
+        containers:
+        - {name: web, envFrom: [{configMapRef: {name: app}}]}
+        - {name: log, envFrom: [{configMapRef: {name: app}}]}
+    """
+    data = {"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}
+    plan = planned(opted_in("Deployment", spec), data)
+    assert plan.reason == (
+        "ConfigMap shop/app LEVEL, a, app.yaml and 5 more changed, "
+        "read at start in containers[web].envFrom[0] and 1 more place: rollout"
+    )
+
+
+def test_the_place_that_decides_comes_first() -> None:
+    """A data key in both uses is explained by the one that needs the action."""
+    reader = "- name: web\n      envFrom: [{configMapRef: {name: app}}]\n"
+    spec = FILES.replace("- name: web\n", reader)
+    plan = planned(opted_in("Deployment", spec, {"rereads": "true"}), FROZEN)
+    assert plan.reason == (
+        "ConfigMap shop/app LEVEL changed, "
+        "read at start in containers[web].envFrom[0] and 1 more place: rollout"
+    )
+
+
+def test_a_change_that_nobody_saw_is_explained_by_its_use() -> None:
+    """After a downtime the data keys are not known; the rule's own words and the place are."""
+    plan = planned(opted_in("Deployment", ENV), FROZEN, seen=False)
+    assert plan.reason == (
+        "ConfigMap shop/app changed where containers read it at their start "
+        "(containers[web].env[LEVEL]): rollout"
+    )
+
+
+def test_unseen_files_are_explained_as_well() -> None:
+    """The reason for new pods stands once, also when the data keys are not known."""
+    plan = planned(opted_in("Deployment", FILES), LIVE, seen=False)
+    assert plan.reason == (
+        "ConfigMap shop/app changed in files that only new pods will read "
+        "(volumes[config] at containers[web]:/etc/app): "
+        "rollout, since nothing in its pods is known to re-read files"
+    )
+
+
+def test_a_deleted_source_says_so() -> None:
+    """The files of a deleted optional source are refreshed away."""
+    spec = FILES.replace("{name: app}", "{name: app, optional: true}")
+    plan = planned(opted_in("Deployment", spec, {"rereads": "true"}), None)
+    assert plan.actions == (NUDGE,)
+    assert plan.reason == (
+        "ConfigMap shop/app was deleted, live in volumes[config] at containers[web]:/etc/app: "
+        "files refreshed at once, the application re-reads them"
+    )
+
+
+# -- verdicts without actions -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdict", "settles", "warning", "requeue_after"),
+    [
+        (Verdict.FRESH, True, False, None),
+        (Verdict.ADOPT, True, False, None),
+        (Verdict.WAIT, False, False, 1.0),
+        (Verdict.LOOK, False, False, 1.0),
+        (Verdict.HOLD, True, True, None),
+    ],
+)
+def test_verdicts_without_actions(
+    verdict: Verdict, settles: bool, warning: bool, requeue_after: float | None
+) -> None:
+    """Nothing is done, for the judgement's reason; waiting comes back, holding warns."""
+    plan = make_plan(opted_in("Deployment", ENV), Policy(), _judged(verdict), changed={})
+    assert (plan.verdict, plan.actions, plan.reason) == (verdict, (), "because")
+    assert (plan.settles, plan.warning, plan.requeue_after) == (settles, warning, requeue_after)
+
+
+def test_what_is_too_early_settles_nothing() -> None:
+    """Files are refreshed meanwhile, but nothing counts as asked and it is looked at again."""
+    who = opted_in("Deployment", FILES, {"rereads": "true"})
+    presents = look_at(who.uses, sources(config_map("app", LIVE)), KEY)
+    finding = Finding(presents[0], Verdict.LIVE, "changed")
+    judgement = _judged(Verdict.LIVE)._replace(findings=(finding,), early=True)
+    plan = make_plan(who, read_policy(who), judgement, changed={})
+    assert plan.actions == (NUDGE,)
+    assert (plan.settles, plan.requeue_after) == (False, 1.0)
+
+
+@pytest.mark.parametrize(("data", "confirms"), [(A, True), (UNUSED, False), (FROZEN, False)])
+def test_what_only_confirms(data: dict[str, str], confirms: bool) -> None:
+    """A plan that says no more than "still as asked" can be told from one that explains."""
+    assert planned(opted_in("Deployment", ENV), data).confirms is confirms
+
+
+def _judged(verdict: Verdict) -> Judgement:
+    return Judgement(verdict, "because", ())
