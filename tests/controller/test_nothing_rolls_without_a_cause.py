@@ -1,0 +1,230 @@
+"""What changes no used content disturbs nobody: no rollout, no nudge, no Event."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.controller.world import FOLLOW, World, env
+
+#: One hour ago, when the pods of these tests started.
+EARLIER = 3600
+
+
+@asynccontextmanager
+async def undisturbed(world: World) -> AsyncIterator[None]:
+    """Run a controller on a consumer of app, and check that what the block does rolls nothing."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    before = await world.workload()
+    await world.pod("web-1", started=time.time() - EARLIER)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        yield
+        await world.quiet(controller)
+    after = await world.get("Deployment", "web")
+    assert after["spec"] == before["spec"]
+    assert await world.target("web-1") == ""
+    assert world.answers()["PATCH"] == 0
+    assert await world.messages("RolledOut") == []
+
+
+async def _unused(world: World) -> None:
+    await world.edit(MODE="slow")
+
+
+async def _added(world: World) -> None:
+    await world.edit(COLOUR="blue")
+
+
+async def _removed(world: World) -> None:
+    await world.edit(MODE=None)
+
+
+async def _labelled(world: World) -> None:
+    await world.merge("ConfigMap", "app", {"metadata": {"labels": {"team": "shop"}}})
+
+
+async def _annotated(world: World) -> None:
+    await world.merge("ConfigMap", "app", {"metadata": {"annotations": {"note": "read me"}}})
+
+
+async def _rewritten(world: World) -> None:
+    found = await world.get("ConfigMap", "app")
+    await world.registry.update("configmaps", "default", "app", found, manager="helm")
+
+
+async def _deleted(world: World) -> None:
+    await world.delete("ConfigMap", "app")
+
+
+async def _recreated(world: World) -> None:
+    await world.delete("ConfigMap", "app")
+    await world.config_map(LEVEL="info", MODE="fast")
+
+
+async def _taken_back(world: World) -> None:
+    await world.edit(LEVEL="debug")
+    await world.edit(LEVEL="info")
+
+
+async def _relabelled(world: World) -> None:
+    await world.merge("Deployment", "web", {"metadata": {"labels": {"team": "shop"}}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(_unused, id="an unused data key changes"),
+        pytest.param(_added, id="a data key is added"),
+        pytest.param(_removed, id="an unused data key is removed"),
+        pytest.param(_labelled, id="the source is labelled"),
+        pytest.param(_annotated, id="the source is annotated"),
+        pytest.param(_rewritten, id="the same data is written by another manager"),
+        pytest.param(_deleted, id="a required source is deleted"),
+        pytest.param(_recreated, id="the source is deleted and created with the same content"),
+        pytest.param(_taken_back, id="an edit is taken back within the settle time"),
+        pytest.param(_relabelled, id="the consumer is labelled"),
+    ],
+)
+async def test_nothing_is_rolled_when(
+    world: World, change: Callable[[World], Awaitable[None]]
+) -> None:
+    """A change that no container would see costs at most a look at the pods."""
+    async with undisturbed(world):
+        await change(world)
+
+
+async def test_an_unused_data_key_is_explained(world: World) -> None:
+    """The decision to do nothing has its reason in words, as every other."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(MODE="slow")
+        await world.quiet(controller)
+        entries = [one[-1] for one in controller.journal.history().values()]
+    assert [e.reason for e in entries] == [
+        "ConfigMap default/app MODE changed, which it does not use"
+    ]
+    assert [e.actions for e in entries] == [()]
+
+
+async def test_other_content_after_a_deletion(world: World) -> None:
+    """A source that comes back with other content is a change like any other."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("ConfigMap", "app")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.config_map(LEVEL="debug")
+        await world.rollout()
+
+
+async def test_a_pod_that_started_during_an_edit_that_was_taken_back(world: World) -> None:
+    """It may hold the other content, so its consumer is rolled under a name of its own."""
+    await world.config_map(LEVEL="a")
+    await world.workload()
+    async with world.controller(settle=0.3) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="b")
+        first = await world.rollout()
+        await world.rolled_out()
+        await world.quiet(controller)
+        await world.edit(LEVEL="c")
+        await world.pod("web-1", started=time.time())
+        await world.edit(LEVEL="b")
+        assert await world.rollout(after=first) == f"{first}.1"
+        await world.quiet(controller)
+    messages = await world.messages("RolledOut")
+    assert messages[-1] == "web-1 started while its content was another one: rollout"
+
+
+async def test_an_edit_that_is_taken_back_after_its_rollout(world: World) -> None:
+    """Once acted on, a revert is a change: the consumer returns to its earlier revision."""
+    await world.config_map(LEVEL="a")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="b")
+        revision = await world.rollout()
+        await world.rolled_out()
+        await world.edit(LEVEL="a")
+        await world.rollout(after=revision)
+
+
+async def test_a_consumer_that_is_not_opted_in(world: World) -> None:
+    """Without an annotation, no consumer is hotmap's business."""
+    await world.config_map(LEVEL="info")
+    before = await world.workload(annotations={})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+    assert await world.get("Deployment", "web") == before
+    assert await world.records() == {}
+
+
+async def test_opting_in_later(world: World) -> None:
+    """What changed before is not made up for; from then on every change counts."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        await world.annotate("web", follow="auto")
+        await world.rolled_out()
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+
+
+async def test_opting_out(world: World) -> None:
+    """From then on nothing is done, whatever changes."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=FOLLOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("web", follow="off")
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+
+
+async def test_a_consumer_that_waits_for_its_source(world: World) -> None:
+    """The source that it could not start without appears: its containers start with it."""
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.config_map(LEVEL="info")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+
+
+async def test_an_optional_source_appears(world: World) -> None:
+    """Its consumers run without it, so its first content is a change."""
+    await world.workload(spec=env("LEVEL", optional=True))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.config_map(LEVEL="info")
+        await world.rollout()
+
+
+async def test_pull_secrets_change(world: World) -> None:
+    """Kubelets read them at each pull; no process in the pod does."""
+    await world.secret("registry", token="old")
+    spec = {**env("LEVEL", optional=True), "imagePullSecrets": [{"name": "registry"}]}
+    await world.workload(spec=spec)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit("registry", kind="Secret", token="new")
+        await world.quiet(controller)
+    assert await world.revision() == ""

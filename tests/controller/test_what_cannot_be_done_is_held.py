@@ -1,0 +1,132 @@
+"""Where acting would do harm or nothing, hotmap says so once, with the remedy, and waits."""
+
+from __future__ import annotations
+
+import pytest
+from tests.controller.world import World, env
+
+
+async def test_a_data_key_that_is_not_optional_is_removed(world: World) -> None:
+    """New pods could not start, so the running ones stay, and a Warning says which key."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL=None)
+        await world.quiet(controller)
+        await world.edit(MODE="slow")
+        await world.quiet(controller)
+    assert await world.revision() == ""
+    assert await world.messages() == [
+        "ConfigMap default/app lacks LEVEL, which is not optional: new pods could not start"
+    ]
+    (event,) = await world.events("Held")
+    assert event["type"] == "Warning"
+    assert event["involvedObject"]["name"] == "web"
+
+
+async def test_the_removed_data_key_returns(world: World) -> None:
+    """With the old value nothing is rolled, with another one it is a change."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL=None)
+        await world.event("Held")
+        await world.edit(LEVEL="info")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL=None)
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+
+
+async def test_an_immutable_source_is_made_anew(world: World) -> None:
+    """Kubelets go on serving the old content, so a rollout would change nothing."""
+    await world.config_map(LEVEL="info")
+    await world.merge("ConfigMap", "app", {"immutable": True})
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("ConfigMap", "app")
+        await world.config_map(LEVEL="debug")
+        message = await world.event("Held")
+        await world.quiet(controller)
+    assert await world.revision() == ""
+    assert "was immutable and is another object now" in message
+    assert "Give it a new name, or scale to zero first" in message
+
+
+async def test_another_source_changes_while_one_is_gone(world: World) -> None:
+    """The change waits, since its rollout could not start pods; it is made up for afterwards."""
+    await world.config_map("app", LEVEL="info")
+    await world.config_map("extra", MODE="fast")
+    spec = env("LEVEL")
+    spec["containers"][0]["env"] += env("MODE", source="extra")["containers"][0]["env"]
+    await world.workload(spec=spec)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("ConfigMap", "extra")
+        await world.edit("app", LEVEL="debug")
+        message = await world.event("Held")
+        assert "ConfigMap default/extra does not exist and is not optional" in message
+        assert await world.revision() == ""
+        await world.config_map("extra", MODE="fast")
+        await world.rollout()
+
+
+@pytest.mark.parametrize("paused", [True, False])
+async def test_a_paused_deployment(world: World, paused: bool) -> None:
+    """It takes the revision, and the reason says that the rollout waits for its resumption."""
+    await world.config_map(LEVEL="info")
+    await world.workload(paused=paused)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        message = await world.event("RolledOut")
+    assert message.endswith("rollout, which starts when it is resumed") is paused
+
+
+async def test_no_pods(world: World) -> None:
+    """A consumer that is scaled to zero is only recorded: its next pods read the new content."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=0)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        await world.merge("Deployment", "web", {"spec": {"replicas": 1}})
+        await world.rolled_out()
+        await world.quiet(controller)
+        (entries,) = controller.journal.history().values()
+    assert await world.revision() == ""
+    assert await world.events() == []
+    assert any(
+        entry.reason.endswith("it has no pods; the next ones read the new content")
+        for entry in entries
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"updateStrategy": {"type": "OnDelete"}}, "(OnDelete)"),
+        (
+            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}},
+            "from ordinal 2 on (partition)",
+        ),
+    ],
+)
+async def test_a_stateful_set_that_holds_its_pods_back(
+    world: World, fields: dict[str, object], outcome: str
+) -> None:
+    """OnDelete and partitions are respected; the reason says what the rollout waits for."""
+    await world.config_map(LEVEL="info")
+    await world.workload(kind="StatefulSet", replicas=3, **fields)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout(kind="StatefulSet")
+        assert outcome in await world.event("RolledOut")
