@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from hotmap.core.errors import api_error
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
-from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.registry import Registry, RegistryWatch
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.pki import ServerPKI
 from hotmap.local.store import MVCCStore
@@ -27,12 +28,20 @@ Guard = Callable[[str, str | None, str, Any], Awaitable[None]]
 class GuardedRegistry(Registry):
     """A registry that calls guards before it applies a patch, as an admission webhook is called.
 
-    A guard may write something else first, or raise an ApiError to refuse.
+    A guard may write something else first, or raise an ApiError to refuse. What is `withheld`
+    may not be watched, as RBAC has it.
     """
 
     def __init__(self, store: MVCCStore) -> None:
         super().__init__(store)
         self.guards: list[Guard] = []
+        #: Plurals.
+        self.withheld: set[str] = set()
+
+    def watch(self, plural: str, namespace: str | None = None, **options: Any) -> RegistryWatch:
+        if plural in self.withheld:
+            raise api_error(403, f'{plural} is forbidden: User "test" cannot watch it')
+        return super().watch(plural, namespace, **options)
 
     async def patch(
         self, plural: str, namespace: str | None, name: str, patch: object, **options: Any

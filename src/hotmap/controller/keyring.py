@@ -56,15 +56,15 @@ async def _read(client: Client, namespace: str) -> tuple[FingerprintKey, ...]:
         ) from error
     try:
         lines = b64decode((secret.data or {}).get(_DATA_KEY) or "").decode("ascii").split()
-        keys = tuple(fingerprint_key(b64decode(line, validate=True)) for line in lines)
+        held = [b64decode(line, validate=True) for line in lines]
     except (Base64Error, UnicodeDecodeError):
-        keys = ()
-    if not keys:
+        held = []
+    if not held or any(len(key) < _KEY_LENGTH for key in held):
         raise SettingsError(
             f"Secret {namespace}/{KEY_SECRET} holds no key under {_DATA_KEY!r}; delete it and a "
             "new one is made (all consumers are then adopted anew, nothing is rolled)"
         )
-    return keys
+    return tuple(fingerprint_key(key) for key in held)
 
 
 async def _create(client: Client, namespace: str) -> None:

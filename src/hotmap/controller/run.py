@@ -85,7 +85,7 @@ class Controller:
             client=self._client,
             journal=self.journal,
             records=self.records,
-            reflectors=self._reflector_statistics,
+            reflectors=self.reflector_statistics,
             queues=self.queue_statistics,
         )
         self._server = StatusServer(
@@ -131,14 +131,18 @@ class Controller:
         synced = [store.synced for store in self.index.sources.values()]
         synced += [store.synced for store in self.index.consumers.values()]
         synced.append(self.index.namespaces.synced)
-        waiting = asyncio.gather(*(event.wait() for event in synced))
-        while True:
-            done, _ = await asyncio.wait([waiting], timeout=60)
-            if done:
-                return
-            for one in self._reflector_statistics():
-                if not one.synced:
-                    _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
+        for event in synced:
+            while not event.is_set():
+                try:
+                    async with asyncio.timeout(60):
+                        await event.wait()
+                except TimeoutError:
+                    self._say_what_is_missing()
+
+    def _say_what_is_missing(self) -> None:
+        for one in self.reflector_statistics():
+            if not one.synced:
+                _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
 
     def _act(self) -> None:
         """Start the workers and look at every consumer once."""
@@ -151,6 +155,9 @@ class Controller:
         self.index.feed(queues)
         for store in self.index.consumers.values():
             store.subscribe(self._forget_deleted)
+        if self._settings.watch_namespace is None:  # else some belong to consumers out of sight
+            stores = self.index.consumers.values()
+            self.records.retain({one.uid for store in stores for one in store.values()})
         for consumer in self.index.all_consumers():
             self._reconciles.add(consumer.key)
         for _ in range(self._settings.workers):
@@ -243,7 +250,8 @@ class Controller:
 
     # -- what is shown -------------------------------------------------------------------------
 
-    def _reflector_statistics(self) -> list[ReflectorStatistics]:
+    def reflector_statistics(self) -> list[ReflectorStatistics]:
+        """Say of each watch how it stands."""
         return [one.statistics() for one in self._reflectors]
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
@@ -259,17 +267,17 @@ class Controller:
                 "lastByteAgeSeconds": round(one.last_byte_age, 1),
                 "error": one.last_error,
             }
-            for one in self._reflector_statistics()
+            for one in self.reflector_statistics()
         }
         dead = [
             one.resource
-            for one in self._reflector_statistics()
+            for one in self.reflector_statistics()
             if one.last_byte_age > _UNHEALTHY_AFTER
         ]
         return not dead, {"healthy": not dead, "silent": dead, "watches": watches}
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
-        missing = [one.resource for one in self._reflector_statistics() if not one.synced]
+        missing = [one.resource for one in self.reflector_statistics() if not one.synced]
         return self._acting, {"ready": self._acting, "role": "leader", "notSynced": missing}
 
     async def _status(self, consumer: str | None) -> dict[str, Any]:

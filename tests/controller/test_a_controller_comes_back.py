@@ -1,0 +1,294 @@
+"""What happened while the controller was away is found out, and nothing else is done."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.controller.world import DEADLINE, World, env
+
+from hotmap.controller.run import Controller
+from hotmap.controller.settings import Settings
+from hotmap.core.errors import SettingsError
+
+
+async def _run_once(world: World) -> None:
+    async with world.controller() as controller:
+        await world.quiet(controller)
+
+
+async def test_a_restart_changes_nothing(world: World) -> None:
+    """No consumer, no record and no pod is written."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.rolled_out()
+    before = await world.get("Deployment", "web"), await world.records()
+    writes = world.answers()
+    await _run_once(world)
+    assert (await world.get("Deployment", "web"), await world.records()) == before
+    assert set(world.answers() - writes) <= {"GET"}
+
+
+async def test_an_edit_while_it_was_away(world: World) -> None:
+    """The source differs from what was last asked, so the consumer is rolled at the start."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    await world.edit(LEVEL="debug")
+    async with world.controller():
+        await world.rollout()
+    assert len(await world.messages("RolledOut")) == 1
+
+
+async def test_an_edit_and_its_revert_while_it_was_away(world: World) -> None:
+    """The content is what was asked for, so nothing is done."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    await world.edit(LEVEL="debug")
+    await world.edit(LEVEL="info")
+    await _run_once(world)
+    assert await world.revision() == ""
+
+
+async def test_a_source_made_anew_while_it_was_away(world: World) -> None:
+    """Another object with the same content is no change, with other content it is one."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    await world.delete("ConfigMap", "app")
+    await world.config_map(LEVEL="info")
+    await _run_once(world)
+    assert await world.revision() == ""
+    await world.delete("ConfigMap", "app")
+    await world.config_map(LEVEL="debug")
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_a_crash_between_the_rollout_and_its_record(world: World) -> None:
+    """The template carries the present revision, so the consumer counts as asked."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    ((shard, text),) = (await world.records()).items()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        revision = await world.rollout()
+        await world.rolled_out()
+    assert await world.records() != {shard: text}
+    lost = {"data": {"state": text}}
+    await world.merge("Secret", shard, lost, namespace="hotmap")
+    after = await world.get("Deployment", "web")
+    await _run_once(world)
+    assert await world.get("Deployment", "web") == after
+    async with world.controller():
+        await world.edit(LEVEL="trace")
+        await world.rollout(after=revision)
+
+
+async def _delete(world: World, shard: str) -> None:
+    await world.registry.delete("secrets", "hotmap", shard)
+
+
+def _overwrite(text: bytes) -> Callable[[World, str], Awaitable[None]]:
+    async def overwrite(world: World, shard: str) -> None:
+        patch = {"data": {"state": b64encode(text).decode()}}
+        await world.merge("Secret", shard, patch, namespace="hotmap")
+
+    return overwrite
+
+
+async def _empty(world: World, shard: str) -> None:
+    await world.merge("Secret", shard, {"data": None}, namespace="hotmap")
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        pytest.param(_delete, id="deleted"),
+        pytest.param(_empty, id="emptied"),
+        pytest.param(_overwrite(b"\xff\xfe no text"), id="no text"),
+        pytest.param(_overwrite(b'hotmap-state/1\n["cut of'), id="cut off"),
+        pytest.param(_overwrite(b"hotmap-state/99\n{}\n"), id="another scheme"),
+    ],
+)
+async def test_lost_records(world: World, lose: Callable[[World, str], Awaitable[None]]) -> None:
+    """Nothing is known then, so nothing is rolled, and the records are written again."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    (shard,) = await world.records()
+    await world.edit(LEVEL="debug")
+    await lose(world, shard)
+    await _run_once(world)
+    assert await world.revision() == ""
+    assert set(await world.records()) == {shard}
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+
+
+async def test_records_deleted_while_it_runs(world: World) -> None:
+    """The next write makes them again, with everything that is known."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        shard = await world.until(world.records, "records are written")
+        await _delete(world, next(iter(shard)))
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.rolled_out()
+    assert set(await world.records()) == set(shard)
+    after = await world.get("Deployment", "web")
+    await _run_once(world)
+    assert await world.get("Deployment", "web") == after
+
+
+async def test_a_consumer_that_is_gone_leaves_no_record(world: World) -> None:
+    """Deleted while the controller runs or while it is away: its record goes too."""
+    await world.config_map(LEVEL="info")
+    for name in ("web", "api"):
+        await world.workload(name)
+    uids = {
+        name: (await world.get("Deployment", name))["metadata"]["uid"] for name in ("web", "api")
+    }
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("Deployment", "web")
+        await world.quiet(controller)
+        assert controller.records.get(uids["web"]) is None
+        assert controller.records.get(uids["api"]) is not None
+    await world.delete("Deployment", "api")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        assert controller.records.get(uids["api"]) is None
+
+
+async def test_the_key_is_deleted(world: World) -> None:
+    """A new one is made; old fingerprints say nothing under it, so nothing is rolled."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    old = await world.records()
+    await world.edit(LEVEL="debug")
+    await world.registry.delete("secrets", "hotmap", "hotmap-key")
+    await _run_once(world)
+    assert await world.revision() == ""
+    assert await world.records() != old
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+
+
+async def test_an_older_key_is_kept(world: World) -> None:
+    """After a rotation, what was recorded with the old key is still compared."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
+    both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
+    patch = {"data": {"keys": b64encode(both).decode()}}
+    await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+    await _run_once(world)
+    assert await world.revision() == ""
+    await world.edit(LEVEL="debug")
+    async with world.controller():
+        await world.rollout()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("not base64!", id="no base64"),
+        pytest.param("c2hvcnQ=", id="too short to be a key"),
+        pytest.param("clé", id="no ASCII"),
+    ],
+)
+async def test_the_key_is_garbage(world: World, keys: str) -> None:
+    """One sentence says which Secret, what is wrong with it, and what to do."""
+    await _run_once(world)
+    patch = {"data": {"keys": b64encode(keys.encode()).decode()}}
+    await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+    with pytest.raises(SettingsError) as caught:
+        await _run_once(world)
+    text = str(caught.value)
+    assert text.startswith("Secret hotmap/hotmap-key holds no key under 'keys'; delete it")
+    assert "c2hvcnQ" not in text
+
+
+async def test_its_port_is_taken(world: World) -> None:
+    """The sentence names the address and the flag."""
+    async with world.controller() as first:
+        settings = Settings(listen=("127.0.0.1", first.port))
+        with pytest.raises(SettingsError, match=f"127.0.0.1:{first.port}.*--listen"):
+            async with Controller(world.client, settings):
+                pass
+
+
+async def test_it_may_not_watch_what_it_has_to(world: World) -> None:
+    """It waits, says for what, acts on nothing, and begins when it may."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    await world.edit(LEVEL="debug")
+    world.registry.withheld.add("secrets")
+    controller = world.controller()
+    starting = asyncio.create_task(controller.__aenter__())
+
+    async def refused() -> str:
+        return " ".join(
+            f"{one.resource}: {one.last_error}"
+            for one in controller.reflector_statistics()
+            if one.last_error
+        )
+
+    assert "secrets is forbidden" in await world.until(refused, "the watch is refused")
+    assert not starting.done()
+    assert await world.revision() == ""
+    world.registry.withheld.clear()
+    await starting
+    await world.rollout()
+    await controller.__aexit__()
+
+
+async def test_it_is_stopped_while_it_waits_for_the_cluster(world: World) -> None:
+    """A start that is cancelled in its middle leaves no task behind."""
+    world.registry.withheld.add("secrets")
+    controller = world.controller()
+    starting = asyncio.create_task(controller.__aenter__())
+    store = controller.index.consumers["Deployment"]
+    await asyncio.wait_for(store.synced.wait(), DEADLINE)
+    starting.cancel()
+    await asyncio.wait([starting])
+    await world.plane.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_the_api_server_goes_away_for_a_while(world: World) -> None:
+    """Edits of that time are found when it is back; those that were taken back are not acted on."""
+    await world.config_map("app", LEVEL="info")
+    await world.config_map("extra", LEVEL="info")
+    await world.workload("web")
+    await world.workload("api", env("LEVEL", source="extra"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.plane.stop()
+        await world.edit("app", LEVEL="debug")
+        await world.edit("extra", LEVEL="debug")
+        await world.edit("extra", LEVEL="info")
+        await world.plane.start()
+        await world.rollout("web")
+        await world.quiet(controller)
+    assert await world.revision("api") == ""
