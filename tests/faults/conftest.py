@@ -65,10 +65,10 @@ class Reflection:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def failed(self, times: int) -> None:
-        """Wait until so many attempts have failed."""
+    async def shows(self, wanted: Callable[[ReflectorStatistics], bool]) -> None:
+        """Wait until the statistics are as wanted."""
         async with asyncio.timeout(HEALED):
-            while self.statistics().errors < times:  # noqa: ASYNC110  statistics are polled
+            while not wanted(self.statistics()):  # noqa: ASYNC110  statistics are polled
                 await asyncio.sleep(0.01)
 
     def statistics(self) -> ReflectorStatistics:

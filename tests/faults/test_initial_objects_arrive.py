@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 from tests.support.fault_server import (
+    Exchange,
     FaultServer,
     Truth,
+    bookmark,
     broken,
     ends_at_once,
     expired_status,
@@ -70,6 +72,26 @@ async def test_a_stream_that_breaks_is_asked_for_again(server: FaultServer, refl
         await reflection.converged()
     assert [request.script for request in server.requests] == ["stream", "stream"]
     assert reflection.deleted == []
+
+
+async def test_an_object_that_dies_during_the_stream_is_gone(server: FaultServer, reflect):
+    """Added and deleted before the marker: listeners hear both, and it stays deleted."""
+
+    async def dies(exchange: Exchange) -> None:
+        truth = exchange.server.truth
+        await exchange.begin_stream()
+        for made in list(truth.objects.values()):
+            await exchange.line("ADDED", made)
+        truth.delete("a")
+        await exchange.line("DELETED", truth.history[-1][2])
+        await exchange.line("BOOKMARK", bookmark(truth.revision, initial_events_end=True))
+        await asyncio.Event().wait()
+
+    server.script("stream", dies)
+    async with reflect() as reflection:
+        await reflection.converged()
+    assert reflection.deleted == ["a"]
+    assert len(server.requests) == 1
 
 
 async def test_a_long_list_comes_in_pages(truth: Truth, server: FaultServer, reflect):
