@@ -142,9 +142,11 @@ def demo(as_json: bool) -> int:
     """Show a ConfigMap edit reach running processes, without a cluster."""
     import asyncio
 
+    from rich.console import Console
+
     from hotmap.cli.demo.story import run_demo
 
-    return asyncio.run(run_demo(as_json=as_json))
+    return asyncio.run(run_demo(None if as_json else Console(highlight=False)))
 
 
 @hotmap.group()

@@ -6,6 +6,8 @@ import json
 import sys
 import time
 
+from rich.console import Console
+
 from hotmap.cli.demo.manifests import MANIFESTS, WORKLOADS
 from hotmap.cli.demo.stage import PodSeen, Stage
 from hotmap.cli.demo.timeline import Timeline
@@ -15,14 +17,16 @@ __all__ = ["run_demo"]
 _CONFIG = "app-config"
 
 
-async def run_demo(*, as_json: bool) -> int:
+async def run_demo(console: Console | None) -> int:
     """Play the demo; returns 0 only if everything that it shows is true.
+
+    Prints lines on the console as they happen, or without one a JSON document at the end.
 
     Raises:
         SettingsError: this machine does not allow what the local plane needs.
         HotmapError: the plane or the controller did not come up.
     """
-    timeline = Timeline(silent=as_json)
+    timeline = Timeline(console)
     async with Stage() as stage:
         story = _Story(stage, timeline)
         await story.set_up()
@@ -30,7 +34,7 @@ async def run_demo(*, as_json: bool) -> int:
         await story.environment()
         await story.undo()
         await story.while_nobody_looked()
-    if as_json:
+    if console is None:
         json.dump(_document(timeline), sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     else:
@@ -207,7 +211,11 @@ class _Story:
             true = true and not any(decided.at >= began for decided in looked)
             true = true and await self._undisturbed(not_concerned)
             reasons["not even looked at"] = [not_concerned]
-        text = "; ".join(f"{', '.join(same)}: {reason}" for reason, same in reasons.items())
+        parts = []
+        for reason, same in reasons.items():
+            words = reason.replace("it does not", "they do not") if len(same) > 1 else reason
+            parts.append(f"{', '.join(same)}: {words}")
+        text = "; ".join(parts)
         self._timeline.note(self._since(began), "left alone", text, true=true)
 
     async def _undisturbed(self, *apps: str) -> bool:

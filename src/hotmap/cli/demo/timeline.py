@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from typing import NamedTuple
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 __all__ = ["Line", "Timeline"]
-
-#: Columns of the text output, so that it fits a terminal of 80.
-_WIDTH = 80
-_LABEL = 11
 
 _STYLES = {
     "decided": "cyan",
@@ -36,10 +32,10 @@ class Line(NamedTuple):
 
 
 class Timeline:
-    """Collects lines and, unless they are meant for a machine, prints each as it comes."""
+    """Collects lines and prints each as it comes, unless there is no console to print on."""
 
-    def __init__(self, *, silent: bool) -> None:
-        self._console = None if silent else Console(width=None, highlight=False)
+    def __init__(self, console: Console | None) -> None:
+        self._console = console
         self._started = time.monotonic()
         self.lines: list[Line] = []
 
@@ -72,15 +68,11 @@ class Timeline:
         if self._console:
             self._console.print(Text(text, style=style))
 
-    def _formatted(self, line: Line) -> Text:
-        when = f"{line.after:+6.2f} s" if line.after is not None else ""
-        style = _STYLES.get(line.label, "")
-        indent = len(f"{when}  {line.label:<{_LABEL}}")
-        body = textwrap.wrap(line.text, _WIDTH - indent) or [""]
-        text = Text()
-        text.append(f"{when}  ", style="dim")
-        text.append(f"{line.label:<{_LABEL}}", style=style)
-        text.append(body[0])
-        for more in body[1:]:
-            text.append("\n" + " " * indent + more)
-        return text
+    def _formatted(self, line: Line) -> Table:
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(width=8, style="dim", justify="right")
+        grid.add_column(width=10)
+        grid.add_column()
+        when = f"{line.after:+.2f} s" if line.after is not None else ""
+        grid.add_row(when, Text(line.label, style=_STYLES.get(line.label, "")), Text(line.text))
+        return grid
