@@ -51,7 +51,10 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
     work.mkdir()
     python, options = sys.executable, {}
     if user == "unprivileged" and os.geteuid() == 0:
-        os.chown(work, NOBODY, NOBODY)
+        try:
+            os.chown(work, NOBODY, NOBODY)
+        except OSError:
+            requires("root", available=False, reason="this root has no other users")
         options = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         # The interpreter of a virtual environment may lie where nobody else may look.
         python = "/usr/bin/python3"

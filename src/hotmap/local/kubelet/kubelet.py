@@ -90,6 +90,8 @@ class Kubelet:
             SettingsError: this machine allows no isolation of processes (see `runtime`).
         """
         clean_up(self._root)
+        # Secrets lie in there as files.
+        (self._root / "pods").mkdir(mode=0o700, parents=True)
         try:
             await self.runtime.start()
             await self._register()

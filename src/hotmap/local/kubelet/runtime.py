@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Seconds until the zygote must have answered; it takes about 0.05.
 START_LIMIT = 10.0
+#: Seconds that the end of a zygote may take; it is about 0.02.
+STOP_LIMIT = 5.0
 #: Seconds that output may still come after a process has ended; a descendant may hold the pipe.
 OUTPUT_LIMIT = 1.0
 #: Exit code of a process that was killed (containerd: 128 + signal number).
@@ -122,7 +124,7 @@ class Runtime:
             self._socket.close()
             self._socket = None
         if self._zygote is not None:
-            await asyncio.to_thread(self._zygote.wait)
+            await asyncio.to_thread(_wait_or_kill, self._zygote)
             self._zygote = None
         self._forget_all()
         if self._outputs:
@@ -287,6 +289,15 @@ def _start_zygote(control: int, workspace: Path) -> subprocess.Popen[bytes]:
         # Of its own session: an interrupt typed at the terminal is for the kubelet to act on.
         start_new_session=True,
     )
+
+
+def _wait_or_kill(zygote: subprocess.Popen[bytes]) -> None:
+    """Wait for the end that closing the socket brings; a zygote that hangs is killed."""
+    try:
+        zygote.wait(STOP_LIMIT)
+    except subprocess.TimeoutExpired:
+        zygote.kill()
+        zygote.wait()
 
 
 def _refusal(message: str) -> str:

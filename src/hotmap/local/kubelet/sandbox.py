@@ -11,7 +11,8 @@ stays untouched and all of it ends with the processes. Which processes there are
   be made, or where programs usually write (`/tmp`, `/run`, …), the directory is rebuilt as a
   tmpfs that shows the host's entries. Works in an unprivileged user namespace.
 
-Standard library only.
+This keeps pods apart and the host clean; it is no boundary against programs that attack: they
+run with the kubelet's user, on the host's network and devices. Standard library only.
 """
 
 # Runs in forks between namespaces, on paths that are no longer what they were: plain system calls.
@@ -57,6 +58,9 @@ _HOST = "/.host"
 _KERNEL_TREES = ("/proc", "/sys", "/dev")
 #: Directories in which programs expect to be able to write, kept apart from the host's.
 _WRITABLE = ("/tmp", "/var/tmp", "/run", "/var/log", "/root")
+#: What container runtimes and desktops mount by the hundred, deep in the tree: never programs.
+_PASSING = ("tmpfs", "overlay", "nsfs", "proc", "sysfs", "cgroup", "mqueue", "devpts")
+_PASSING_DEPTH = 3
 #: Never a lower layer: reading a file there can block, or mounts something.
 _FOREIGN = ("autofs", "fuse", "nfs", "cifs", "9p", "virtiofs")
 
@@ -134,7 +138,7 @@ def _pivot(root: str) -> None:
 
 
 def _host_submounts() -> list[tuple[str, str]]:
-    """List (path, file system type) of the mounts below the root, outside the kernel's trees."""
+    """List (path, file system type) of the mounts below the root that a container may need."""
     found: dict[str, str] = {}
     with open("/proc/self/mountinfo", "rb") as lines:
         for line in lines:
@@ -142,7 +146,8 @@ def _host_submounts() -> list[tuple[str, str]]:
             # Blanks and the like are written as octal escapes.
             path = os.fsdecode(fields[4].decode("unicode_escape").encode("latin-1"))
             fstype = fields[fields.index(b"-", 6) + 1].decode()
-            if path != "/" and not path.startswith(_KERNEL_TREES):
+            passing = fstype.startswith(_PASSING) and path.count("/") >= _PASSING_DEPTH
+            if path != "/" and not passing and not path.startswith(_KERNEL_TREES):
                 found[path] = fstype
     return sorted(found.items())
 

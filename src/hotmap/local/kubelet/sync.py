@@ -24,7 +24,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from hotmap.core.errors import ApiError, NotFound
+from hotmap.core.errors import ApiError, HotmapError, NotFound
 from hotmap.local.kubelet.actions import (
     BackOff,
     Run,
@@ -34,7 +34,6 @@ from hotmap.local.kubelet.actions import (
     next_back_off,
 )
 from hotmap.local.kubelet.environment import (
-    ConfigError,
     SourceName,
     expand_command,
     make_environment,
@@ -187,10 +186,11 @@ class PodWorker:
     async def _guarded_sync(self) -> float | None:
         try:
             return await self._sync()
-        except ApiError as error:
-            _log.warning("pod %s: %s", self._name, error)
-        except OSError as error:
+        except (HotmapError, OSError) as error:
             _log.warning("pod %s cannot be synced: %s", self._name, error)
+        except Exception:
+            # The last stop before the worker's task: one strange pod must not lose its worker.
+            _log.exception("pod %s cannot be synced", self._name)
         return _soon(ERROR_PERIOD)
 
     async def _sync(self) -> float | None:
@@ -247,7 +247,7 @@ class PodWorker:
             state.back_off = next_back_off(state.back_off, last.finished_at)
         try:
             spec = await self._prepare(container)
-        except (ConfigError, ApiError) as error:
+        except (HotmapError, OSError) as error:
             state.waiting = Waiting("CreateContainerConfigError", str(error))
             self._event("Warning", "Failed", f"Error: {error}")
             return _soon(ERROR_PERIOD)

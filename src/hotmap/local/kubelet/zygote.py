@@ -228,11 +228,18 @@ def _enter_directory(path: str) -> None:
 
 
 def _take_identity(user: int | None, group: int | None) -> None:
-    if group is not None:
-        os.setgroups([])
-        os.setgid(group)
-    if user is not None:
-        os.setuid(user)
+    try:
+        if group is not None:
+            os.setgroups([])
+            os.setgid(group)
+        if user is not None:
+            os.setuid(user)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"run as user {user} and group {group}: {error.strerror} (without the rights of root "
+            "a pod can only run as the kubelet's user)",
+        ) from None
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
