@@ -1,0 +1,98 @@
+"""The reference pages name everything that can be typed, filtered or alerted on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from hotmap.cli.main import hotmap
+from hotmap.controller.journal import Journal
+from hotmap.controller.metrics import Metrics
+from hotmap.controller.reasons import Reason
+from hotmap.controller.records import Records
+from hotmap.core.consumer import REVISION
+from hotmap.core.policy import ANNOTATIONS
+from hotmap.core.reloader_dialect import AUTO, IGNORE, NAMED
+from hotmap.core.target import TARGET
+from hotmap.kube.client import Client
+from hotmap.kube.config import BearerToken, ClusterConfig
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text()
+
+
+@pytest.mark.parametrize(
+    "annotation", [*ANNOTATIONS, REVISION, TARGET, AUTO, IGNORE, *NAMED], ids=str
+)
+def test_each_annotation_is_explained(annotation: str) -> None:
+    """Every annotation that is read or written stands in annotations.md."""
+    assert f"`{annotation}`" in page("annotations.md")
+
+
+def test_no_annotation_is_explained_that_does_not_exist() -> None:
+    """annotations.md names no annotation of ours that nothing reads or writes."""
+    named = set(re.findall(r"`(hotmap\.dev/[a-z-]+)`", page("annotations.md")))
+    assert named == {*ANNOTATIONS, REVISION, TARGET}
+
+
+def test_each_event_reason_is_explained() -> None:
+    """events.md has exactly the reasons that are written."""
+    named = set(re.findall(r"^\| `(\w+)` \|", page("events.md"), re.MULTILINE))
+    assert named == {reason.value for reason in Reason}
+
+
+def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def sections(text: str) -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_each_command_has_its_section() -> None:
+    """cli.md has exactly one section for each command."""
+    assert set(sections(page("cli.md"))) == {name for name, _ in commands(hotmap, "hotmap")}
+
+
+@pytest.mark.parametrize(("name", "command"), list(commands(hotmap, "hotmap")), ids=str)
+def test_each_flag_is_explained(name: str, command: click.Command) -> None:
+    """Each command's section has exactly its flags."""
+    flags = {option for parameter in command.params for option in parameter.opts}
+    section = sections(page("cli.md"))[name]
+    assert set(re.findall(r"^\| `(--[a-z-]+)", section, re.MULTILINE)) == flags
+
+
+def exposed_metrics() -> set[str]:
+    """Render the metrics of a controller that has not started, and name them."""
+    client = Client(ClusterConfig("https://localhost", "a test", BearerToken()))
+    journal = Journal(wall_clock=lambda: 0.0)
+    journal.decisions["fresh"] += 1
+    journal.actions["Deployment", "rollout", "done"] += 1
+    metrics = Metrics(
+        client=client,
+        journal=journal,
+        records=Records(client, "hotmap"),
+        reflectors=list,
+        queues=dict,
+    )
+    text = metrics.render().decode()
+    types = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
+    return {name for name, _ in types if not name.endswith("_created")}
+
+
+def test_each_metric_is_explained() -> None:
+    """metrics.md has exactly the metrics that are exposed."""
+    named = set(re.findall(r"`(hotmap_\w+)`", page("metrics.md")))
+    assert named == exposed_metrics()
