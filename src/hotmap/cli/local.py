@@ -9,21 +9,26 @@ from pathlib import Path
 import click
 
 from hotmap.cli.logs import set_up_logging
+from hotmap.core.errors import SettingsError
+from hotmap.core.policy import parse_duration
 from hotmap.local.cluster import LocalCluster
+from hotmap.local.kubelet.sync import SyncSettings
 
 __all__ = ["run_local"]
 
 
-def run_local(*, directory: str | None, port: int, log_format: str) -> int:
+def run_local(*, directory: str | None, port: int, sync_period: str, log_format: str) -> int:
     """Run a local cluster until SIGINT or SIGTERM; returns the exit status.
 
     The kubeconfig's path is the only line on standard output, so that a script can take it.
 
     Raises:
-        SettingsError: the directory or port is in use, or processes cannot be isolated here.
+        SettingsError: a flag is wrong, the directory or port is in use, or processes cannot be
+            isolated here.
     """
+    sync = SyncSettings(period=_period(sync_period))
     set_up_logging(log_format)
-    cluster = LocalCluster(Path(directory) if directory else None, port=port)
+    cluster = LocalCluster(Path(directory) if directory else None, port=port, sync=sync)
     asyncio.run(_run(cluster))
     return 0
 
@@ -46,3 +51,13 @@ async def _run(cluster: LocalCluster) -> None:
         if breaking.done():
             await breaking
         breaking.cancel()
+
+
+def _period(text: str) -> float:
+    try:
+        period = parse_duration(text)
+    except ValueError as error:
+        raise SettingsError(f"--sync-period: {error}") from error
+    if period <= 0:
+        raise SettingsError(f"--sync-period: {text!r} is no time that could pass; try 1s")
+    return period

@@ -164,9 +164,16 @@ def local() -> None:
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="The API server's port; 0 picks one."
 )
+@click.option(
+    "--sync-period",
+    metavar="DURATION",
+    default="1m",
+    show_default=True,
+    help="Pods get edited files after this time, plus up to half of it at random.",
+)
 @_log_format
-def up(directory: str | None, port: int, log_format: str) -> int:
+def up(directory: str | None, port: int, sync_period: str, log_format: str) -> int:
     """Run it in the foreground until it is told to stop."""
     from hotmap.cli.local import run_local
 
-    return run_local(directory=directory, port=port, log_format=log_format)
+    return run_local(directory=directory, port=port, sync_period=sync_period, log_format=log_format)
