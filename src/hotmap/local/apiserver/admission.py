@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.field_validation import drop_unknown_fields
 from hotmap.local.apiserver.metadata import metadata_errors
 from hotmap.local.apiserver.pods import (
     default_pod,
@@ -38,8 +39,6 @@ JsonObject = dict[str, Any]
 
 # Which part of an object an update through a subresource replaces.
 _SUBRESOURCE_PARTS = {"status": "status", "finalize": "spec"}
-# Maps of metadata that Go leaves out when they are empty.
-_OMITTED_EMPTY = ("labels", "annotations")
 
 
 def decode(kind: Kind, obj: JsonObject) -> None:
@@ -55,11 +54,8 @@ def decode(kind: Kind, obj: JsonObject) -> None:
             del obj[field]
         else:
             obj[field] = without_nulls(obj[field])
+    drop_unknown_fields(kind, obj)
     check_shape(kind, obj)
-    metadata = obj["metadata"]
-    for field in _OMITTED_EMPTY:
-        if field in metadata and not metadata[field]:
-            del metadata[field]
 
 
 def prepare_create(kind: Kind, obj: JsonObject) -> None:

@@ -71,6 +71,13 @@ def document(path: str, *, aggregated: bool) -> JsonObject | None:
     return None
 
 
+def _verbs(kind: Kind) -> list[str]:
+    """Nobody may delete all namespaces at once."""
+    if kind.plural == "namespaces":
+        return [verb for verb in _VERBS if verb != "deletecollection"]
+    return _VERBS
+
+
 def _group(group: str) -> JsonObject:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}
@@ -88,7 +95,7 @@ def _resource_list(group: str, version: str) -> JsonObject:
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": _VERBS,
+            "verbs": _verbs(kind),
         }
         if kind.short_names:
             resource["shortNames"] = list(kind.short_names)
@@ -114,9 +121,9 @@ def _subresource(kind: Kind, name: str) -> JsonObject:
     }
     if name in _SUBRESOURCE_KINDS:
         group, version, other = _SUBRESOURCE_KINDS[name]
-        resource |= {"kind": other, "version": version}
+        resource["kind"] = other
         if group:
-            resource["group"] = group
+            resource |= {"group": group, "version": version}
     return resource
 
 
@@ -148,7 +155,7 @@ def _discovered(kind: Kind) -> JsonObject:
         "responseKind": _response_kind(kind.group, kind.version, kind.kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": _VERBS,
+        "verbs": _verbs(kind),
     }
     if kind.short_names:
         found["shortNames"] = list(kind.short_names)

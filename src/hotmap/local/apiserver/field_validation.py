@@ -32,14 +32,26 @@ _TOP_LEVEL: dict[str, frozenset[str]] = {
 _SPEC_AND_STATUS = frozenset(_TYPE | {"spec", "status"})
 
 
+def drop_unknown_fields(kind: Kind, obj: dict[str, Any]) -> None:
+    """Forget the fields that the kind does not have, in place, as Go's decoder does."""
+    for field in [name for name in obj if not _is_known(kind, name)]:
+        del obj[field]
+    metadata = obj["metadata"]
+    for field in [name for name in metadata if name not in _METADATA]:
+        del metadata[field]
+
+
+def _is_known(kind: Kind, field: str) -> bool:
+    # Events have many fields of their own, and nobody writes them by hand.
+    return kind.plural == "events" or field in _TOP_LEVEL.get(kind.plural, _SPEC_AND_STATUS)
+
+
 def unknown_fields(kind: Kind, obj: dict[str, Any]) -> list[str]:
     """Name the fields that the kind does not have, metadata's first, as paths."""
     metadata = obj.get("metadata")
     found = []
     if isinstance(metadata, dict):
         found = [f"metadata.{field}" for field in metadata if field not in _METADATA]
-    if kind.plural == "events":
-        return found
-    known = _TOP_LEVEL.get(kind.plural, _SPEC_AND_STATUS)
     # The directives of a strategic merge patch are no fields.
-    return found + [field for field in obj if field not in known and not field.startswith("$")]
+    found += [name for name in obj if not _is_known(kind, name) and not name.startswith("$")]
+    return found

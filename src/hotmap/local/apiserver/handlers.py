@@ -18,7 +18,9 @@ from hotmap.local.apiserver.options import WriteOptions, delete_options, integer
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import scale_of, scaling
+from hotmap.local.apiserver.status import forbidden_field, invalid_options
 from hotmap.local.apiserver.tables import table
+from hotmap.local.scheme import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +88,8 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
 def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     query = request.query
     if "sendInitialEvents" in query:
-        raise BadRequest("sendInitialEvents is forbidden for list")
+        why = "sendInitialEvents is forbidden for list"
+        raise invalid_options("ListOptions", [forbidden_field("sendInitialEvents", why)])
     page = registry.list_encoded(
         path.kind.plural,
         path.namespace,
@@ -256,15 +259,16 @@ def _json(obj: JsonObject) -> Answer:
 
 def _check_type(kind: Kind, obj: JsonObject) -> None:
     """Refuse an object that says it is something else; silence is accepted."""
-    said = (obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind)
-    if said != (kind.api_version, kind.kind):
-        group, _, version = said[0].rpartition("/")
-        raise BadRequest(
-            f"the API version in the data ({said[0]}) does not match the expected API version "
-            f"({kind.api_version})"
-            if said[0] != kind.api_version
-            else f'{said[1]} in version "{version or group}" cannot be handled as a {kind.kind}'
-        )
+    api_version = obj.get("apiVersion") or kind.api_version
+    said = obj.get("kind") or kind.kind
+    if (api_version, said) == (kind.api_version, kind.kind):
+        return
+    version = str(api_version).rpartition("/")[2]
+    if api_version == kind.api_version and any(known.kind == said for known in KINDS):
+        why = f"converting ({version}.{said}) to ({kind.kind}): unknown conversion"
+    else:
+        why = f'no kind "{said}" is registered for version "{api_version}" in scheme'
+    raise BadRequest(f'{said} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def _field_warnings(kind: Kind, obj: JsonObject, options: WriteOptions) -> tuple[str, ...]:

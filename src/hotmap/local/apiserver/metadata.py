@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.names import (
     label_1035_errors,
     label_name_errors,
@@ -111,6 +112,24 @@ def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
         )
         errors.append(invalid_value("metadata.ownerReferences", owners, why))
     return errors
+
+
+def check_name(metadata: JsonObject, name: str) -> None:
+    """Refuse an update that names another object than its URL.
+
+    Raises:
+        BadRequest: it does, or it names none.
+    """
+    found = metadata.get("name")
+    if not found:
+        raise BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    if found != name:
+        raise BadRequest(
+            f"the name of the object ({found}) does not match the name on the URL ({name})"
+        )
 
 
 def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:

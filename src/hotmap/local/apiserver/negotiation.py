@@ -105,17 +105,11 @@ def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
     """
     kind = _PATCH_KINDS.get(_parse(content_type).media)
     if kind is None:
-        known = ", ".join(_PATCH_KINDS)
-        raise api_error(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: "
-            f"{known}",
-            reason="UnsupportedMediaType",
-        )
-    return kind, decode_json(body)
+        raise api_error(415, "415: Unsupported Media Type", reason="UnsupportedMediaType")
+    return kind, decode_json(body, what="patch")
 
 
-def decode_json(body: bytes) -> object:
+def decode_json(body: bytes, *, what: str = "the body of the request") -> object:
     """Read JSON.
 
     Raises:
@@ -124,7 +118,7 @@ def decode_json(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"error decoding the body of the request: {error}") from None
+        raise BadRequest(f"error decoding {what}: {error}") from None
 
 
 def _decode_yaml(body: bytes) -> object:

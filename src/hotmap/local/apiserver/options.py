@@ -12,6 +12,7 @@ from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import (
     FieldError,
     forbidden_field,
+    internal,
     invalid_options,
     invalid_value,
     too_long,
@@ -91,6 +92,7 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
     Raises:
         Invalid: parameters exclude each other.
         BadRequest: the timeout is no number.
+        ApiError: 500, as upstream, for a resourceVersion that is no number.
     """
     initial = query.get("sendInitialEvents")
     match = query.get("resourceVersionMatch", "")
@@ -101,9 +103,15 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
     if initial is None and match:
         why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         raise invalid_options("ListOptions", [forbidden_field(path, why)])
+    since = query.get("resourceVersion") or None
+    if since is not None and not (since.isascii() and since.isdigit()):
+        raise internal(
+            f'resourceVersion: Invalid value: "{since}": '
+            f'strconv.ParseUint: parsing "{since}": invalid syntax'
+        )
     timeout = integer(query, "timeoutSeconds")
     return WatchOptions(
-        query.get("resourceVersion") or None,
+        since,
         is_true(initial) if initial is not None else None,
         is_true(query.get("allowWatchBookmarks")),
         float(timeout) if timeout else None,

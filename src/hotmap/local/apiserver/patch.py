@@ -34,7 +34,7 @@ def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) ->
     if kind == "json":
         patched = json_patch(obj, patch)
     elif not isinstance(patch, dict):
-        raise BadRequest("the patch must be an object")
+        raise BadRequest("error decoding patch: it must be an object")
     elif kind == "merge":
         patched = merge_patch(obj, patch)
     else:
@@ -60,7 +60,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(document: Any, patch: object) -> Any:
     """Apply a JSON patch (RFC 6902) to a document, which is changed in place."""
     if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
-        raise BadRequest("a JSON patch must be a list of operations")
+        raise BadRequest("error decoding patch: a JSON patch must be a list of operations")
     if len(patch) > MAX_OPERATIONS:
         raise api_error(
             413,

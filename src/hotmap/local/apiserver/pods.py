@@ -49,6 +49,16 @@ _RESOURCES = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu",
     "requests.ephemeral-storage", "requests.memory",
 )  # fmt: skip
+# A pod leaves a node that is lost after five minutes (defaulttolerationseconds admission).
+_TOLERATIONS = tuple(
+    {
+        "key": f"node.kubernetes.io/{condition}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for condition in ("not-ready", "unreachable")
+)
 _UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
@@ -64,6 +74,12 @@ def default_pod(pod: JsonObject) -> None:
     name = spec.setdefault("serviceAccountName", spec.get("serviceAccount", "default"))
     spec["serviceAccount"] = name
     spec.setdefault("enableServiceLinks", True)
+    # The priority and toleration admissions' part.
+    spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    tolerations = spec.setdefault("tolerations", [])
+    known = {toleration.get("key") for toleration in tolerations}
+    tolerations += [dict(added) for added in _TOLERATIONS if added["key"] not in known]
     for container in _containers(spec):
         _default_requests(container)
     default_pod_spec(spec)
@@ -212,16 +228,13 @@ def _unique_named(
 
 def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> list[FieldError]:
     errors: list[FieldError] = []
-    name, image = container.get("name", ""), container.get("image", "")
+    name = container.get("name", "")
     if not name:
         errors.append(required(f"{path}.name"))
     else:
         errors += _broken(f"{path}.name", name, label_name_errors)
-    if not image:
+    if not container.get("image"):
         errors.append(required(f"{path}.image"))
-    elif image != image.strip():
-        why = "must not have leading or trailing whitespace"
-        errors.append(invalid_value(f"{path}.image", image, why))
     for index, port in enumerate(container.get("ports", ())):
         errors += _port_errors(port, f"{path}.ports[{index}]")
     for index, variable in enumerate(container.get("env", ())):

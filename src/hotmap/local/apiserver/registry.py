@@ -30,9 +30,10 @@ from hotmap.local.apiserver.lists import (
     selected,
 )
 from hotmap.local.apiserver.managed_fields import Writer, record_write, without_times
-from hotmap.local.apiserver.metadata import carry_metadata
+from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.patch import PatchKind, apply_patch
 from hotmap.local.apiserver.selectors import Selector, parse_selector
+from hotmap.local.apiserver.shapes import cannot_decode
 from hotmap.local.apiserver.status import (
     already_exists,
     conflict,
@@ -274,11 +275,7 @@ class Registry:
         new = self._received(kind, namespace, obj)
         admission.decode(kind, new)
         metadata = new["metadata"]
-        if metadata.get("name", "") != name:
-            raise BadRequest(
-                f"the name of the object ({metadata.get('name', '')}) does not match "
-                f"the name on the URL ({name})"
-            )
+        check_name(metadata, name)
         entry = self.store.get(kind.key(namespace, name))
         if entry is None:
             if kind.create_on_update and not subresource:
@@ -322,6 +319,7 @@ class Registry:
         entry = self._entry(served, namespace, name)
         old = decode(entry)
         new = self._received(served, namespace, apply_patch(kind, decode(entry), patch, of=served))
+        check_name(new["metadata"], name)
         admission.decode(served, new)
         return self._replace(served, namespace, entry, old, new, manager, subresource, dry_run)
 
@@ -369,6 +367,8 @@ class Registry:
         """Steps of apiserver/pkg/registry/generic/registry/store.go, Update."""
         name = old["metadata"]["name"]
         revision = new["metadata"].get("resourceVersion")
+        if revision and not revision.isdigit():
+            raise internal(f'strconv.ParseUint: parsing "{revision}": invalid syntax')
         if revision and revision != str(entry.mod_revision):
             raise conflict(kind, name)
         errors = carry_metadata(old["metadata"], new["metadata"])
@@ -405,8 +405,9 @@ class Registry:
     ) -> JsonObject:
         """Delete an object, or begin to: return a Status where it is gone, else the object.
 
-        Pods stay until their grace period is over and someone deletes them with
-        `grace_period=0`; objects with finalizers stay until the last one is removed.
+        A pod is returned in any case. Pods stay until their grace period is over and someone
+        deletes them with `grace_period=0`; objects with finalizers stay until the last one is
+        removed.
 
         Raises:
             NotFound: it does not exist.
@@ -423,7 +424,11 @@ class Registry:
         if grace == 0 and not _is_held(kind, new):
             if not dry_run:
                 self.store.delete(entry.key, expected=entry.mod_revision)
-            return success_status(kind, name, metadata["uid"])
+            if kind.plural != "pods":
+                return success_status(kind, name, metadata["uid"])
+            # Kinds that can be deleted gracefully always answer with the object.
+            self._begin_deletion(kind, new, grace)
+            return new
         self._begin_deletion(kind, new, grace)
         if _same(old, new) or dry_run:
             return new
@@ -530,9 +535,9 @@ class Registry:
     def _received(self, kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
         """Copy what a caller sent, with kind, apiVersion and namespace filled in."""
         new: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
-        metadata = new.get("metadata")
+        metadata = {} if new.get("metadata") is None else new["metadata"]
         if not isinstance(metadata, dict):
-            metadata = {}
+            raise cannot_decode(kind, kind.kind, "metadata", metadata, "v1.ObjectMeta")
         new = arranged(kind, new, metadata)
         if kind.namespaced:
             if metadata.setdefault("namespace", namespace) != namespace:

@@ -19,6 +19,7 @@ Verb = Literal[
     "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
 ]  # fmt: skip
 
+_GROUPS = {kind.group for kind in KINDS}
 GROUP_VERSIONS = tuple(dict.fromkeys((kind.group, kind.version) for kind in KINDS))
 
 
@@ -44,7 +45,7 @@ def parse_path(path: str) -> ResourcePath | None:
         group, rest = parts[1], parts[2:]
     else:
         return None
-    if len(rest) < 2 or (group, rest[0]) not in GROUP_VERSIONS:
+    if len(rest) < 2 or group not in _GROUPS:
         return None
     version, rest = rest[0], rest[1:]
     namespace: str | None = None
@@ -82,6 +83,9 @@ def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
         ApiError: 405, the method is not for this path.
     """
     named = bool(path.name)
+    if path.kind.namespaced and path.namespace is None and method != "GET":
+        # All namespaces at once can be looked at only.
+        raise not_allowed()
     match method:
         case "GET" if is_true(query.get("watch")) and not path.subresource:
             return "watch"

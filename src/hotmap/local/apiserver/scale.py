@@ -18,6 +18,7 @@ JsonObject = dict[str, Any]
 def scale_of(workload: JsonObject) -> JsonObject:
     """Show a workload as a Scale."""
     metadata = workload["metadata"]
+    replicas = workload["spec"].get("replicas", 0)
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status = {"replicas": workload.get("status", {}).get("replicas", 0)}
     selector = _selector_text(workload["spec"].get("selector") or {})
@@ -25,7 +26,8 @@ def scale_of(workload: JsonObject) -> JsonObject:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {field: metadata[field] for field in shown if field in metadata},
-        "spec": {"replicas": workload["spec"].get("replicas", 0)},
+        # Go leaves out a zero here.
+        "spec": {"replicas": replicas} if replicas else {},
         "status": {**status, "selector": selector} if selector else status,
     }
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from hotmap.local.apiserver.status import bad_request
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,9 +107,8 @@ def parse_selector(kind: Kind, label_selector: str, field_selector: str) -> Sele
     return Selector(parse_labels(label_selector), parse_fields(kind, field_selector))
 
 
-_TOKEN = re.compile(r"\s*(==|!=|=|!|\(|\)|,|<|>|[^\s,()=!<>]+)")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
-_DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_TOKEN = re.compile(r"==|!=|[=!(),<>]|[^\s,()=!<>]+")
+_PUNCTUATION = ("=", "==", "!=", "!", "(", ")", ",", "<", ">")
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
@@ -120,85 +120,88 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     tokens = _tokens(text)
     requirements: list[Requirement] = []
     while tokens:
-        requirements.append(_requirement(tokens, text))
-        if tokens:
-            if tokens[0] != "," or len(tokens) == 1:
-                raise _unparsable(text, f"found '{tokens[0]}', expected: ',' or 'end of string'")
-            tokens.pop(0)
+        requirements.append(_requirement(tokens))
+        if not tokens:
+            break
+        if tokens[0] != ",":
+            raise _unparsable(f"found '{tokens[0]}', expected: ',' or 'end of string'")
+        tokens.pop(0)
+        if not tokens:
+            raise BadRequest("found '', expected: identifier after ','")
     return tuple(requirements)
 
 
 def _tokens(text: str) -> list[str]:
-    tokens: list[str] = []
-    position = 0
-    end = len(text.rstrip())
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise _unparsable(text, f"unexpected character at {position}")
-        tokens.append(match[1])
-        position = match.end()
-    return tokens
+    return [token for token in _TOKEN.findall(text) if token]
 
 
-def _requirement(tokens: list[str], text: str) -> Requirement:
+def _requirement(tokens: list[str]) -> Requirement:
     absent = tokens[0] == "!"
     if absent:
         tokens.pop(0)
-    label = _label(tokens, text)
+    label = _label(tokens)
     if absent or not tokens or tokens[0] == ",":
         return Requirement(label, "!" if absent else "exists")
     operator = tokens.pop(0)
     if operator in ("=", "==", "!="):
         # `a=` selects the empty value.
         value = "" if not tokens or tokens[0] == "," else tokens.pop(0)
-        values = frozenset([_value(value, text)])
+        if value in _PUNCTUATION:
+            raise _unparsable(f"found '{value}', expected: identifier")
+        values = frozenset([_value(label, value)])
         return Requirement(label, "notin" if operator == "!=" else "in", values)
     if operator in ("in", "notin"):
-        return Requirement(label, "in" if operator == "in" else "notin", _values(tokens, text))
+        return Requirement(label, "in" if operator == "in" else "notin", _values(label, tokens))
     if operator in ("<", ">"):
         bound = tokens.pop(0) if tokens else ""
         if not bound.lstrip("-").isdigit():
-            raise _unparsable(text, f"'{bound}' is not an integer")
+            raise _unparsable(
+                f'values[0]: Invalid value: "{bound}": '
+                "for 'Gt', 'Lt' operators, the value must be an integer"
+            )
         return Requirement(label, "gt" if operator == ">" else "lt", frozenset([bound]))
-    raise _unparsable(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+    raise _unparsable(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 
 
-def _label(tokens: list[str], text: str) -> str:
+def _label(tokens: list[str]) -> str:
     label = tokens.pop(0) if tokens else ""
-    prefix, slash, name = label.rpartition("/")
-    if (slash and not _DNS.match(prefix)) or not _NAME.match(name) or len(name) > 63:
-        raise _unparsable(text, f"found '{label}', expected: identifier")
+    if not label or label in _PUNCTUATION:
+        raise _unparsable(f"found '{label}', expected: identifier")
+    for why in qualified_name_errors(label):
+        # The path is upstream's, too: it has none to print.
+        shown = why.replace("a qualified name", "a valid label key")
+        raise _unparsable(f'<nil>: Invalid value: "{label}": {shown}')
     return label
 
 
-def _value(value: str, text: str) -> str:
-    if value and (not _NAME.match(value) or len(value) > 63):
-        raise _unparsable(text, f"found '{value}', expected: a valid label value")
+def _value(label: str, value: str, index: int = 0) -> str:
+    for why in label_value_errors(value):
+        raise _unparsable(f'values[{index}][{label}]: Invalid value: "{value}": {why}')
     return value
 
 
-def _values(tokens: list[str], text: str) -> frozenset[str]:
-    if not tokens or tokens.pop(0) != "(":
-        raise _unparsable(text, "expected: '('")
+def _values(label: str, tokens: list[str]) -> frozenset[str]:
+    opening = tokens.pop(0) if tokens else ""
+    if opening != "(":
+        raise _unparsable(f"found '{opening}' expected: '('")
     values: list[str] = []
     current = ""
     while tokens:
         token = tokens.pop(0)
         if token in (",", ")"):
-            values.append(_value(current, text))
+            values.append(_value(label, current, len(values)))
             current = ""
             if token == ")":
                 return frozenset(values)
         elif current:
-            raise _unparsable(text, f"found '{token}', expected: ',' or ')'")
+            raise _unparsable(f"found '{token}', expected: ',' or ')'")
         else:
             current = token
-    raise _unparsable(text, "expected: ')'")
+    raise _unparsable("found '', expected: ',' or ')'")
 
 
-def _unparsable(text: str, why: str) -> Exception:
-    return bad_request(f'unable to parse requirement in "{text}": {why}')
+def _unparsable(why: str) -> BadRequest:
+    return BadRequest(f"unable to parse requirement: {why}")
 
 
 def parse_fields(kind: Kind, text: str) -> tuple[FieldRequirement, ...]:
@@ -215,10 +218,10 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldRequirement, ...]:
     for term in _field_terms(text):
         match = re.match(r"([^=!]*)(!=|==|=)(.*)\Z", term, re.DOTALL)
         if match is None:
-            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+            raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
         label, operator, value = match.groups()
         if label not in known:
-            raise bad_request(_unknown_field(kind, label, known))
+            raise BadRequest(_unknown_field(kind, label, known))
         requirements.append(
             FieldRequirement(known[label], re.sub(r"\\(.)", r"\1", value), operator != "!=")
         )

@@ -229,6 +229,8 @@ _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
 def check_shape(kind: Kind, obj: JsonObject) -> None:
     """Check the JSON types of an object's metadata, spec and status.
 
+    Empty maps of strings are dropped, in place: Go does not write them.
+
     Raises:
         BadRequest: a field has another type than Kubernetes gives it.
     """
@@ -266,8 +268,11 @@ def _check_fields(
     kind: Kind, obj: JsonObject, fields: dict[str, str], owner: str, path: str
 ) -> None:
     for field, wanted in fields.items():
-        if field in obj:
-            _check(kind, obj[field], wanted, owner, f"{path}{field}")
+        if field not in obj:
+            continue
+        _check(kind, obj[field], wanted, owner, f"{path}{field}")
+        if wanted == "map[string]string" and not obj[field]:
+            del obj[field]
 
 
 def _check(kind: Kind, value: Any, wanted: str, owner: str, path: str) -> None:

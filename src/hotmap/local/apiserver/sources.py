@@ -101,7 +101,8 @@ def _illegal_at(value: str) -> int:
     """Find where Go's decoder stops: the first impossible byte, or the end of a cut quantum."""
     alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
     for position, char in enumerate(value):
-        if char not in alphabet:
+        padding_too_early = char == "=" and position % 4 < 2
+        if char not in alphabet or padding_too_early:
             return position
     return len(value) // 4 * 4
 

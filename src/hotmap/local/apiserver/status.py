@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from hotmap.core.errors import (
     AlreadyExists,
     ApiError,
-    BadRequest,
     Conflict,
-    Expired,
     Forbidden,
     Invalid,
     NotFound,
@@ -173,16 +171,6 @@ def forbidden(kind: Kind, name: str, why: str, *, causes: Sequence[JsonObject] =
     )
 
 
-def bad_request(message: str) -> BadRequest:
-    """Make the 400 with a text of its own."""
-    return BadRequest(message)
-
-
-def expired(message: str) -> Expired:
-    """Make the 410: the revision is gone."""
-    return Expired(message)
-
-
 def internal(message: str) -> ApiError:
     """Make the 500 without a reason that upstream answers where it returns a bare error."""
     return api_error(500, message)
@@ -191,7 +179,7 @@ def internal(message: str) -> ApiError:
 def _details(
     name: str, group: str, kind: str, *, causes: Sequence[JsonObject] = ()
 ) -> dict[str, Any]:
-    details: dict[str, Any] = {"name": name}
+    details: dict[str, Any] = {"name": name} if name else {}
     if group:
         details["group"] = group
     details["kind"] = kind

@@ -106,6 +106,10 @@ def workload_errors(plural: str, obj: JsonObject) -> list[FieldError]:
     errors += _template_errors(plural, template, path)
     if plural == "deployments":
         errors += _strategy_errors(spec["strategy"])
+        deadline = spec["progressDeadlineSeconds"]
+        if deadline <= spec.get("minReadySeconds", 0):
+            why = "must be greater than minReadySeconds"
+            errors.append(invalid_value("spec.progressDeadlineSeconds", deadline, why))
     return errors
 
 
@@ -183,6 +187,10 @@ def _strategy_errors(strategy: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     for field in ("maxUnavailable", "maxSurge"):
         errors += _bound_errors(rolling[field], f"{path}.rollingUpdate.{field}")
+    unavailable = str(rolling["maxUnavailable"])
+    if unavailable.endswith("%") and not errors and int(unavailable[:-1]) > 100:
+        at = f"{path}.rollingUpdate.maxUnavailable"
+        errors.append(invalid_value(at, unavailable, "must not be greater than 100%"))
     if not errors and rolling["maxUnavailable"] in (0, "0%") and rolling["maxSurge"] in (0, "0%"):
         at = f"{path}.rollingUpdate.maxUnavailable"
         why = "may not be 0 when `maxSurge` is 0"
@@ -194,8 +202,6 @@ def _bound_errors(bound: int | str, path: str) -> list[FieldError]:
     if isinstance(bound, str):
         if not re.fullmatch("[0-9]+%", bound):
             return [invalid_value(path, bound, _PERCENT)]
-        if path.endswith("maxUnavailable") and int(bound[:-1]) > 100:
-            return [invalid_value(path, bound, "must not be greater than 100%")]
         return []
     return [invalid_value(path, bound, _NOT_NEGATIVE)] if bound < 0 else []
 
