@@ -6,14 +6,17 @@ Two entries, one decision:
 * `reconcile` runs after the settle time and does everything else
 
 Both take a key and look at what is true when they run; neither knows what event asked for it.
+They never work on one consumer at the same time: each would nudge pods that the other just told.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
+from weakref import WeakValueDictionary
 
 from hotmap.controller.evidence import list_pods
 from hotmap.controller.executor import Executor
@@ -46,7 +49,7 @@ from hotmap.core.freshness import (
 )
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
-from hotmap.core.policy import Policy, followed_uses
+from hotmap.core.policy import Policy, Strategy, followed_uses
 from hotmap.core.state import UNVOUCHED, Record, Window
 from hotmap.core.target import Target, present_target, recorded_target
 from hotmap.kube.client import Client
@@ -113,6 +116,8 @@ class Reconciler:
         self._tell_again: dict[ObjectKey, float] = {}
         #: Problems that an Event was written for.
         self._reported: dict[ObjectKey, tuple[str, ...]] = {}
+        #: Held by whoever works on a consumer; gone when nobody does.
+        self._locks: WeakValueDictionary[ObjectKey, asyncio.Lock] = WeakValueDictionary()
 
     # -- entries -------------------------------------------------------------------------------
 
@@ -122,6 +127,10 @@ class Reconciler:
         Raises:
             ApiError, Unreachable: try again later.
         """
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            return await self._refresh(key)
+
+    async def _refresh(self, key: ObjectKey) -> float | None:
         consumer = self._index.consumer(key)
         if consumer is None:
             self.forget(key)
@@ -145,6 +154,10 @@ class Reconciler:
         Raises:
             ApiError, Unreachable: nothing is recorded; try again later.
         """
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            return await self._reconcile(key)
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
         consumer = self._index.consumer(key)
         if consumer is None:
             self.forget(key)
@@ -285,6 +298,8 @@ class Reconciler:
 
         An edit that is taken back before anything is recorded leaves no other trace.
         """
+        if not decision.policy.opted_in or decision.policy.strategy is Strategy.NOTIFY:
+            return False
         told = self._told.get(decision.consumer.key)
         if told is None or decision.judgement.verdict not in (Verdict.FRESH, Verdict.LIVE):
             return False

@@ -1,0 +1,246 @@
+"""Pods whose application re-reads its files are told to sync now, before the settle time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.controller.world import FOLLOW, REREADS, World, both, files
+
+from hotmap.core.errors import api_error
+
+
+def count_nudges(world: World) -> Counter[str]:
+    """Count the patches of pods from now on, by pod."""
+    sent: Counter[str] = Counter()
+
+    async def count(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "pods":
+            sent[name] += 1
+
+    world.registry.guards.append(count)
+    return sent
+
+
+async def nudged(world: World, pod: str, *, after: str = "") -> str:
+    """Wait until a pod was told something else than `after`; returns it."""
+
+    async def told() -> str | None:
+        now = await world.target(pod)
+        return now if now != after else None
+
+    found: str = await world.until(told, f"{pod} is told something else than {after!r}")
+    return found
+
+
+async def test_files_change(world: World) -> None:
+    """Each pod is told at once and once more after two seconds; nothing else is written."""
+    await world.config_map(LEVEL="info")
+    before = await world.workload(spec=files(), annotations=REREADS, replicas=2)
+    for name in ("web-1", "web-2"):
+        await world.pod(name)
+    sent = count_nudges(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        second = await nudged(world, "web-1", after=first)
+        await world.quiet(controller)
+        assert [first.split("/")[0], second.split("/")[0]] == ["1", "2"]
+        assert first.split("/")[1:] == second.split("/")[1:]
+        assert (await world.target("web-2")) == second
+    assert sent == {"web-1": 2, "web-2": 2}
+    assert await world.get("Deployment", "web") == before
+    assert await world.messages() == [
+        "ConfigMap default/app LEVEL changed, live in volumes[config] at "
+        "containers[main]:/etc/app: files refreshed at once, the application re-reads them"
+    ]
+
+
+async def test_it_does_not_wait_for_the_settle_time(world: World) -> None:
+    """A nudge disturbs nobody."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/settle": "30s"})
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.until(_recorded(controller), "the consumer is adopted", within=40)
+        await world.edit(LEVEL="debug")
+        await nudged(world, "web-1")
+        assert await world.messages() == []
+
+
+def _recorded(controller: Any) -> Any:
+    async def recorded() -> int:
+        count: int = controller.records.statistics().records
+        return count
+
+    return recorded
+
+
+async def test_an_edit_is_taken_back_before_it_settled(world: World) -> None:
+    """The pods were told, so they are told back, under a higher number."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller(settle=0.5) as controller:
+        await world.until(_recorded(controller), "the consumer is adopted")
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        await world.edit(LEVEL="info")
+        second = await nudged(world, "web-1", after=first)
+        await world.edit(LEVEL="debug")
+        third = await nudged(world, "web-1", after=second)
+    assert [text.split("/")[0] for text in (first, second, third)] == ["1", "2", "3"]
+    assert first.split("/")[1:] == third.split("/")[1:]
+    assert first.split("/")[1] != second.split("/")[1]
+
+
+async def test_settle_time_zero(world: World) -> None:
+    """Both ways to a decision run at once then, and still no pod is told more than twice."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/settle": "0"})
+    await world.pod("web-1")
+    sent = count_nudges(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        await nudged(world, "web-1", after=first)
+        await world.quiet(controller)
+    assert sent == {"web-1": 2}
+
+
+async def test_pods_that_cannot_use_a_nudge(world: World) -> None:
+    """Pending, finished, terminating and mirror pods are left alone."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("running")
+    await world.pod("pending", phase="Pending")
+    await world.pod("done", phase="Succeeded")
+    await world.pod("mirror", annotations={"kubernetes.io/config.mirror": "x"})
+    await world.pod("going")
+    await world.pod("other", of="api")
+    await world.registry.delete("pods", "default", "going", grace_period=30)
+    sent = count_nudges(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await nudged(world, "running")
+    assert set(sent) == {"running"}
+
+
+async def test_an_optional_source_is_deleted(world: World) -> None:
+    """Its files go away, which those who re-read them learn at once."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(optional=True), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("ConfigMap", "app")
+        first = await nudged(world, "web-1")
+        message = await world.event("Refreshed")
+        await world.config_map(LEVEL="info")
+        second = await nudged(world, "web-1", after=first)
+    assert "ConfigMap default/app was deleted" in message
+    assert first.split("/")[1] != second.split("/")[1]
+    assert await world.revision() == ""
+
+
+async def test_files_and_environment_change(world: World) -> None:
+    """New pods have both, so there is a rollout and no nudge."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    await world.workload(spec=both("LEVEL"), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug", MODE="slow")
+        await world.rollout()
+        await world.quiet(controller)
+        assert await world.target("web-1") == ""
+
+
+async def test_only_files_change_beside_an_environment(world: World) -> None:
+    """What containers read at their start did not change, so a nudge is enough."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    await world.workload(spec=both("LEVEL"), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(MODE="slow")
+        await nudged(world, "web-1")
+        await world.event("Refreshed")
+    assert await world.revision() == ""
+
+
+async def test_strategy_nudge(world: World) -> None:
+    """Files are refreshed twice as ever, and the Event says what is left for the next restart."""
+    await world.config_map(LEVEL="info")
+    said = {**FOLLOW, "hotmap.dev/strategy": "nudge"}
+    await world.workload(spec=both("LEVEL"), annotations=said)
+    await world.pod("web-1")
+    sent = count_nudges(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        await nudged(world, "web-1", after=first)
+        await world.quiet(controller)
+        message = await world.event("Notified")
+    assert message.endswith("the rest takes effect at the next restart, as its strategy is nudge")
+    assert await world.revision() == ""
+    assert sent == {"web-1": 2}
+
+
+@pytest.mark.parametrize("said", [{"follow": "off"}, {"strategy": "notify"}])
+async def test_hotmap_is_told_to_keep_off(world: World, said: dict[str, str]) -> None:
+    """Not even the second nudge is sent any more."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        await world.annotate("web", **said)
+        await world.quiet(controller)
+        assert await world.target("web-1") == first
+
+
+async def test_a_policy_refuses_the_nudge(world: World) -> None:
+    """One Warning says so; the pod's kubelet refreshes the files in its own time."""
+
+    async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "pods":
+            raise api_error(403, "pods may not be written before the holidays")
+
+    world.registry.guards.append(refuse)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        message = await world.event("NudgeRefused")
+        await world.quiet(controller)
+    assert message == (
+        "Pod default/web-1 refuses the nudge: pods may not be written before the holidays"
+    )
+    (event,) = await world.events("NudgeRefused")
+    assert event["type"] == "Warning"
+    assert await world.revision() == ""
+
+
+async def test_many_pods_are_told_side_by_side(world: World) -> None:
+    """Forty pods of one consumer, each told once now."""
+    pods = [f"web-{number}" for number in range(40)]
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS, replicas=40)
+    for name in pods:
+        await world.pod(name)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        told = await asyncio.gather(*(nudged(world, name) for name in pods))
+    assert len(set(told)) == 1
