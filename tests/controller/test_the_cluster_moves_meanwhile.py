@@ -1,0 +1,256 @@
+"""Between a decision and its write, and between a source and its consumer, things move on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.controller.world import FOLLOW, World
+
+from hotmap.core.errors import api_error
+
+
+def once_before_a_rollout(world: World, act: Callable[[], Awaitable[Any]]) -> list[str]:
+    """Let something happen between hotmap's first rollout decision and its write.
+
+    Returns the list of rollouts that were sent, by name, as it grows.
+    """
+    sent: list[str] = []
+
+    async def guard(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "deployments":
+            sent.append(name)
+            if len(sent) == 1:
+                await act()
+
+    world.registry.guards.append(guard)
+    return sent
+
+
+async def test_somebody_writes_the_consumer(world: World) -> None:
+    """The write meets a conflict and is decided again at once, on the newer object."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    sent = once_before_a_rollout(
+        world,
+        lambda: world.merge("Deployment", "web", {"metadata": {"labels": {"team": "shop"}}}),
+    )
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(controller)
+    assert len(sent) == 2
+    assert (await world.get("Deployment", "web"))["metadata"]["labels"] == {"team": "shop"}
+    assert len(await world.messages()) == 1
+
+
+async def test_somebody_opts_the_consumer_out(world: World) -> None:
+    """The newer object says that it is not hotmap's business any more."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    sent = once_before_a_rollout(world, lambda: world.annotate("web", follow="off"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(_done(sent), "a rollout was sent")
+        await world.quiet(controller)
+    assert await world.revision() == ""
+    assert len(sent) == 1
+
+
+async def test_the_source_is_edited_again(world: World) -> None:
+    """The write goes through; the second edit is a change of its own."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    once_before_a_rollout(world, lambda: world.edit(LEVEL="trace"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await world.rollout()
+        await world.rolled_out()
+        await world.rollout(after=first)
+
+
+async def test_the_consumer_is_deleted(world: World) -> None:
+    """That is a fact, not a failure: nothing is made, told or tried again."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    sent = once_before_a_rollout(world, lambda: world.delete("Deployment", "web"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(_done(sent), "a rollout was sent")
+        await world.quiet(controller)
+        assert controller.records.statistics().records == 0
+    assert len(sent) == 1
+    assert not await world.exists("Deployment", "web")
+    assert await world.messages() == []
+
+
+async def test_the_consumer_is_made_anew(world: World) -> None:
+    """The new one has another uid, so it is left alone; its pods read the new content anyway."""
+
+    async def replace() -> None:
+        await world.delete("Deployment", "web")
+        await world.workload()
+
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    sent = once_before_a_rollout(world, replace)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(_done(sent), "a rollout was sent")
+        await world.quiet(controller)
+        assert controller.records.statistics().records == 1
+        assert await world.revision() == ""
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+    assert len(sent) == 2
+    assert len(await world.messages()) == 1
+
+
+async def test_a_policy_refuses_the_rollout(world: World) -> None:
+    """One Warning says who refuses; it is tried again, and done when it is allowed."""
+    refusals = 2
+
+    async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        nonlocal refusals
+        if plural == "deployments" and refusals:
+            refusals -= 1
+            raise api_error(403, 'admission webhook "freeze.example.org" denied the request')
+
+    world.registry.guards.append(refuse)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(controller)
+    (event,) = await world.events("Failed")
+    assert event["type"] == "Warning"
+    assert 'admission webhook "freeze.example.org" denied' in event["message"]
+    assert "tried again" in event["message"]
+    assert len(await world.messages("RolledOut")) == 1
+
+
+async def test_one_consumer_in_trouble_does_not_hold_up_the_others(world: World) -> None:
+    """Each has its own queue place and its own retries."""
+
+    async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if name == "web":
+            raise api_error(403, "no changes before the holidays")
+
+    world.registry.guards.append(refuse)
+    await world.config_map(LEVEL="info")
+    await world.workload("web")
+    await world.workload("api")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout("api")
+    assert await world.revision("web") == ""
+
+
+# -- the consumer's own rollouts (rule 6) -----------------------------------------------------
+
+
+async def _edit_with_image(world: World) -> None:
+    """Edit source and image in one go, as `helm upgrade` does."""
+    await world.edit(LEVEL="debug")
+    await world.merge(
+        "Deployment", "web", {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
+    )
+
+
+async def test_source_and_consumer_change_in_one_go(world: World) -> None:
+    """hotmap waits for the consumer's own rollout, whose pods all have the new content."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-old")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await _edit_with_image(world)
+        await _says(world, controller, "while the consumer rolls out for another reason")
+        assert await world.revision() == ""
+        await world.registry.delete("pods", "default", "web-old", grace_period=0)
+        await world.pod("web-new", started=time.time() + 5)
+        await world.rolled_out()
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+    assert len(await world.messages("RolledOut")) == 1
+
+
+async def test_the_consumers_own_rollout_was_before_the_edit(world: World) -> None:
+    """Its pods started too early to have the new content, so they are replaced once more."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await _edit_with_image(world)
+        await world.pod("web-new", started=time.time() - 60)
+        await world.rolled_out()
+        await world.rollout()
+        message = await world.event("RolledOut")
+    assert message.startswith("ConfigMap default/app LEVEL changed")
+
+
+async def test_an_undo_brings_an_old_revision_back(world: World) -> None:
+    """An undo of the template is the owner's will: nothing is rolled for it."""
+    await world.config_map(LEVEL="a")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="b")
+        first = await world.rollout()
+        await world.rolled_out()
+        await world.edit(LEVEL="c")
+        await world.rollout(after=first)
+        await world.rolled_out()
+        await world.quiet(controller)
+        old = {"metadata": {"annotations": {"hotmap.dev/revision": first}}}
+        await world.merge("Deployment", "web", {"spec": {"template": old}})
+        await world.rolled_out()
+        await world.quiet(controller)
+    assert await world.revision() == first
+
+
+async def test_the_revision_is_stripped(world: World) -> None:
+    """`kubectl replace` of the original manifest takes it off; hotmap does not fight."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=FOLLOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.rolled_out()
+        none = {"metadata": {"annotations": None}}
+        await world.merge("Deployment", "web", {"spec": {"template": none}})
+        await world.rolled_out()
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.pod("web-1", started=time.time() - 60)
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+
+
+def _done(sent: list[str]) -> Callable[[], Awaitable[list[str]]]:
+    async def done() -> list[str]:
+        return sent
+
+    return done
+
+
+async def _says(world: World, controller: Any, words: str) -> None:
+    """Wait until the latest decision on the only consumer has some words in its reason."""
+
+    async def said() -> bool:
+        entries = [one[-1] for one in controller.journal.history().values()]
+        return any(words in entry.reason for entry in entries)
+
+    await world.until(said, f"a decision says {words!r}")
