@@ -138,9 +138,14 @@ class LocalNode:
         await session.close()
         return b"".join(parts).decode()
 
-    async def events(self, reason: str) -> list[str]:
-        found = (await self.registry.list("events", "default")).items
-        return [event["message"] for event in found if event["reason"] == reason]
+    async def event(self, reason: str, message: str) -> None:
+        """Wait for this Event; they are written in the background."""
+        wanted = (reason, message)
+        async with asyncio.timeout(LIMIT):
+            with self.registry.watch("events", "default") as events:
+                async for change in events:
+                    if (change.object.get("reason"), change.object.get("message")) == wanted:
+                        return
 
     async def volume(self, pod: str, volume: str, plugin: str = "configmap") -> Path:
         uid = (await self.registry.get("pods", "default", pod))["metadata"]["uid"]

@@ -71,7 +71,7 @@ async def test_deletion_gives_time_to_end(node: LocalNode) -> None:
     await node.registry.delete("pods", "default", "polite")
     assert b"".join([chunk async for chunk in log]) == b"bye\n"
     await node.gone("polite")
-    assert await node.events("Killing") == ["Stopping container c"]
+    await node.event("Killing", "Stopping container c")
 
 
 async def test_what_ignores_term_is_killed_after_its_grace(node: LocalNode) -> None:
@@ -124,12 +124,8 @@ async def test_the_node_is_registered_and_ready(node: LocalNode) -> None:
 async def test_events_tell_the_story(node: LocalNode) -> None:
     """Created and Started are there for each container."""
     await node.output("story", "true")
-    with node.registry.watch("events", "default") as events:
-        seen = set()
-        async for change in events:
-            seen.add(change.object["message"])
-            if {"Created container: c", "Started container c"} <= seen:
-                break
+    await node.event("Created", "Created container: c")
+    await node.event("Started", "Started container c")
 
 
 async def test_stopping_leaves_nothing(node: LocalNode) -> None:

@@ -10,8 +10,8 @@ async def test_a_missing_source_holds_the_container_back(node: LocalNode) -> Non
     """Without the ConfigMap no container is created, an Event says why, and it heals."""
     await node.run_pod("web", "exec sleep 600", **mounted({"configMap": {"name": "late"}}))
     await node.waiting("web", "ContainerCreating")
-    await eventually_event(
-        node, "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "late" not found'
+    await node.event(
+        "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "late" not found'
     )
     await node.config_map("late", {"a": "1"})
     await node.phase("web", "Running")
@@ -23,8 +23,7 @@ async def test_a_missing_data_key_is_named(node: LocalNode) -> None:
     await node.config_map("app", {"a": "1"})
     source = {"configMap": {"name": "app", "items": [{"key": "zz", "path": "zz"}]}}
     await node.run_pod("web", "exec sleep 600", **mounted(source))
-    await eventually_event(
-        node,
+    await node.event(
         "FailedMount",
         'MountVolume.SetUp failed for volume "v" : '
         "configmap references non-existent config key: zz",
@@ -38,8 +37,8 @@ async def test_a_deleted_source_leaves_its_files(node: LocalNode) -> None:
     await node.phase("web", "Running")
     await node.registry.delete("configmaps", "default", "app")
     await node.annotate("web", nudge="1")
-    await eventually_event(
-        node, "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "app" not found'
+    await node.event(
+        "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "app" not found'
     )
     assert await node.execute("web", "cat /etc/config/a") == "1"
 
@@ -64,8 +63,7 @@ async def test_all_failures_of_a_projection_are_told(node: LocalNode) -> None:
     """A projected volume is all or nothing, and names every source that is missing."""
     sources = [{"configMap": {"name": "one"}}, {"secret": {"name": "two"}}]
     await node.run_pod("web", "exec sleep 600", **mounted({"projected": {"sources": sources}}))
-    await eventually_event(
-        node,
+    await node.event(
         "FailedMount",
         'MountVolume.SetUp failed for volume "v" : '
         '[configmap "one" not found, secret "two" not found]',
@@ -76,8 +74,7 @@ async def test_an_unsupported_volume_is_named(node: LocalNode) -> None:
     """A volume that this node cannot provide says so instead of starting without it."""
     source = {"persistentVolumeClaim": {"claimName": "data"}}
     await node.run_pod("web", "exec sleep 600", **mounted(source))
-    await eventually_event(
-        node,
+    await node.event(
         "FailedMount",
         'MountVolume.SetUp failed for volume "v" : '
         "volumes of type persistentVolumeClaim are not supported by this node",
@@ -95,15 +92,7 @@ async def test_a_missing_env_source_is_a_config_error(node: LocalNode) -> None:
     await node.run_pod("web", "exec sleep 600", envFrom=[{"configMapRef": {"name": "late"}}])
     waiting = await node.waiting("web", "CreateContainerConfigError")
     assert waiting["message"] == 'configmap "late" not found'
-    await eventually_event(node, "Failed", 'Error: configmap "late" not found')
+    await node.event("Failed", 'Error: configmap "late" not found')
     await node.config_map("late", {"a": "1"})
     await node.annotate("web", look="again")
     await node.phase("web", "Running")
-
-
-async def eventually_event(node: LocalNode, reason: str, message: str) -> None:
-    """Wait for the Event, which is written in the background."""
-    with node.registry.watch("events", "default") as events:
-        async for change in events:
-            if (change.object.get("reason"), change.object.get("message")) == (reason, message):
-                return

@@ -24,11 +24,13 @@ class Run(NamedTuple):
     """One run of a container, the present or the last one; times are POSIX seconds.
 
     `finished_at` and `exit_code` are None while it runs. `restarts` counts the runs before it.
+    `started` and `ready` are what its startup and readiness probes say, True without them.
     """
 
     id: str
     restarts: int
     started_at: float
+    started: bool = True
     ready: bool = True
     finished_at: float | None = None
     exit_code: int | None = None
@@ -113,7 +115,7 @@ def is_initialized(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
         return True
     for container in spec.get("initContainers") or ():
         run = runs.get(container["name"])
-        if run is None or (not run.succeeded and not (is_sidecar(container) and run.running)):
+        if run is None or not (run.succeeded or (is_sidecar(container) and _is_up(run))):
             return False
     return True
 
@@ -128,6 +130,7 @@ def _init_actions(
         if is_sidecar(container):
             if _needs_start("Always", run):
                 start.append(name)
+            if run is None or not _is_up(run):
                 # The next one waits until this one has been seen running.
                 return tuple(start), False
             continue
@@ -138,6 +141,10 @@ def _init_actions(
             start.append(name)
         return tuple(start), False
     return tuple(start), True
+
+
+def _is_up(run: Run) -> bool:
+    return run.running and run.started
 
 
 def _needs_start(policy: str, run: Run | None) -> bool:

@@ -30,7 +30,7 @@ from hotmap.local.kubelet.sources import (
     ttl_of,
 )
 from hotmap.local.kubelet.status import rfc3339
-from hotmap.local.kubelet.sync import MANAGER, Node, PodWorker, SyncSettings, named_container
+from hotmap.local.kubelet.sync import MANAGER, Node, PodWorker, SyncSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.kubelet_api import LogOptions
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.kubelet.mounts import TokenSource
-    from hotmap.local.kubelet.sandbox import ContainerSpec
     from hotmap.local.kubelet.sync import Container
 
 _log = logging.getLogger(__name__)
@@ -227,21 +226,11 @@ class Kubelet:
             BadRequest: there is no such container, it does not run, the command cannot be
                 executed, or a terminal is asked for.
         """
-        worker, state = self._find(namespace, pod, container)
+        worker, _ = self._find(namespace, pod, container)
         if tty:
             raise BadRequest("this node has no terminals: leave out --tty")
-        if state is None or state.process is None or not state.process.running:
-            raise BadRequest(f'container "{container}" in pod "{pod}" is not running')
-        definition = named_container(worker.pod["spec"], container)
-        spec: ContainerSpec = {
-            "argv": list(command),
-            "env": state.env,
-            "cwd": definition.get("workingDir") or "/",
-            "hostname": "",
-            "mounts": [],
-        }
         try:
-            return await Command.start(self.runtime, state.process, spec, stdin=stdin)
+            return await worker.execute(container, command, stdin=stdin)
         except StartFailed as error:
             raise BadRequest(f'container "{container}" in pod "{pod}": {error}') from error
 

@@ -186,7 +186,7 @@ def _container_status(
         "state": state,
         "lastState": {"terminated": _terminated(last)} if last is not None else {},
         "ready": done or bool(running and run is not None and run.ready),
-        "started": running,
+        "started": bool(running and run is not None and run.started),
         "restartCount": run.restarts if run is not None else 0,
     }
 

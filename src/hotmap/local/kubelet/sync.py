@@ -41,8 +41,10 @@ from hotmap.local.kubelet.environment import (
     wanted_sources,
     with_runtime_defaults,
 )
+from hotmap.local.kubelet.exec import Command
 from hotmap.local.kubelet.logs import ContainerLog
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
+from hotmap.local.kubelet.probes import Target, answers, ask
 from hotmap.local.kubelet.runtime import StartFailed
 from hotmap.local.kubelet.status import PodFacts, Waiting, make_status
 
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.controllers.recorder import Recorder
     from hotmap.local.kubelet.mounts import TokenSource
+    from hotmap.local.kubelet.probes import ProbeKind
     from hotmap.local.kubelet.runtime import Process, Runtime
     from hotmap.local.kubelet.sandbox import ContainerSpec
     from hotmap.local.kubelet.sources import SourceReader
@@ -73,6 +76,7 @@ _LOCAL_ANNOTATIONS = (
     "kubernetes.io/config.seen",
 )
 _FALLBACK_GRACE = 30
+_LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,9 @@ class PodWorker:
             tokens=node.tokens,
         )
         self._wake = asyncio.Event()
+        #: Like `_wake`, for those who wait while containers are given time to end.
+        self._told = asyncio.Event()
+        self._kills: set[asyncio.Task[None]] = set()
         self._removed = False
         self._volume_retry = VOLUME_RETRY_FIRST
 
@@ -155,12 +162,14 @@ class PodWorker:
     def update(self, pod: dict[str, Any]) -> None:
         """Take the pod as the API server has it now; sync at once if it matters."""
         before, self.pod = self.pod, pod
+        self._told.set()
         if differs_semantically(before, pod):
             self._wake.set()
 
     def remove(self) -> None:
         """Take notice that the API server no longer has the pod."""
         self._removed = True
+        self._told.set()
         self._wake.set()
 
     # The loop.
@@ -182,6 +191,8 @@ class PodWorker:
                     state.watcher.cancel()
                 if state.log is not None:
                     state.log.close()
+            for task in self._kills:
+                task.cancel()
 
     async def _guarded_sync(self) -> float | None:
         try:
@@ -270,7 +281,13 @@ class PodWorker:
         log = ContainerLog(self.log_directory / name / f"{restarts}.log")
         state.previous, state.previous_log = last, state.log
         state.log, state.env, state.waiting = log, spec["env"], None
-        run = Run(uuid.uuid4().hex, restarts, time.time())
+        run = Run(
+            uuid.uuid4().hex,
+            restarts,
+            time.time(),
+            started="startupProbe" not in container,
+            ready="startupProbe" not in container and "readinessProbe" not in container,
+        )
         self._event("Normal", "Created", f"Created container: {name}")
         try:
             process = await self._node.runtime.run(spec, log.write)
@@ -285,12 +302,18 @@ class PodWorker:
             return _soon(ERROR_PERIOD)
         state.run, state.process = run._replace(started_at=time.time()), process
         self._event("Normal", "Started", f"Started container {name}")
-        state.watcher = asyncio.create_task(self._watch(state, process, log))
+        state.watcher = asyncio.create_task(self._watch(container, state, process, log))
         return None
 
-    async def _watch(self, state: Container, process: Process, log: ContainerLog) -> None:
-        """Note the end of a run, and look at the pod again."""
-        code = await process.wait()
+    async def _watch(
+        self, container: Mapping[str, Any], state: Container, process: Process, log: ContainerLog
+    ) -> None:
+        """Note the end of a run, and look at the pod again; probe it as long as it lasts."""
+        probing = asyncio.create_task(self._probe(container, state))
+        try:
+            code = await process.wait()
+        finally:
+            probing.cancel()
         log.close()
         assert state.run is not None
         state.run = state.run._replace(
@@ -353,6 +376,86 @@ class PodWorker:
         text = f"Back-off restarting failed container {name} in pod {pod}"
         self._event("Warning", "BackOff", text)
 
+    # Asking a container.
+
+    async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
+        """Run the hook after the start, then the startup probe, then the other two together."""
+        hook = (container.get("lifecycle") or {}).get("postStart")
+        if hook and (failure := await ask(hook, self._target(container), timeout=None)):
+            self._event("Warning", "FailedPostStartHook", f"PostStartHook failed: {failure}")
+            await self._restart(container, "failed its PostStartHook")
+            return
+        if "startupProbe" in container:
+            await self._follow_probe("Startup", container, state)
+        async with asyncio.TaskGroup() as probes:
+            for kind in _LASTING_PROBES:
+                if f"{kind.lower()}Probe" in container:
+                    probes.create_task(self._follow_probe(kind, container, state))
+
+    async def _follow_probe(
+        self, kind: ProbeKind, container: Mapping[str, Any], state: Container
+    ) -> None:
+        """Act on what a probe comes to: started, ready or not, or a restart."""
+        definition = container[f"{kind.lower()}Probe"]
+        async for answer in answers(definition, self._target(container)):
+            if not answer.good:
+                self._event("Warning", "Unhealthy", f"{kind} probe failed: {answer.message}")
+            if not answer.decisive:
+                continue
+            assert state.run is not None
+            if kind == "Readiness":
+                self._set_run(state, state.run._replace(ready=answer.good))
+            elif not answer.good:
+                await self._restart(container, f"failed {kind.lower()} probe, will be restarted")
+                return
+            elif kind == "Startup":
+                ready = "readinessProbe" not in container
+                self._set_run(state, state.run._replace(started=True, ready=ready))
+                return
+
+    def _set_run(self, state: Container, run: Run) -> None:
+        if run != state.run:
+            state.run = run
+            self._wake.set()
+
+    async def _restart(self, container: Mapping[str, Any], why: str) -> None:
+        self._event("Normal", "Killing", f"Container {container['name']} {why}")
+        grace = self.pod["spec"].get("terminationGracePeriodSeconds", _FALLBACK_GRACE)
+        # Not awaited: the kill ends the run, and the end of the run ends its probes.
+        self._kills.add(task := asyncio.create_task(self._kill([container["name"]], grace)))
+        task.add_done_callback(self._kills.discard)
+
+    def _target(self, container: Mapping[str, Any]) -> Target:
+        async def execute(command: Sequence[str]) -> tuple[int, bytes]:
+            session = await self.execute(container["name"], command, stdin=False)
+            parts = []
+            try:
+                while (chunk := await session.read()) is not None:
+                    parts.append(chunk[1])
+            finally:
+                await session.close()
+            return await session.wait(), b"".join(parts)
+
+        return Target(container, self._address, execute)
+
+    async def execute(self, name: str, command: Sequence[str], *, stdin: bool) -> Command:
+        """Start a command in a running container, with the container's environment.
+
+        Raises:
+            StartFailed: the container does not run, or the command cannot be executed.
+        """
+        state = self.containers.get(name)
+        if state is None or state.process is None or not state.process.running:
+            raise StartFailed("the container is not running")
+        spec: ContainerSpec = {
+            "argv": list(command),
+            "env": state.env,
+            "cwd": named_container(self.pod["spec"], name).get("workingDir") or "/",
+            "hostname": "",
+            "mounts": [],
+        }
+        return await Command.start(self._node.runtime, state.process, spec, stdin=stdin)
+
     # Ending.
 
     async def _terminate(self) -> None:
@@ -384,6 +487,7 @@ class PodWorker:
         if not processes:
             return
         begun = time.monotonic()
+        await self._pre_stop(names, self._grace() if grace is None else grace)
         for process in processes:
             process.signal(signal.SIGTERM)
         ended: asyncio.Future[list[None]] = asyncio.gather(
@@ -396,12 +500,25 @@ class PodWorker:
                 for process in processes:
                     process.signal(signal.SIGKILL)
                 break
-            self._wake.clear()
-            woken = asyncio.create_task(self._wake.wait())
-            done: list[asyncio.Future[Any]] = [ended, woken]
-            await asyncio.wait(done, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            woken.cancel()
+            self._told.clear()
+            told = asyncio.create_task(self._told.wait())
+            causes: list[asyncio.Future[Any]] = [ended, told]
+            await asyncio.wait(causes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
         await ended
+
+    async def _pre_stop(self, names: Sequence[str], grace: float) -> None:
+        """Run the preStop hooks; the time they take is part of the grace period."""
+        hooks = {}
+        for name in names:
+            container = named_container(self.pod["spec"], name)
+            hook = (container.get("lifecycle") or {}).get("preStop")
+            if hook and _runs(self.containers[name]):
+                hooks[name] = ask(hook, self._target(container), timeout=grace)
+        failures = await asyncio.gather(*hooks.values())
+        for name, failure in zip(hooks, failures, strict=True):
+            if failure:
+                self._event("Warning", "FailedPreStopHook", f"PreStopHook of {name}: {failure}")
 
     def _grace(self) -> float:
         metadata, spec = self.pod["metadata"], self.pod["spec"]

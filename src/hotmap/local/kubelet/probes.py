@@ -1,0 +1,174 @@
+"""Asking a container something: probes and lifecycle hooks.
+
+kubernetes: pkg/probe/{exec,http,tcp}, pkg/kubelet/prober/worker.go, pkg/kubelet/lifecycle. What
+follows from an answer is `sync`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from hotmap.core.errors import HotmapError
+from hotmap.local.kubelet.environment import expand
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+#: Bytes of a probe's output that are shown (kubernetes: pkg/probe, maxProbeMessageLength is 1024).
+MAX_MESSAGE = 1024
+
+#: How each kind of probe is called in Events.
+ProbeKind = Literal["Startup", "Readiness", "Liveness"]
+
+
+class Execute(Protocol):
+    """Runs a command in the container; returns its exit code and output."""
+
+    async def __call__(self, command: Sequence[str]) -> tuple[int, bytes]: ...
+
+
+class Target(NamedTuple):
+    """The container that is asked: its definition, the pod's address, the way to run commands."""
+
+    container: Mapping[str, Any]
+    address: str
+    execute: Execute
+
+
+class Schedule(NamedTuple):
+    """When a probe asks, in seconds, and how many equal answers count."""
+
+    initial_delay: float
+    period: float
+    timeout: float
+    success_threshold: int
+    failure_threshold: int
+
+
+class Answer(NamedTuple):
+    """What a probe was told; `decisive` when it was the same often enough to count."""
+
+    good: bool
+    decisive: bool
+    message: str
+
+
+def schedule_of(probe: Mapping[str, Any]) -> Schedule:
+    """Read a probe's times, with Kubernetes' defaults (pkg/apis/core/v1/defaults.go)."""
+    return Schedule(
+        initial_delay=probe.get("initialDelaySeconds", 0),
+        period=probe.get("periodSeconds", 10),
+        timeout=probe.get("timeoutSeconds", 1),
+        success_threshold=probe.get("successThreshold", 1),
+        failure_threshold=probe.get("failureThreshold", 3),
+    )
+
+
+async def answers(probe: Mapping[str, Any], target: Target) -> AsyncIterator[Answer]:
+    """Ask for ever, and give every answer."""
+    schedule = schedule_of(probe)
+    await asyncio.sleep(schedule.initial_delay)
+    in_a_row, last = 0, None
+    while True:
+        message = await ask(probe, target, timeout=schedule.timeout)
+        good = not message
+        in_a_row, last = (in_a_row + 1 if good is last else 1), good
+        threshold = schedule.success_threshold if good else schedule.failure_threshold
+        yield Answer(good, in_a_row >= threshold, message)
+        await asyncio.sleep(schedule.period)
+
+
+async def ask(handler: Mapping[str, Any], target: Target, *, timeout: float | None) -> str:
+    """Carry out one probe or hook; return "" when it succeeds, else what was wrong."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await _ask(handler, target)
+    except TimeoutError:
+        return f"command timed out after {timeout:g}s" if "exec" in handler else "timed out"
+    except (HotmapError, OSError, ValueError) as error:
+        return str(error)
+
+
+async def _ask(handler: Mapping[str, Any], target: Target) -> str:
+    if "exec" in handler:
+        return await _ask_command(handler["exec"], target)
+    if "httpGet" in handler:
+        return await _ask_http(handler["httpGet"], target)
+    if "tcpSocket" in handler:
+        return await _ask_tcp(handler["tcpSocket"], target)
+    if "sleep" in handler:
+        await asyncio.sleep(handler["sleep"]["seconds"])
+        return ""
+    return "only exec, httpGet, tcpSocket and sleep are supported by this node"
+
+
+async def _ask_command(action: Mapping[str, Any], target: Target) -> str:
+    # Only literal values are known to probes (kubernetes: ExpandContainerCommandOnlyStatic).
+    literal = {
+        entry["name"]: entry["value"]
+        for entry in target.container.get("env") or ()
+        if entry.get("value")
+    }
+    code, output = await target.execute([expand(word, literal.get) for word in action["command"]])
+    if code == 0:
+        return ""
+    text = output[:MAX_MESSAGE].decode(errors="replace")
+    return text or f"command exited with code {code}"
+
+
+async def _ask_http(action: Mapping[str, Any], target: Target) -> str:
+    host, port = action.get("host") or target.address, _port(action["port"], target.container)
+    context = None
+    if action.get("scheme") == "HTTPS":
+        # A probe asks whether somebody answers, not who (kubernetes: pkg/probe/http).
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    headers = {
+        "Host": f"{host}:{port}",
+        "User-Agent": "kube-probe/1.36",
+        "Accept": "*/*",
+        "Connection": "close",
+        **{header["name"]: header["value"] for header in action.get("httpHeaders") or ()},
+    }
+    lines = [f"GET {action.get('path') or '/'} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    reader, writer = await _connect(host, port, context)
+    try:
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        status = (await reader.readline()).split()
+    finally:
+        writer.close()
+    if len(status) < 2 or not status[1].isdigit():
+        return "malformed HTTP response"
+    code = int(status[1])
+    return "" if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
+
+
+async def _ask_tcp(action: Mapping[str, Any], target: Target) -> str:
+    host = action.get("host") or target.address
+    _, writer = await _connect(host, _port(action["port"], target.container), None)
+    writer.close()
+    return ""
+
+
+async def _connect(
+    host: str, port: int, context: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        return await asyncio.open_connection(host, port, ssl=context)
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise OSError(f"dial tcp {host}:{port}: connect: {reason}") from error
+
+
+def _port(wanted: int | str, container: Mapping[str, Any]) -> int:
+    if isinstance(wanted, int):
+        return wanted
+    for port in container.get("ports") or ():
+        if port.get("name") == wanted:
+            return int(port["containerPort"])
+    raise ValueError(f"couldn't find port {wanted} in container {container['name']}")

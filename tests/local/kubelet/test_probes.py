@@ -1,0 +1,133 @@
+"""Probes and hooks: what a container is asked, and what its answers change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.local.kubelet.conftest import LocalNode
+
+from hotmap.local.apiserver.kubelet_api import LogOptions
+from hotmap.local.kubelet.probes import Target, ask
+
+#: The shortest period that the API allows.
+FAST = {"periodSeconds": 1, "failureThreshold": 1}
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or []
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def scratch(**container: Any) -> dict[str, Any]:
+    """A container with a volume in which files are the test's switches."""
+    return {
+        "pod": {"volumes": [{"name": "v", "emptyDir": {}}]},
+        "volumeMounts": [{"name": "v", "mountPath": "/switch"}],
+        **container,
+    }
+
+
+def has_file(name: str) -> dict[str, Any]:
+    return {"exec": {"command": ["test", "-e", f"/switch/{name}"]}, **FAST}
+
+
+async def test_readiness_follows_the_probe_both_ways(node: LocalNode) -> None:
+    """A running container is not ready before its probe says so, nor after it fails again."""
+    await node.run_pod("web", "exec sleep 600", **scratch(readinessProbe=has_file("ready")))
+    pod = await node.phase("web", "Running")
+    assert not is_ready(pod)
+    switch = await node.volume("web", "v", "empty-dir") / "ready"
+    switch.touch()
+    await node.until("web", is_ready)
+    switch.unlink()
+    pod = await node.until("web", lambda pod: not is_ready(pod))
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+async def test_a_failed_liveness_probe_restarts_the_container(node: LocalNode) -> None:
+    """The container is killed and started again, and an Event says why."""
+    probe = {"exec": {"command": ["sh", "-c", "echo I am ill; exit 1"]}, **FAST}
+    script = "trap 'exit 1' TERM; while :; do sleep 0.01; done"
+    await node.run_pod("web", script, livenessProbe=probe)
+    await node.phase("web", "Running")
+    await node.until("web", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"])
+    await node.event("Killing", "Container c failed liveness probe, will be restarted")
+    await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
+
+
+async def test_a_startup_probe_holds_the_others_back(node: LocalNode) -> None:
+    """Until it succeeds the container is not started and its liveness is not asked."""
+    parts = scratch(
+        startupProbe={**has_file("up"), "failureThreshold": 1000},
+        livenessProbe=has_file("up"),
+    )
+    await node.run_pod("web", "exec sleep 600", **parts)
+    pod = await node.phase("web", "Running")
+    assert pod["status"]["containerStatuses"][0]["started"] is False
+    (await node.volume("web", "v", "empty-dir") / "up").touch()
+    pod = await node.until("web", is_ready)
+    assert pod["status"]["containerStatuses"][0]["started"] is True
+    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+async def test_pre_stop_runs_before_term(node: LocalNode) -> None:
+    """The hook runs in the container while it still runs, and its failure is an Event."""
+    hook = {"exec": {"command": ["sh", "-c", "echo stopping > /proc/1/fd/1; echo no; exit 1"]}}
+    script = "trap 'echo term; exit 0' TERM; echo up; while :; do sleep 0.01; done"
+    await node.run_pod("web", script, lifecycle={"preStop": hook})
+    await node.phase("web", "Running")
+    assert node.kubelet is not None
+    log = await node.kubelet.logs("default", "web", "c", LogOptions(follow=True))
+    assert await anext(log) == b"up\n"
+    await node.registry.delete("pods", "default", "web", grace_period=60)
+    assert b"".join([chunk async for chunk in log]) == b"stopping\nterm\n"
+    await node.gone("web")
+    await node.event("FailedPreStopHook", "PreStopHook of c: no\n")
+
+
+async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer one request with the status that its path names."""
+    path = (await reader.readline()).split()[1].decode()
+    writer.write(f"HTTP/1.1 {path.strip('/')} X\r\nContent-Length: 0\r\n\r\n".encode())
+    await writer.drain()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/200", ""),
+        ("/302", ""),
+        ("/404", "HTTP probe failed with statuscode: 404"),
+        ("/503", "HTTP probe failed with statuscode: 503"),
+        ("/none", "malformed HTTP response"),
+    ],
+)
+async def test_http_answers(path: str, expected: str) -> None:
+    """2xx and 3xx are good, everything else is not; the port may be named."""
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        container = {"name": "c", "ports": [{"name": "web", "containerPort": port}]}
+        target = Target(container, "127.0.0.1", no_command)
+        probe = {"httpGet": {"path": path, "port": "web"}}
+        assert await ask(probe, target, timeout=5) == expected
+
+
+async def test_tcp_answers() -> None:
+    """A port that is open is good, one that is closed is not."""
+    target = Target({"name": "c"}, "127.0.0.1", no_command)
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        assert await ask({"tcpSocket": {"port": port}}, target, timeout=5) == ""
+    closed = await ask({"tcpSocket": {"port": port}}, target, timeout=5)
+    assert closed == f"dial tcp 127.0.0.1:{port}: connect: connection refused"
+    unknown = await ask({"tcpSocket": {"port": "http"}}, target, timeout=5)
+    assert unknown == "couldn't find port http in container c"
+
+
+async def no_command(command: object) -> tuple[int, bytes]:
+    raise AssertionError(f"no command was to be run: {command}")
