@@ -1,0 +1,457 @@
+"""Whatever happens, a consumer ends with the present content, and nothing happens needlessly.
+
+A small model of a cluster (one Deployment of two pods, two ConfigMaps) meets the pure core under
+random operations: edits, reverts, deletions, recreations, pods that restart, rollouts under way, a
+controller that crashes between its patch and its record, and a state that is lost. The model
+remembers what each pod read when it started, which the core never learns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.support.objects import KEY, config_map, deployment, pod
+
+from hotmap.core.consumer import REVISION, Consumer
+from hotmap.core.evidence import pod_starts
+from hotmap.core.freshness import (
+    Facts,
+    Judgement,
+    Present,
+    Verdict,
+    judge,
+    look_at,
+    record_asked,
+    record_rollout,
+    revision_of,
+)
+from hotmap.core.objects import ObjectKey
+from hotmap.core.plan import Act, Plan, live_change_rolls, make_plan
+from hotmap.core.policy import Policy
+from hotmap.core.references import Life, Use
+from hotmap.core.source import Source, changed_keys, source_from_config_map
+from hotmap.core.state import UNVOUCHED, Record, Window, read_shard, write_shard
+
+SETTLE = 0.5
+
+SPECS = [
+    """
+    containers:
+    - name: web
+      env: [{name: A, valueFrom: {configMapKeyRef: {name: one, key: a}}}]
+      envFrom: [{configMapRef: {name: two, optional: true}}]
+    """,
+    """
+    containers:
+    - name: web
+      env: [{name: A, valueFrom: {configMapKeyRef: {name: one, key: a, optional: true}}}]
+      volumeMounts: [{name: v, mountPath: /v}]
+    volumes: [{name: v, configMap: {name: two, items: [{key: b, path: b}]}}]
+    """,
+    """
+    containers:
+    - name: web
+      envFrom: [{configMapRef: {name: one}}]
+      volumeMounts: [{name: v, mountPath: /v}, {name: w, mountPath: /w, subPath: a}]
+    volumes:
+    - {name: v, configMap: {name: two, optional: true}}
+    - {name: w, configMap: {name: two, optional: true}}
+    """,
+    """
+    initContainers:
+    - {name: setup, volumeMounts: [{name: v, mountPath: /v}]}
+    containers:
+    - {name: web, volumeMounts: [{name: w, mountPath: /w}]}
+    volumes:
+    - {name: v, configMap: {name: one}}
+    - {name: w, configMap: {name: two}}
+    """,
+]
+CONSUMERS = [deployment(spec) for spec in SPECS]
+
+ONE, TWO = (ObjectKey("ConfigMap", "shop", name) for name in ("one", "two"))
+
+#: What a use selects of a source; None where there is no source.
+Content = dict[str, str] | None
+
+
+class ModelPod(NamedTuple):
+    """A pod as the cluster has it, and what it read at its start, use by use."""
+
+    name: str
+    #: The ReplicaSet it belongs to: the owner's own restarts and our revision.
+    replica_set: tuple[int, str]
+    started: float | None
+    read: tuple[Content, ...] = ()
+
+
+class Sighting(NamedTuple):
+    """A change of a source, as the controller's watch saw it."""
+
+    at: float
+    version: int
+    keys: frozenset[str]
+
+
+class Cluster:
+    """The Deployment's controller, the kubelet and the API server, as far as they matter here."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.now = 1000.0
+        self.consumer = consumer
+        self.version = 0
+        self.uids = 0
+        self.data: dict[ObjectKey, dict[str, str]] = {}
+        self.sources: dict[ObjectKey, Source] = {}
+        self.generation = 1
+        self.restarts = 0
+        self.revision = ""
+        self.written_at: float | None = None
+        self.pods: list[ModelPod] = []
+        self.made = 0
+        for key in (ONE, TWO):
+            self.write(key, {"a": "0", "b": "0"}, new=True)
+        self.now += 10
+        for _ in range(2):
+            self.pods.append(self.start(self.new_pod()))
+
+    def write(self, key: ObjectKey, data: dict[str, str] | None, *, new: bool = False) -> None:
+        """Create, edit or delete a ConfigMap."""
+        self.version += 1
+        if data is None:
+            self.data.pop(key, None)
+            self.sources.pop(key, None)
+            return
+        if new or key not in self.sources:
+            self.uids += 1
+            uid = f"uid-{self.uids}"
+        else:
+            uid = self.sources[key].uid
+        item = config_map(key.name, data, uid=uid, version=self.version, changed_at=self.now)
+        self.data[key], self.sources[key] = data, source_from_config_map(item, [KEY])
+
+    @property
+    def target(self) -> tuple[int, str]:
+        return self.restarts, self.revision
+
+    @property
+    def startable(self) -> bool:
+        """Tell whether new pods could start: all that is not optional is there."""
+        return all(
+            use.optional or (use.source in self.data and (use.keys.names or set()) <= {*held})
+            for use in self.consumer.uses
+            for held in [self.data.get(use.source, {})]
+        )
+
+    def content(self, use: Use) -> Content:
+        """Read what a use selects now."""
+        if use.source not in self.data:
+            return None
+        held = self.data[use.source].items()
+        return {key: value for key, value in held if use.keys.select(key, binary=False)}
+
+    def new_pod(self) -> ModelPod:
+        self.made += 1
+        return ModelPod(f"web-{self.made}", self.target, None)
+
+    def start(self, member: ModelPod) -> ModelPod:
+        """Start a pod, or leave it waiting for what it needs."""
+        if not self.startable:
+            return member._replace(started=None, read=())
+        read = tuple(self.content(use) for use in self.consumer.uses)
+        return member._replace(started=self.now, read=read)
+
+    def write_revision(self, revision: str) -> None:
+        if revision != self.revision:
+            self.generation += 1
+            self.revision, self.written_at = revision, self.now
+
+    @property
+    def rolling(self) -> bool:
+        return any(p.replica_set != self.target or p.started is None for p in self.pods)
+
+    def advance(self) -> None:
+        """Start what waits; once all new pods run, replace one old one."""
+        self.pods = [self.start(p) if p.started is None else p for p in self.pods]
+        if any(p.started is None for p in self.pods):
+            return
+        for number, member in enumerate(self.pods):
+            if member.replica_set != self.target:
+                self.pods[number] = self.start(self.new_pod())
+                return
+
+    def observed(self) -> Consumer:
+        """Show the Deployment as the controller's store has it."""
+        said = {REVISION: self.revision} if self.revision else {}
+        return msgspec.structs.replace(
+            self.consumer,
+            generation=self.generation,
+            template_annotations=said,
+            rolling=self.rolling,
+            written_at=None if self.written_at is None else float(int(self.written_at)),
+        )
+
+
+class Controller:
+    """The controller's loop around the pure core, with its memory."""
+
+    def __init__(self, cluster: Cluster, policy: Policy) -> None:
+        self.cluster = cluster
+        self.policy = policy
+        self.state = write_shard([])
+        self.sightings: dict[ObjectKey, list[Sighting]] = {ONE: [], TWO: []}
+        self.waiting_since: float | None = None
+
+    @property
+    def record(self) -> Record | None:
+        return read_shard(self.state).get(self.cluster.consumer.uid)
+
+    def since(self, record: Record | None, present: Present) -> list[Sighting]:
+        """List the changes of used data keys that were seen since a source was asked for."""
+        for one in record.sources if record else ():
+            if one.name == present.source.name:
+                version = int(one.resource_version or 0)
+                return [
+                    sighting
+                    for sighting in self.sightings[present.source]
+                    if sighting.version > version
+                    and (not sighting.keys or _uses_any(present.uses, sighting.keys))
+                ]
+        return []
+
+    def decide(self) -> tuple[Judgement, Plan, str]:
+        """Judge and plan from what is true now."""
+        cluster, record = self.cluster, self.record
+        consumer = cluster.observed()
+        presents = look_at(consumer.uses, cluster.sources, KEY)
+        live_rolls = live_change_rolls(consumer, self.policy)
+        seen = [self.since(record, present) for present in presents]
+        waited = 0.0 if self.waiting_since is None else cluster.now - self.waiting_since
+        facts = Facts(
+            now=cluster.now,
+            revision=revision_of(presents, KEY, uid=consumer.uid, live_rolls=live_rolls),
+            catch_up=self.policy.catch_up,
+            live_rolls=live_rolls,
+            windows=tuple(Window(s[0].at, s[-1].at) for s in seen if len(s) > 1),
+            waited=waited,
+        )
+        judgement = judge(consumer, record, presents, facts)
+        if judgement.verdict is Verdict.LOOK:
+            starts = pod_starts(
+                consumer,
+                [pod(p.name, started=p.started, revision=p.replica_set[1]) for p in cluster.pods],
+            )
+            judgement = judge(consumer, record, presents, facts._replace(starts=starts))
+        plan = make_plan(consumer, self.policy, judgement, changed={})
+        again = make_plan(consumer, self.policy, judgement, changed={})
+        assert plan == again
+        return judgement, plan, facts.revision
+
+    def reconcile(self, *, crash: bool = False) -> Plan:
+        """Act on a decision and record it, unless a crash comes in between."""
+        cluster, record = self.cluster, self.record
+        consumer = cluster.observed()
+        judgement, plan, revision = self.decide()
+        if plan.requeue_after is not None:
+            if self.waiting_since is None:
+                self.waiting_since = cluster.now
+            return plan
+        self.waiting_since = None
+        rollout = next((a for a in plan.actions if a.act is Act.ROLLOUT), None)
+        if rollout is not None:
+            serial = record.serial if record else 0
+            cluster.write_revision(f"{revision}.{serial + 1}" if rollout.distinct else revision)
+            if crash:
+                self.sightings = {ONE: [], TWO: []}
+                return plan
+        if plan.settles:
+            self._note(consumer, record, judgement, revision, rollout is not None)
+        return plan
+
+    def _note(
+        self,
+        consumer: Consumer,
+        record: Record | None,
+        judgement: Judgement,
+        revision: str,
+        rolled: bool,
+    ) -> None:
+        generation = self.cluster.generation
+        if not rolled and consumer.rolling:
+            generation = record.generation if record else UNVOUCHED
+        seen = [s.at for f in judgement.findings for s in self.since(record, f.present)]
+        asked = record_asked(
+            consumer, record, judgement.findings, key_id=KEY.id, generation=generation
+        )
+        if rolled:
+            asked = record_rollout(
+                asked,
+                previous=consumer.revision,
+                revision=revision,
+                distinct=judgement.distinct,
+                left_at=min(seen, default=self.cluster.now),
+                now=self.cluster.now,
+            )
+        self.state = write_shard([asked])
+
+
+def _uses_any(uses: tuple[Use, ...], keys: frozenset[str]) -> bool:
+    return any(use.keys.select(key, binary=False) for use in uses for key in keys)
+
+
+class Convergence(RuleBasedStateMachine):
+    """Random operations, and what has to hold after each and once it is quiet."""
+
+    @initialize(
+        number=st.integers(0, len(CONSUMERS) - 1), rereads=st.booleans(), catch_up=st.booleans()
+    )
+    def begin(self, number: int, rereads: bool, catch_up: bool) -> None:
+        consumer = CONSUMERS[number]
+        self.cluster = Cluster(consumer)
+        self.policy = Policy(opted_in=True, auto=True, rereads=rereads, catch_up=catch_up)
+        self.controller = Controller(self.cluster, self.policy)
+        self.live_rolls = live_change_rolls(consumer, self.policy)
+        self.changed_at = 0.0
+        self.past: dict[ObjectKey, list[dict[str, str]]] = {ONE: [], TWO: []}
+        #: What may each have caused one rollout, and the rollouts that had no window to thank.
+        self.causes = self.rollouts = 0
+        self.asked: tuple[Content, ...] | None = None
+        self.cluster.now += 10
+        self.reconcile()
+        self.asked = self.used()
+
+    def used(self) -> tuple[Content, ...]:
+        return tuple(self.cluster.content(use) for use in self.cluster.consumer.uses)
+
+    # -- what people do -----------------------------------------------------------------------
+
+    def write(self, key: ObjectKey, data: dict[str, str] | None, **options: Any) -> None:
+        before, used = self.cluster.sources.get(key), self.used()
+        if key in self.cluster.data:
+            self.past[key].append(self.cluster.data[key])
+        self.cluster.write(key, data, **options)
+        after = self.cluster.sources.get(key)
+        self.causes += used != self.used()
+        keys = changed_keys(before, after)
+        if keys or (before is None) != (after is None):
+            sighting = Sighting(self.cluster.now, self.cluster.version, keys)
+            self.controller.sightings[key].append(sighting)
+            self.changed_at = self.cluster.now
+
+    @rule(key=st.sampled_from((ONE, TWO)), data_key=st.sampled_from("abc"), value=st.integers(0, 2))
+    def edit(self, key: ObjectKey, data_key: str, value: int) -> None:
+        self.write(key, self.cluster.data.get(key, {}) | {data_key: str(value)})
+
+    @rule(key=st.sampled_from((ONE, TWO)), data_key=st.sampled_from("abc"))
+    def remove(self, key: ObjectKey, data_key: str) -> None:
+        if key in self.cluster.data:
+            held = self.cluster.data[key].items()
+            self.write(key, {name: value for name, value in held if name != data_key})
+
+    @rule(key=st.sampled_from((ONE, TWO)), back=st.integers(1, 3))
+    def revert(self, key: ObjectKey, back: int) -> None:
+        if len(self.past[key]) >= back:
+            self.write(key, self.past[key][-back])
+
+    @rule(key=st.sampled_from((ONE, TWO)))
+    def delete(self, key: ObjectKey) -> None:
+        if key in self.cluster.data:
+            self.write(key, None)
+
+    @rule(key=st.sampled_from((ONE, TWO)))
+    def recreate(self, key: ObjectKey) -> None:
+        if key in self.cluster.data:
+            data = self.cluster.data[key]
+            self.write(key, None)
+            self.write(key, data, new=True)
+
+    @rule(key=st.sampled_from((ONE, TWO)))
+    def label(self, key: ObjectKey) -> None:
+        if key in self.cluster.data:
+            self.write(key, self.cluster.data[key])
+
+    @rule()
+    def restart_workload(self) -> None:
+        self.cluster.restarts += 1
+        self.cluster.generation += 1
+
+    # -- what happens -------------------------------------------------------------------------
+
+    @rule(number=st.integers(0, 1))
+    def restart_pod(self, number: int) -> None:
+        self.cluster.pods[number] = self.cluster.start(self.cluster.pods[number])
+
+    @rule(seconds=st.sampled_from((0.1, 0.6, 1.0, 3.0, 70.0)))
+    def wait(self, seconds: float) -> None:
+        self.cluster.now += seconds
+
+    @rule()
+    def roll_on(self) -> None:
+        self.cluster.advance()
+
+    @precondition(lambda self: self.cluster.startable and len(self.cluster.data) == 2)
+    @rule()
+    def lose_state(self) -> None:
+        """Lose what was asked; without catch-up, what is stale then stays so until it restarts."""
+        if self.policy.catch_up or self.stale() == []:
+            self.controller.state = "gone"
+            self.causes += self.policy.catch_up
+            self.asked = None
+            self.changed_at = 0.0
+            self.reconcile()
+
+    # -- what the controller does -------------------------------------------------------------
+
+    @precondition(lambda self: self.cluster.now >= self.changed_at + SETTLE)
+    @rule(crash=st.sampled_from((False, False, False, True)))
+    def reconcile(self, crash: bool = False) -> None:
+        judgement, plan, revision = self.controller.decide()
+        # A crash loses what was seen, so that a pod of a ReplicaSet returned to goes unsuspected.
+        crash = crash and not any(p.replica_set[1] == revision for p in self.cluster.pods)
+        used = self.used()
+        if plan.actions and self.asked is not None and not judgement.distinct:
+            assert used != self.asked, plan.reason
+        assert self.controller.reconcile(crash=crash) == plan
+        acts = [action.act for action in plan.actions]
+        self.rollouts += Act.ROLLOUT in acts and not judgement.distinct
+        self.causes += crash
+        assert self.rollouts <= self.causes, plan.reason
+        if plan.settles and plan.verdict is not Verdict.HOLD:
+            self.asked = None if crash else used
+
+    def stale(self) -> list[str]:
+        """Name the pods that hold something else than what is present."""
+        return [
+            member.name
+            for member in self.cluster.pods
+            if member.started is not None
+            for use, read in zip(self.cluster.consumer.uses, member.read, strict=True)
+            if (use.life is Life.FROZEN or self.live_rolls)
+            and use.source in self.cluster.data
+            and read != self.cluster.content(use)
+        ]
+
+    @rule()
+    def calm(self) -> None:
+        """Once it is quiet and nothing is missing, every pod holds what is present, for good."""
+        plan = None
+        for _ in range(200):
+            self.cluster.now += 1
+            self.cluster.advance()
+            self.reconcile()
+            _, plan, _ = self.controller.decide()
+            if not (plan.actions or plan.requeue_after or self.cluster.rolling):
+                break
+        if not self.cluster.startable:
+            return
+        assert plan is not None
+        assert plan.verdict is Verdict.FRESH, plan.reason
+        assert self.stale() == []
+
+
+TestConvergence = Convergence.TestCase
+TestConvergence.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
