@@ -1,0 +1,274 @@
+"""Creates, updates and deletes answer as kube-apiserver does, down to the texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, configmap, deployment
+
+from hotmap.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+    from tests.local.apiserver.conftest import Clock
+
+    from hotmap.local.apiserver.registry import Registry
+
+
+async def test_a_created_object_comes_back_complete(api: Api) -> None:
+    """The server gives uid, creation time, resourceVersion and the namespace of the URL."""
+    reply = await api.post(CONFIGMAPS, configmap("a", k="v"))
+    assert reply.status == 201
+    metadata = reply.body["metadata"]
+    assert list(reply.body) == ["kind", "apiVersion", "metadata", "data"]
+    assert metadata["namespace"] == "default"
+    assert metadata["creationTimestamp"] == "2023-11-14T22:13:20Z"
+    assert metadata["resourceVersion"] and metadata["uid"]
+    assert (await api.get(f"{CONFIGMAPS}/a")).body == reply.body
+
+
+REFUSED = [
+    ("POST", CONFIGMAPS, configmap("taken"), 409, 'configmaps "taken" already exists'),
+    (
+        "POST",
+        "/api/v1/namespaces/nons/configmaps",
+        configmap("a"),
+        404,
+        'namespaces "nons" not found',
+    ),
+    (
+        "POST",
+        CONFIGMAPS,
+        {"metadata": {"name": "a", "namespace": "other"}},
+        400,
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ),
+    (
+        "POST",
+        CONFIGMAPS,
+        {"metadata": {"name": "a", "resourceVersion": "5"}},
+        500,
+        "resourceVersion should not be set on objects to be created",
+    ),
+    ("PUT", f"{CONFIGMAPS}/nope", configmap("nope"), 404, 'configmaps "nope" not found'),
+    (
+        "PUT",
+        f"{CONFIGMAPS}/taken",
+        configmap("other"),
+        400,
+        "the name of the object (other) does not match the name on the URL (taken)",
+    ),
+    (
+        "PUT",
+        f"{CONFIGMAPS}/taken",
+        {"metadata": {"name": "taken", "resourceVersion": "1"}},
+        409,
+        'Operation cannot be fulfilled on configmaps "taken": the object has been modified; '
+        "please apply your changes to the latest version and try again",
+    ),
+    ("GET", f"{DEPLOYMENTS}/x", None, 404, 'deployments.apps "x" not found'),
+    ("DELETE", f"{CONFIGMAPS}/nope", None, 404, 'configmaps "nope" not found'),
+    ("POST", f"{CONFIGMAPS}/taken", {}, 405, None),
+    ("POST", CONFIGMAPS, b"{", 400, None),
+    ("POST", CONFIGMAPS, [], 400, None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status", "message"), REFUSED)
+async def test_a_refusal_is_a_status_with_upstreams_text(
+    api: Api, method: str, path: str, body: object, status: int, message: str | None
+) -> None:
+    """Code, body and code in the body agree, and nothing is written."""
+    await api.post(CONFIGMAPS, configmap("taken"))
+    before = (await api.get(CONFIGMAPS)).body["metadata"]["resourceVersion"]
+    reply = await api.request(method, path, body)
+    assert reply.status == status == reply.body["code"]
+    assert reply.body["kind"] == "Status"
+    assert reply.body["status"] == "Failure"
+    if message is not None:
+        assert reply.message == message
+    assert (await api.get(CONFIGMAPS)).body["metadata"]["resourceVersion"] == before
+
+
+async def test_a_put_without_a_resource_version_wins(api: Api) -> None:
+    """ConfigMaps allow unconditional updates."""
+    await api.post(CONFIGMAPS, configmap("a", k="1"))
+    reply = await api.request("PUT", f"{CONFIGMAPS}/a", configmap("a", k="2"))
+    assert (reply.status, reply.body["data"]) == (200, {"k": "2"})
+
+
+async def test_a_lease_needs_its_resource_version(registry: Registry) -> None:
+    """Kinds without unconditional updates refuse a PUT that says nothing."""
+    lease = {"metadata": {"name": "l"}, "spec": {}}
+    await registry.create("leases", "default", lease, manager="t")
+    with pytest.raises(Exception, match=r"metadata\.resourceVersion: .* must be specified"):
+        await registry.update("leases", "default", "l", lease, manager="t")
+
+
+async def test_a_write_that_changes_nothing_is_dropped(api: Api, clock: Clock) -> None:
+    """Same resourceVersion, no watch event; a later managedFields time alone is no change."""
+    created = (await api.post(CONFIGMAPS, configmap("a", k="v"))).body
+    clock.time += 60
+    async with api.watch(CONFIGMAPS, resourceVersion=created["metadata"]["resourceVersion"]) as w:
+        again = await api.request("PUT", f"{CONFIGMAPS}/a", configmap("a", k="v"))
+        patched = await api.patch(f"{CONFIGMAPS}/a", {"data": {"k": "v"}})
+        assert again.body == patched.body == created
+        await api.patch(f"{CONFIGMAPS}/a", {"data": {"k": "w"}})
+        line = await w.next()
+    assert line is not None
+    assert line["object"]["data"] == {"k": "w"}
+
+
+async def test_names_are_generated(registry: Registry) -> None:
+    """generateName gets five characters without vowels; long bases are cut."""
+    made = [
+        await registry.create(
+            "configmaps", "default", {"metadata": {"generateName": "web-" * 20}}, manager="t"
+        )
+        for _ in range(20)
+    ]
+    names = {obj["metadata"]["name"] for obj in made}
+    assert len(names) == 20
+    assert all(len(name) == 63 and not set(name[58:]) & set("aeiou013") for name in names)
+
+
+async def test_a_dry_run_writes_nothing(api: Api) -> None:
+    """The answer is complete but for a resourceVersion."""
+    reply = await api.post(CONFIGMAPS, configmap("a"), dryRun="All")
+    assert reply.status == 201
+    assert reply.body["metadata"]["uid"]
+    assert "resourceVersion" not in reply.body["metadata"]
+    assert (await api.get(f"{CONFIGMAPS}/a")).status == 404
+
+
+async def test_unknown_fields_are_warned_of_refused_or_ignored(api: Api) -> None:
+    """fieldValidation decides; in any case they are not stored."""
+    odd = {"metadata": {"name": "a", "foo": 1}, "bar": 2}
+    strict = await api.post(CONFIGMAPS, odd, fieldValidation="Strict")
+    assert strict.status == 400
+    assert strict.message == (
+        'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error: '
+        'unknown field "metadata.foo", unknown field "bar"'
+    )
+    warned = await api.post(CONFIGMAPS, odd)
+    assert warned.status == 201
+    assert "bar" not in warned.body
+    assert "foo" not in warned.body["metadata"]
+    assert warned.headers["Warning"].startswith('299 - "unknown field')
+    ignored = await api.post(
+        CONFIGMAPS, {**odd, "metadata": {"name": "b"}}, fieldValidation="Ignore"
+    )
+    assert "Warning" not in ignored.headers
+
+
+async def test_yaml_is_understood(api: Api) -> None:
+    """A body may be YAML."""
+    reply = await api.request(
+        "POST", CONFIGMAPS, b"metadata: {name: a}\ndata: {k: v}", content_type="application/yaml"
+    )
+    assert (reply.status, reply.body["data"]) == (201, {"k": "v"})
+
+
+async def test_deleting_answers_with_the_plural_and_the_uid(api: Api) -> None:
+    """A deletion that is complete answers with a Status."""
+    uid = (await api.post(CONFIGMAPS, configmap("a"))).body["metadata"]["uid"]
+    reply = await api.request("DELETE", f"{CONFIGMAPS}/a")
+    assert reply.status == 200
+    assert reply.body["status"] == "Success"
+    assert reply.body["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
+
+
+async def test_a_deletion_checks_its_preconditions(registry: Registry) -> None:
+    """A wrong uid or resourceVersion is a conflict that says what does not match."""
+    made = await registry.create("configmaps", "default", configmap("a"), manager="t")
+    with pytest.raises(Conflict, match=r'on ConfigMap "a": the UID in the precondition \(other\)'):
+        await registry.delete("configmaps", "default", "a", uid="other")
+    with pytest.raises(Conflict, match="the ResourceVersion in the precondition"):
+        await registry.delete("configmaps", "default", "a", resource_version="1")
+    await registry.delete("configmaps", "default", "a", uid=made["metadata"]["uid"])
+
+
+async def test_finalizers_hold_an_object(registry: Registry) -> None:
+    """It is marked, takes no new finalizers, and goes with the last one."""
+    held = configmap("a")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await registry.create("configmaps", "default", held, manager="t")
+    marked = await registry.delete("configmaps", "default", "a")
+    assert marked["metadata"]["deletionTimestamp"]
+
+    def hold_more(obj: dict) -> dict:
+        obj["metadata"]["finalizers"].append("example.com/more")
+        return obj
+
+    with pytest.raises(Exception, match="no new finalizers can be added"):
+        await registry.modify("configmaps", "default", "a", hold_more, manager="t")
+
+    def let_go(obj: dict) -> dict:
+        del obj["metadata"]["finalizers"]
+        return obj
+
+    await registry.modify("configmaps", "default", "a", let_go, manager="t")
+    with pytest.raises(NotFound):
+        await registry.get("configmaps", "default", "a")
+
+
+@pytest.mark.parametrize(
+    ("propagation", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")]
+)
+async def test_a_propagation_policy_waits_for_the_garbage_collector(
+    api: Api, propagation: str, finalizer: str
+) -> None:
+    """Foreground and Orphan leave the object with the finalizer that says what to do."""
+    await api.post(DEPLOYMENTS, deployment("web"))
+    reply = await api.request("DELETE", f"{DEPLOYMENTS}/web", {"propagationPolicy": propagation})
+    assert reply.body["metadata"]["finalizers"] == [finalizer]
+    assert reply.body["metadata"]["deletionTimestamp"]
+
+
+async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
+    """Only what the selector shows goes; the answer lists it."""
+    await api.post(CONFIGMAPS, configmap("a", {"q": "1"}))
+    await api.post(CONFIGMAPS, configmap("b", {"q": "2"}))
+    reply = await api.request("DELETE", CONFIGMAPS, labelSelector="q=1")
+    assert [item["metadata"]["name"] for item in reply.body["items"]] == ["a"]
+    left = (await api.get(CONFIGMAPS)).body["items"]
+    assert [item["metadata"]["name"] for item in left] == ["b"]
+
+
+async def test_a_namespace_goes_when_its_finalizer_does(registry: Registry) -> None:
+    """Deleting begins it, nothing new may be made in it, finalizing ends it."""
+    await registry.create("namespaces", None, {"metadata": {"name": "team"}}, manager="t")
+    begun = await registry.delete("namespaces", None, "team")
+    assert begun["status"]["phase"] == "Terminating"
+    with pytest.raises(Forbidden, match="because it is being terminated"):
+        await registry.create("configmaps", "team", configmap("a"), manager="t")
+    begun["spec"]["finalizers"] = []
+    await registry.update("namespaces", None, "team", begun, subresource="finalize", manager="t")
+    with pytest.raises(NotFound):
+        await registry.get("namespaces", None, "team")
+
+
+async def test_objects_belong_to_the_caller(registry: Registry) -> None:
+    """What goes in is copied, what comes out is nobody else's."""
+    sent = configmap("a", k="v")
+    made = await registry.create("configmaps", "default", sent, manager="t")
+    sent["data"]["k"] = made["data"]["k"] = "changed"
+    stored = await registry.get("configmaps", "default", "a")
+    assert stored["data"] == {"k": "v"}
+    stored["data"]["k"] = "changed"
+    assert (await registry.get("configmaps", "default", "a"))["data"] == {"k": "v"}
+
+
+async def test_a_change_that_declines_writes_nothing(registry: Registry) -> None:
+    """`modify` with None leaves the object as it is."""
+    made = await registry.create("configmaps", "default", configmap("a"), manager="t")
+    assert await registry.modify("configmaps", "default", "a", lambda _: None, manager="t") == made
+
+
+async def test_a_taken_name_is_the_same_error_in_process(registry: Registry) -> None:
+    """In-process callers catch the classes that the HTTP client raises."""
+    await registry.create("configmaps", "default", configmap("a"), manager="t")
+    with pytest.raises(AlreadyExists) as caught:
+        await registry.create("configmaps", "default", configmap("a"), manager="t")
+    assert (caught.value.code, caught.value.reason) == (409, "AlreadyExists")
