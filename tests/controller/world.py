@@ -301,18 +301,18 @@ class World:
         found: list[str] = await self.until(told, f"an Event says {reason}")
         return found[0]
 
-    async def quiet(self, controller: Controller) -> None:
+    async def quiet(self, controller: Controller, *, namespace: str | None = None) -> None:
         """Wait until a controller has seen all there is, and has nothing left to do."""
 
         async def idle() -> bool:
-            return await self._is_seen(controller) and not _busy(controller)
+            return await self._is_seen(controller, namespace) and not _busy(controller)
 
         await self.until(idle, "the controller has nothing left to do")
 
-    async def _is_seen(self, controller: Controller) -> bool:
+    async def _is_seen(self, controller: Controller, namespace: str | None) -> bool:
         """Tell whether a controller's stores hold the newest versions of everything."""
         for kind, store in _stores(controller):
-            items = (await self.registry.list(PLURALS[kind], None)).items
+            items = (await self.registry.list(PLURALS[kind], namespace)).items
             if len(items) < len(store):
                 return False
             for item in items:

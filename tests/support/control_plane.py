@@ -29,7 +29,7 @@ class GuardedRegistry(Registry):
     """A registry that calls guards before it applies a patch, as an admission webhook is called.
 
     A guard may write something else first, or raise an ApiError to refuse. What is `withheld`
-    may not be watched, as RBAC has it.
+    may not be watched in all namespaces at once, as without a ClusterRole.
     """
 
     def __init__(self, store: MVCCStore) -> None:
@@ -39,7 +39,7 @@ class GuardedRegistry(Registry):
         self.withheld: set[str] = set()
 
     def watch(self, plural: str, namespace: str | None = None, **options: Any) -> RegistryWatch:
-        if plural in self.withheld:
+        if namespace is None and plural in self.withheld:
             raise api_error(403, f'{plural} is forbidden: User "test" cannot watch it')
         return super().watch(plural, namespace, **options)
 

@@ -101,7 +101,7 @@ class Index:
         """Walk over all consumers that are hotmap's business."""
         for store in self.consumers.values():
             for consumer in store.values():
-                if not consumer.owned and self.policy(consumer).opted_in:
+                if not consumer.owned and _is_our_business(self.policy(consumer)):
                     yield consumer
 
     def users_of(self, source: ObjectKey) -> list[Consumer]:
@@ -134,17 +134,17 @@ class Index:
                     self._ask(queues, consumer, key)
 
         def consumer_changed(key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
-            self._policies.pop(key, None)
+            before = self._policies.pop(key, None)
             if new is not None and not new.owned and _matters(old, new):
-                self._ask(queues, new, None)
+                self._ask_again(queues, new, before)
 
         def namespace_changed(
             key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
         ) -> None:
             for store in self.consumers.values():
                 for consumer in store.by_index("namespace", key.name):
-                    self._policies.pop(consumer.key, None)
-                    self._ask(queues, consumer, None)
+                    before = self._policies.pop(consumer.key, None)
+                    self._ask_again(queues, consumer, before)
 
         for sources in self.sources.values():
             sources.subscribe(source_changed)
@@ -152,22 +152,31 @@ class Index:
             consumers.subscribe(consumer_changed)
         self.namespaces.subscribe(namespace_changed)
 
-    def _ask(self, queues: Queues, consumer: Consumer, source: ObjectKey | None) -> None:
+    def _ask(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
+        """Ask for a consumer to be looked at since a source changed."""
         policy = self.policy(consumer)
-        if not policy.opted_in and not policy.problems:
+        referenced = any(use.source == source for use in consumer.uses)
+        if not policy.follows(source, referenced=referenced):
             return
-        if source is not None:
-            referenced = any(use.source == source for use in consumer.uses)
-            if not policy.follows(source, referenced=referenced):
-                return
-            if _nudgeable(consumer, policy, source):
-                queues.refresh(consumer.key)
+        if _nudgeable(consumer, policy, source):
+            queues.refresh(consumer.key)
         queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+
+    def _ask_again(self, queues: Queues, consumer: Consumer, before: Policy | None) -> None:
+        """Ask for a consumer to be looked at since it, or what it inherits, changed."""
+        policy = self.policy(consumer)
+        if _is_our_business(policy) or (before is not None and _is_our_business(before)):
+            queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
 
 def ignored_sources(sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
     """Name the sources that say that they never cause an action."""
     return {key for key, source in sources.items() if source_ignored(source.annotations)}
+
+
+def _is_our_business(policy: Policy) -> bool:
+    """Tell whether a consumer wants something of us, or tried to say so and has to be told."""
+    return policy.opted_in or bool(policy.problems)
 
 
 def _nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:

@@ -1,0 +1,364 @@
+"""What consumers, pod templates, sources and Namespaces ask for by annotation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from tests.controller.world import FOLLOW, PLURALS, World, env, files
+
+#: A consumer without any reference to a source.
+NO_USES = {"containers": [{"name": "main", "image": "app:1"}]}
+
+BOTH_SOURCES = {
+    "containers": [
+        {
+            "name": "main",
+            "image": "app:1",
+            "envFrom": [{"configMapRef": {"name": "app"}}, {"configMapRef": {"name": "extra"}}],
+        }
+    ]
+}
+
+
+async def _is_rolled_by(world: World, source: str, *, kind: str = "ConfigMap") -> bool:
+    """Tell whether an edit of a source rolls the consumer web; a controller runs for it."""
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = await world.revision()
+        await world.edit(source, kind=kind, LEVEL="debug")
+        await world.quiet(controller)
+        return await world.revision() != before
+
+
+# -- who is followed --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("follow", "source", "rolled"),
+    [
+        ("configmap/app", "app", True),
+        ("configmap/other", "app", False),
+        ("secret/app", "app", False),
+        ("cm/a*", "app", True),
+        ("secret/db-*, configmap/app", "app", True),
+        ("off", "app", False),
+    ],
+)
+@pytest.mark.parametrize("spec", [env("LEVEL"), NO_USES], ids=["referenced", "not referenced"])
+async def test_follow_a_list(
+    world: World, spec: dict[str, object], follow: str, source: str, rolled: bool
+) -> None:
+    """Sources that are named count, whether the pod template references them or not."""
+    await world.config_map(source, LEVEL="info")
+    await world.workload(spec=spec, annotations={"hotmap.dev/follow": follow})
+    assert await _is_rolled_by(world, source) is rolled
+
+
+async def test_follow_a_source_that_does_not_exist_yet(world: World) -> None:
+    """Named but absent: its first appearance is a change."""
+    await world.workload(spec=NO_USES, annotations={"hotmap.dev/follow": "configmap/app"})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.config_map(LEVEL="info")
+        await world.rollout()
+
+
+async def test_a_named_source_in_another_namespace(world: World) -> None:
+    """Names mean the consumer's own namespace."""
+    await world.namespace("shop")
+    await world.config_map(LEVEL="info", namespace="shop")
+    await world.workload(spec=NO_USES, annotations={"hotmap.dev/follow": "configmap/app"})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug", namespace="shop")
+        await world.quiet(controller)
+    assert await world.revision() == ""
+
+
+async def test_exclude(world: World) -> None:
+    """An excluded source never causes an action; the others do."""
+    await world.config_map("app", LEVEL="info")
+    await world.config_map("extra", LEVEL="info")
+    said = {**FOLLOW, "hotmap.dev/exclude": "configmap/ex*"}
+    await world.workload(spec=BOTH_SOURCES, annotations=said)
+    assert not await _is_rolled_by(world, "extra")
+    assert await _is_rolled_by(world, "app")
+
+
+async def test_a_source_that_wants_to_be_ignored(world: World) -> None:
+    """The source itself may say so; when it no longer does, its next change counts."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.annotate("app", kind="ConfigMap", ignore="true")
+    assert not await _is_rolled_by(world, "app")
+    await world.annotate("app", kind="ConfigMap", ignore=None)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+
+
+async def test_a_source_is_ignored_from_now_on(world: World) -> None:
+    """The annotation itself rolls nothing, in either direction."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("app", kind="ConfigMap", ignore="true")
+        await world.quiet(controller)
+        await world.annotate("app", kind="ConfigMap", ignore=None)
+        await world.quiet(controller)
+    assert await world.revision() == ""
+
+
+async def test_the_pod_template_speaks_for_the_consumer(world: World) -> None:
+    """Annotations of the pod template count where the consumer's own are silent."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={}, template_annotations=FOLLOW)
+    assert await _is_rolled_by(world, "app")
+
+
+async def test_the_consumer_overrides_its_pod_template(world: World) -> None:
+    """What stands on the consumer wins."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={"hotmap.dev/follow": "off"}, template_annotations=FOLLOW)
+    assert not await _is_rolled_by(world, "app")
+
+
+@pytest.mark.parametrize(("said", "rolled"), [({}, True), ({"hotmap.dev/follow": "off"}, False)])
+async def test_the_namespace_follows(world: World, said: Mapping[str, str], rolled: bool) -> None:
+    """`follow: auto` on a Namespace opts its consumers in, unless they say otherwise."""
+    await world.namespace("shop", FOLLOW)
+    await world.config_map(LEVEL="info", namespace="shop")
+    await world.workload(annotations=said, namespace="shop")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug", namespace="shop")
+        await world.quiet(controller)
+    assert bool(await world.revision(namespace="shop")) is rolled
+
+
+async def test_the_namespace_says_so_later(world: World) -> None:
+    """Its consumers are adopted then, and followed from then on."""
+    await world.namespace("shop")
+    await world.config_map(LEVEL="info", namespace="shop")
+    await world.workload(annotations={}, namespace="shop")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.registry.patch(
+            "namespaces",
+            None,
+            "shop",
+            {"metadata": {"annotations": FOLLOW}},
+            kind="merge",
+            manager="kubectl",
+        )
+
+        async def adopted() -> int:
+            return controller.records.statistics().records
+
+        await world.until(adopted, "the consumer is adopted")
+        assert await world.revision(namespace="shop") == ""
+        await world.edit(LEVEL="debug", namespace="shop")
+        await world.rollout(namespace="shop")
+
+
+async def test_the_flag_follows_everybody(world: World) -> None:
+    """`--follow auto` opts in whoever says nothing."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={})
+    async with world.controller(follow="auto") as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+
+
+async def test_namespaced_mode(world: World) -> None:
+    """One namespace is watched with a Role alone; what its Namespace says is not read."""
+    world.registry.withheld |= {*PLURALS.values(), "namespaces"}
+    await world.namespace("shop", FOLLOW)
+    await world.namespace("bank")
+    for name in ("shop", "bank"):
+        await world.config_map(LEVEL="info", namespace=name)
+        await world.workload(namespace=name)
+    await world.workload("silent", annotations={}, namespace="shop")
+    async with world.controller(watch_namespace="shop", namespace="shop") as controller:
+        await world.quiet(controller, namespace="shop")
+        await world.edit(LEVEL="debug", namespace="bank")
+        await world.edit(LEVEL="debug", namespace="shop")
+        await world.rollout(namespace="shop")
+        await world.quiet(controller, namespace="shop")
+    assert await world.revision(namespace="bank") == ""
+    assert await world.revision("silent", namespace="shop") == ""
+
+
+# -- what is done -----------------------------------------------------------------------------
+
+
+async def test_strategy_notify(world: World) -> None:
+    """An Event, nothing else: no rollout, no nudge."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations={**FOLLOW, "hotmap.dev/strategy": "notify"})
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        message = await world.event("Notified")
+        await world.quiet(controller)
+    assert message.endswith("only reported, as its strategy is notify")
+    assert await world.messages() == [message]
+    assert await world.revision() == ""
+    assert await world.target("web-1") == ""
+
+
+async def test_strategy_rollout(world: World) -> None:
+    """New pods for every change, also where the application re-reads its files."""
+    await world.config_map(LEVEL="info")
+    said = {**FOLLOW, "hotmap.dev/rereads": "true", "hotmap.dev/strategy": "rollout"}
+    await world.workload(spec=files(), annotations=said)
+    assert await _is_rolled_by(world, "app")
+
+
+async def test_settle_time_zero(world: World) -> None:
+    """The rollout is written at once."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/settle": "0"})
+    async with world.controller(settle=30, settle_max=60) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+
+
+async def test_settle_time_is_bounded(world: World) -> None:
+    """Edits that never pause are acted on all the same, after settle-max."""
+    await world.config_map(LEVEL="0")
+    said = {**FOLLOW, "hotmap.dev/settle": "5s", "hotmap.dev/settle-max": "5s"}
+    await world.workload(annotations=said)
+
+    async def edit_for_ever() -> None:
+        level = 0
+        while True:
+            level += 1
+            await world.edit(LEVEL=str(level))
+            await asyncio.sleep(0.02)
+
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("web", settle="300ms", settle_max="500ms")
+        await world.rolled_out()
+        await world.quiet(controller)
+        editing = asyncio.create_task(edit_for_ever())
+        try:
+            await world.rollout()
+        finally:
+            editing.cancel()
+            await asyncio.wait([editing])
+
+
+# -- Reloader's dialect -----------------------------------------------------------------------
+
+NAMED = "configmap.reloader.stakater.com/reload"
+SECRETS = "secret.reloader.stakater.com/reload"
+AUTO = "reloader.stakater.com/auto"
+
+
+@pytest.mark.parametrize(
+    ("said", "rolled"),
+    [
+        ({AUTO: "true"}, True),
+        ({AUTO: "false"}, False),
+        ({NAMED: "app"}, True),
+        ({NAMED: "other, ap.*"}, True),
+        ({NAMED: "ap"}, False),
+        ({NAMED: "a|app"}, True),
+        ({SECRETS: "app"}, False),
+        ({AUTO: "true", "hotmap.dev/follow": "off"}, False),
+    ],
+)
+@pytest.mark.parametrize("place", ["consumer", "pod template"])
+async def test_reloaders_annotations(
+    world: World, said: dict[str, str], rolled: bool, place: str
+) -> None:
+    """Lists of expressions that match whole names, and auto; hotmap's own dialect wins."""
+    await world.config_map(LEVEL="info")
+    if place == "consumer":
+        await world.workload(annotations=said)
+    else:
+        await world.workload(annotations={}, template_annotations=said)
+    assert await _is_rolled_by(world, "app") is rolled
+
+
+async def test_reloaders_names_need_no_reference(world: World) -> None:
+    """A source that is named but not referenced counts, as with Reloader."""
+    await world.secret("login", LEVEL="old")
+    await world.workload(spec=NO_USES, annotations={SECRETS: "log.*"})
+    assert await _is_rolled_by(world, "login", kind="Secret")
+
+
+async def test_reloaders_ignore_on_a_source(world: World) -> None:
+    """The source's word counts in both dialects."""
+    await world.config_map(LEVEL="info")
+    said = {"metadata": {"annotations": {"reloader.stakater.com/ignore": "true"}}}
+    await world.merge("ConfigMap", "app", said)
+    await world.workload(annotations={AUTO: "true"})
+    assert not await _is_rolled_by(world, "app")
+
+
+# -- what cannot be read ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "words"),
+    [
+        ("hotmap.dev/follow", "yes", "'yes' is not configmap/NAME or secret/NAME; taken as off"),
+        ("hotmap.dev/exclude", "app", "'app' is not configmap/NAME or secret/NAME"),
+        ("hotmap.dev/rereads", "maybe", "'maybe' is neither true nor false; taken as false"),
+        ("hotmap.dev/strategy", "bounce", "taken as notify"),
+        ("hotmap.dev/settle", "soon", "'soon' is no duration (write 500ms, 1.5s, 2m, or 0)"),
+        ("hotmap.dev/settle-max", "-1s", "'-1s' is no duration"),
+        ("hotmap.dev/catch-up", "1", "'1' is neither true nor false"),
+        ("hotmap.dev/on-change", "run-now", "run-now is for a CronJob, this is a Deployment"),
+        ("hotmap.dev/agent", "port=0", "'port=0' is not port="),
+        ("hotmap.dev/folow", "auto", "annotation hotmap.dev/folow is unknown; known are"),
+        (NAMED, "app(", "'app(' is no regular expression"),
+        (AUTO, "perhaps", "'perhaps' is no boolean; taken as false"),
+    ],
+)
+async def test_an_annotation_that_cannot_be_read(
+    world: World, annotation: str, value: str, words: str
+) -> None:
+    """One Warning says which, what is wrong and how it is taken; nothing crashes."""
+    await world.config_map(LEVEL="info")
+    follow = FOLLOW if annotation.startswith("hotmap.dev/") else {}
+    await world.workload(annotations={**follow, annotation: value})
+    await world.workload("api")
+    async with world.controller() as controller:
+        await world.event("InvalidAnnotation")
+        await world.edit(LEVEL="debug")
+        await world.rollout("api")
+        await world.quiet(controller)
+    (event,) = await world.events("InvalidAnnotation")
+    assert event["type"] == "Warning"
+    assert event["message"].startswith(f"annotation {annotation}")
+    assert words in event["message"]
+
+
+async def test_an_annotation_breaks_and_is_mended(world: World) -> None:
+    """The safe reading holds until then."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("web", follow="auto!")
+        await world.event("InvalidAnnotation")
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.annotate("web", follow="auto")
+        await world.rolled_out()
+        await world.quiet(controller)
+        await world.edit(LEVEL="trace")
+        await world.rollout()

@@ -1,0 +1,201 @@
+"""Metrics, health, readiness and status over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.controller.world import REREADS, World, env, files
+
+from hotmap.controller.run import Controller
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def get_json(http: aiohttp.ClientSession, controller: Controller, path: str) -> Any:
+    async with http.get(f"http://127.0.0.1:{controller.port}{path}") as response:
+        return response.status, await response.json()
+
+
+async def get_metrics(
+    http: aiohttp.ClientSession, controller: Controller
+) -> dict[tuple[str, str], float]:
+    """Fetch all samples, by name and by the values of their labels in the order of those."""
+    async with http.get(f"http://127.0.0.1:{controller.port}/metrics") as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        text = await response.text()
+    return {
+        (sample.name, "/".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_metrics(world: World, http: aiohttp.ClientSession) -> None:
+    """Decisions, actions, records, watches, queues and requests are counted."""
+    await world.config_map(LEVEL="info")
+    await world.workload("web")
+    await world.workload("api", files(), annotations=REREADS)
+    await world.pod("api-1", of="api")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.event("Refreshed")
+        await world.quiet(controller)
+        samples = await get_metrics(http, controller)
+    assert samples["hotmap_actions_total", "rollout/Deployment/done"] == 1
+    assert samples["hotmap_actions_total", "nudge/Deployment/done"] >= 1
+    assert samples["hotmap_decisions_total", "adopt"] >= 2
+    assert samples["hotmap_decisions_total", "frozen change"] == 1
+    assert samples["hotmap_records", ""] == 2
+    assert samples["hotmap_watch_synced", "configmaps"] == 1
+    assert samples["hotmap_watch_events_total", "configmaps"] >= 2
+    assert samples["hotmap_watch_errors_total", "configmaps"] == 0
+    assert 0 <= samples["hotmap_watch_last_byte_age_seconds", "secrets"] < 60
+    assert samples["hotmap_queue_depth", "reconcile/processing"] == 0
+    assert samples["hotmap_queue_retries_total", "reconcile"] == 0
+    assert samples["hotmap_api_requests_total", "PATCH/200"] >= 2
+    assert samples["hotmap_change_to_rollout_seconds_count", ""] == 1
+
+
+async def test_the_number_of_series_does_not_grow_with_the_cluster(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """No label holds the name of an object."""
+    await world.config_map(LEVEL="info")
+    await world.workload("web-0")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = await get_metrics(http, controller)
+        for number in range(1, 20):
+            await world.workload(f"web-{number}")
+        await world.quiet(controller)
+        after = await get_metrics(http, controller)
+    assert {key for key in after if key not in before and "requests" not in key[0]} == set()
+
+
+async def test_health(world: World, http: aiohttp.ClientSession) -> None:
+    """Every watch says how long it has been silent."""
+    async with world.controller() as controller:
+        status, body = await get_json(http, controller, "/healthz")
+    assert status == 200
+    assert body["healthy"] is True
+    assert set(body["watches"]) == {
+        "configmaps",
+        "secrets",
+        "deployments",
+        "statefulsets",
+        "daemonsets",
+        "namespaces",
+    }
+
+
+async def test_readiness(world: World, http: aiohttp.ClientSession) -> None:
+    """Not ready before every store is complete; the answer names what is missing."""
+    world.registry.withheld.add("secrets")
+    controller = world.controller()
+    starting = asyncio.create_task(controller.__aenter__())
+    try:
+        for kind in ("Deployment", "StatefulSet", "DaemonSet"):
+            await asyncio.wait_for(controller.index.consumers[kind].synced.wait(), 10)
+        await asyncio.wait_for(controller.index.sources["ConfigMap"].synced.wait(), 10)
+        await asyncio.wait_for(controller.index.namespaces.synced.wait(), 10)
+        status, body = await get_json(http, controller, "/readyz")
+        assert (status, body["ready"], body["notSynced"]) == (503, False, ["secrets"])
+        world.registry.withheld.clear()
+        await starting
+        status, body = await get_json(http, controller, "/readyz")
+        assert (status, body["ready"], body["notSynced"]) == (200, True, [])
+    finally:
+        await controller.__aexit__()
+
+
+async def test_status(world: World, http: aiohttp.ClientSession) -> None:
+    """Every consumer with its latest decisions, newest first, in the words of the Events."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        revision = await world.rollout()
+        message = await world.event("RolledOut")
+        await world.quiet(controller)
+        status, body = await get_json(http, controller, "/v1/status")
+    assert status == 200
+    assert body["ready"] is True
+    assert body["sources"] == 1
+    (consumer,) = body["consumers"]
+    name = (consumer["kind"], consumer["namespace"], consumer["name"])
+    assert name == ("Deployment", "default", "web")
+    newest, *_, oldest = consumer["decisions"]
+    assert newest["reason"] == message
+    assert newest["verdict"] == "frozen change"
+    assert newest["actions"] == ["rollout"]
+    assert newest["revision"] == revision
+    assert newest["outcome"] == "done"
+    assert oldest["verdict"] == "adopt"
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("default/web", ["web"]),
+        ("Deployment/default/web", ["web"]),
+        ("deployment/default/web", ["web"]),
+        ("StatefulSet/default/web", []),
+        ("default/no", []),
+        ("web", []),
+        ("", ["api", "web"]),
+        ("%F0%9F%A6%8A/%00", []),
+    ],
+)
+async def test_status_of_one_consumer(
+    world: World, http: aiohttp.ClientSession, named: str, found: list[str]
+) -> None:
+    """`?consumer=[KIND/]NAMESPACE/NAME` selects; an unknown one is an empty list."""
+    await world.config_map(LEVEL="info")
+    await world.workload("web")
+    await world.workload("api")
+    query = f"?consumer={named}" if named else ""
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        status, body = await get_json(http, controller, f"/v1/status{query}")
+    assert status == 200
+    assert [consumer["name"] for consumer in body["consumers"]] == found
+
+
+async def test_a_consumer_that_is_gone_is_not_shown(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Deleted or opted out: nothing is said of it any more."""
+    await world.config_map(LEVEL="info")
+    for name in ("web", "api", "stays"):
+        await world.workload(name, env("LEVEL"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("Deployment", "web")
+        await world.annotate("api", follow="off")
+        await world.quiet(controller)
+        _, body = await get_json(http, controller, "/v1/status")
+    assert [consumer["name"] for consumer in body["consumers"]] == ["stays"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_nothing_can_be_changed(
+    world: World, http: aiohttp.ClientSession, method: str
+) -> None:
+    """Reading is all that is served; there is no debug surface either."""
+    async with world.controller() as controller:
+        for path, status in (("/metrics", 405), ("/v1/status", 405), ("/debug", 404)):
+            url = f"http://127.0.0.1:{controller.port}{path}"
+            async with http.request(method, url) as response:
+                assert response.status == status
