@@ -57,6 +57,26 @@ async def test_a_command_sees_the_container(web: LocalNode) -> None:
     assert output == b"blue web\n/srv\nsleep\n"
 
 
+async def test_a_terminal(web: LocalNode) -> None:
+    """With a terminal the command has one of its own, in the size that was told."""
+    command = await start(web, "read x; stty size; echo $x $TERM", stdin=True, tty=True)
+    await command.resize(100, 40)
+    await command.write(b"typed\n")
+    output = b""
+    while (chunk := await command.read()) is not None:
+        output += chunk[1]
+    assert output.splitlines() == [b"typed", b"40 100", b"typed xterm"]
+    assert await command.wait() == 0
+
+
+async def test_an_interrupt_typed_at_a_terminal(web: LocalNode) -> None:
+    """Control-C reaches the command in the foreground."""
+    command = await start(web, "echo up; exec sleep 600", stdin=True, tty=True)
+    assert await command.read() == ("stdout", b"up\r\n")
+    await command.write(b"\x03")
+    assert await command.wait() == 130
+
+
 async def test_a_command_can_be_closed(web: LocalNode) -> None:
     """Closing kills it."""
     command = await start(web, "exec sleep 600")

@@ -1,10 +1,17 @@
-"""A command that runs inside a container on somebody's behalf: the kubelet's end of `exec`."""
+"""A command that runs inside a container on somebody's behalf: the kubelet's end of `exec`.
+
+Without a terminal there are three pipes; with one, the streams are the two ends of a pseudo
+terminal, and all output is "stdout".
+"""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
+import struct
+import termios
 from typing import TYPE_CHECKING, Literal, cast
 
 if TYPE_CHECKING:
@@ -15,17 +22,18 @@ Chunk = tuple[Literal["stdout", "stderr"], bytes]
 
 
 class Command:
-    """A running command; implements `apiserver.kubelet_api.ExecSession`, without a terminal."""
+    """A running command; implements `apiserver.kubelet_api.ExecSession`."""
 
     def __init__(self) -> None:
         self._chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
         self._input: asyncio.WriteTransport | None = None
+        self._terminal: int | None = None
         self._process: Process | None = None
         self._end: asyncio.Task[int] | None = None
 
     @classmethod
     async def start(
-        cls, runtime: Runtime, container: Process, spec: ContainerSpec, *, stdin: bool
+        cls, runtime: Runtime, container: Process, spec: ContainerSpec, *, stdin: bool, tty: bool
     ) -> Command:
         """Start `spec.argv` in the container's namespaces.
 
@@ -33,15 +41,15 @@ class Command:
             StartFailed: the container has ended, or the command could not be executed.
         """
         command = cls()
-        reader = await command._open_input() if stdin else None
         try:
-            command._process = await runtime.execute(container, spec, command._take, stdin=reader)
+            if tty:
+                await command._start_in_terminal(runtime, container, spec)
+            else:
+                await command._start_with_pipes(runtime, container, spec, stdin=stdin)
         except BaseException:
-            await command.close_input()
+            command._release()
             raise
-        finally:
-            if reader is not None:
-                os.close(reader)
+        assert command._process is not None
         command._end = asyncio.create_task(command._finish(command._process))
         return command
 
@@ -59,12 +67,18 @@ class Command:
             self._input.write(data)
 
     async def close_input(self) -> None:
-        """End the command's input, once what was written is through."""
-        if self._input is not None:
+        """End the command's input, once what was written is through.
+
+        A terminal stays open: there the person's own end-of-file character does it.
+        """
+        if self._input is not None and self._terminal is None:
             self._input.close()
 
     async def resize(self, width: int, height: int) -> None:
-        """Do nothing: there is no terminal."""
+        """Tell the command the size of its terminal, if it has one."""
+        if self._terminal is not None:
+            size = struct.pack("HHHH", height, width, 0, 0)
+            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
 
     async def wait(self) -> int:
         """Wait for the end; return the exit code, 128 + N after signal N."""
@@ -84,13 +98,42 @@ class Command:
     async def _finish(self, process: Process) -> int:
         code = await process.wait()
         self._chunks.put_nowait(None)
-        await self.close_input()
+        self._release()
         return code
 
-    async def _open_input(self) -> int:
+    def _release(self) -> None:
+        if self._input is not None:
+            self._input.close()
+        if self._terminal is not None:
+            os.close(self._terminal)
+            self._terminal = None
+
+    async def _start_with_pipes(
+        self, runtime: Runtime, container: Process, spec: ContainerSpec, *, stdin: bool
+    ) -> None:
+        if not stdin:
+            self._process = await runtime.execute(container, spec, self._take)
+            return
         reader, writer = os.pipe()
-        transport, _ = await asyncio.get_running_loop().connect_write_pipe(
-            asyncio.Protocol, os.fdopen(writer, "wb", 0)
-        )
-        self._input = transport
-        return reader
+        try:
+            self._input = await _open_writer(writer)
+            self._process = await runtime.execute(container, spec, self._take, stdin=reader)
+        finally:
+            os.close(reader)
+
+    async def _start_in_terminal(
+        self, runtime: Runtime, container: Process, spec: ContainerSpec
+    ) -> None:
+        self._terminal, inside = os.openpty()
+        try:
+            self._input = await _open_writer(os.dup(self._terminal))
+            terminal = (self._terminal, inside)
+            self._process = await runtime.execute(container, spec, self._take, terminal=terminal)
+        finally:
+            os.close(inside)
+
+
+async def _open_writer(fd: int) -> asyncio.WriteTransport:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(fd, "wb", 0))
+    return transport

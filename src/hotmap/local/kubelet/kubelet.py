@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import AlreadyExists, BadRequest
+from hotmap.local.apiserver.discovery import VERSION
 from hotmap.local.controllers.recorder import Recorder
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.exec import Command
@@ -122,7 +123,11 @@ class Kubelet:
 
     async def _register(self) -> None:
         node = make_node(
-            self.node_name, HOST_ADDRESS, now=rfc3339(time.time()), ttl=self._settings.ttl
+            self.node_name,
+            HOST_ADDRESS,
+            version=VERSION["gitVersion"],
+            now=rfc3339(time.time()),
+            ttl=self._settings.ttl,
         )
         allocatable = node["status"]["allocatable"]
         with contextlib.suppress(AlreadyExists):
@@ -223,14 +228,12 @@ class Kubelet:
         """Start a command in a running container, with the container's environment.
 
         Raises:
-            BadRequest: there is no such container, it does not run, the command cannot be
-                executed, or a terminal is asked for.
+            BadRequest: there is no such container, it does not run, or the command cannot be
+                executed.
         """
         worker, _ = self._find(namespace, pod, container)
-        if tty:
-            raise BadRequest("this node has no terminals: leave out --tty")
         try:
-            return await worker.execute(container, command, stdin=stdin)
+            return await worker.execute(container, command, stdin=stdin, tty=tty)
         except StartFailed as error:
             raise BadRequest(f'container "{container}" in pod "{pod}": {error}') from error
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
     from hotmap.local.kubelet.sandbox import Mount
     from hotmap.local.kubelet.sources import SourceReader
+
+#: A token is replaced after this part of its life, at the latest after this many seconds.
+TOKEN_AGE = 0.8
+TOKEN_LAST_AGE = 24 * 3600.0
 
 _PLUGINS = {
     "configMap": "configmap",
@@ -90,6 +95,9 @@ class PodVolumes:
         self._tokens = tokens
         #: Volumes that were set up once: a container may start, whatever became of them since.
         self._mounted: set[str] = set()
+        #: Tokens by audience and lifetime, with the time of their issue; kept until they age, so
+        #: that a volume is not written anew at each sync.
+        self._issued: dict[tuple[str, int], tuple[str, float]] = {}
 
     async def set_up(self, pod: Mapping[str, Any]) -> list[VolumeFailure]:
         """Bring every mounted volume up to date; return those that could not be.
@@ -274,13 +282,19 @@ class PodVolumes:
         return payload
 
     def _token_payload(self, pod: Mapping[str, Any], projection: Mapping[str, Any]) -> Payload:
+        """Issue a token, or give the known one up to 80 % of its life or for a day.
+
+        kubernetes: pkg/kubelet/token/token_manager.go, requiresRefresh.
+        """
         if self._tokens is None:
             raise ManifestError("this node does not issue service account tokens")
-        token = self._tokens(
-            pod,
-            audience=projection.get("audience", ""),
-            expiration_seconds=projection.get("expirationSeconds", 3600),
-        )
+        audience = projection.get("audience", "")
+        lifetime = projection.get("expirationSeconds", 3600)
+        token, issued_at = self._issued.get((audience, lifetime), ("", 0.0))
+        now = time.monotonic()
+        if not token or now - issued_at >= min(TOKEN_AGE * lifetime, TOKEN_LAST_AGE):
+            token = self._tokens(pod, audience=audience, expiration_seconds=lifetime)
+            self._issued[audience, lifetime] = (token, now)
         # Readable by the container's user alone (kubernetes: projected.go, with one user).
         return {projection["path"]: PayloadFile(token.encode(), 0o600)}
 

@@ -17,8 +17,13 @@ MAX_PODS = 110
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def make_node(name: str, address: str, *, now: str, ttl: float | None) -> dict[str, Any]:
-    """Describe this machine as a ready Node; `now` is RFC 3339, `ttl` seconds (see `sources`)."""
+def make_node(
+    name: str, address: str, *, version: str, now: str, ttl: float | None
+) -> dict[str, Any]:
+    """Describe this machine as a ready Node.
+
+    `version` is the kubelet's, as a Git tag; `now` is RFC 3339, `ttl` seconds (see `sources`).
+    """
     resources = _resources()
     machine = platform.uname()
     architecture = _ARCHITECTURES.get(machine.machine, machine.machine)
@@ -51,7 +56,7 @@ def make_node(name: str, address: str, *, now: str, ttl: float | None) -> dict[s
                 "kernelVersion": machine.release,
                 "osImage": _os_image(),
                 "containerRuntimeVersion": "hotmap://0.1.0",
-                "kubeletVersion": "v1.36.2",
+                "kubeletVersion": version,
                 "kubeProxyVersion": "",
                 "operatingSystem": "linux",
                 "architecture": architecture,

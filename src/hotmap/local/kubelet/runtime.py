@@ -139,7 +139,7 @@ class Runtime:
         Raises:
             StartFailed: the root could not be made, or the command could not be executed.
         """
-        return await self._launch({"op": "start"}, spec, output, None)
+        return await self._launch({"op": "start"}, spec, output)
 
     async def execute(
         self,
@@ -148,20 +148,26 @@ class Runtime:
         output: Callable[[str, bytes], None],
         *,
         stdin: int | None = None,
+        terminal: tuple[int, int] | None = None,
     ) -> Process:
-        """Run another command in a container's namespaces; `stdin` is a descriptor to read from.
+        """Run another command in a container's namespaces.
+
+        `stdin` is a descriptor to read from; `terminal` is the outer and the inner end of a
+        pseudo terminal in place of all three streams. All of them stay the caller's.
 
         Raises:
             StartFailed: the container has ended, or the command could not be executed.
         """
-        return await self._launch({"op": "exec", "container": container.id}, spec, output, stdin)
+        message = {"op": "exec", "container": container.id}
+        return await self._launch(message, spec, output, stdin, terminal)
 
     async def _launch(
         self,
         message: dict[str, Any],
         spec: ContainerSpec,
         output: Callable[[str, bytes], None],
-        stdin: int | None,
+        stdin: int | None = None,
+        terminal: tuple[int, int] | None = None,
     ) -> Process:
         process = Process(next(self._ids), self)
         self._processes[process.id] = process
@@ -174,18 +180,28 @@ class Runtime:
             specification = closing(os.memfd_create("container"))
             os.write(specification, json.dumps(spec).encode())
             os.lseek(specification, 0, os.SEEK_SET)
-            source = closing(os.open(os.devnull, os.O_RDONLY)) if stdin is None else stdin
-            sinks = []
-            for name in ("stdout", "stderr"):
-                reader, writer = os.pipe()
-                sinks.append(closing(writer))
-                stream = await _Output.open(reader, name, output)
-                process._outputs.append(stream)
-                self._outputs.add(stream.ended)
-                stream.ended.add_done_callback(self._outputs.discard)
-            await self._send({**message, "id": process.id}, [specification, source, *sinks])
+            if terminal is not None:
+                outside, inside = terminal
+                await self._read_output(process, os.dup(outside), "stdout", output)
+                streams = [inside, inside, inside]
+            else:
+                source = closing(os.open(os.devnull, os.O_RDONLY)) if stdin is None else stdin
+                streams = [source]
+                for name in ("stdout", "stderr"):
+                    reader, writer = os.pipe()
+                    streams.append(closing(writer))
+                    await self._read_output(process, reader, name, output)
+            await self._send({**message, "id": process.id}, [specification, *streams])
         await process._started
         return process
+
+    async def _read_output(
+        self, process: Process, fd: int, name: str, output: Callable[[str, bytes], None]
+    ) -> None:
+        stream = await _Output.open(fd, name, output)
+        process._outputs.append(stream)
+        self._outputs.add(stream.ended)
+        stream.ended.add_done_callback(self._outputs.discard)
 
     def post(self, message: dict[str, Any]) -> None:
         """Send a small message without waiting; nobody is told when the zygote has gone."""

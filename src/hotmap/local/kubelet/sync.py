@@ -427,7 +427,7 @@ class PodWorker:
 
     def _target(self, container: Mapping[str, Any]) -> Target:
         async def execute(command: Sequence[str]) -> tuple[int, bytes]:
-            session = await self.execute(container["name"], command, stdin=False)
+            session = await self.execute(container["name"], command, stdin=False, tty=False)
             parts = []
             try:
                 while (chunk := await session.read()) is not None:
@@ -438,7 +438,9 @@ class PodWorker:
 
         return Target(container, self._address, execute)
 
-    async def execute(self, name: str, command: Sequence[str], *, stdin: bool) -> Command:
+    async def execute(
+        self, name: str, command: Sequence[str], *, stdin: bool, tty: bool
+    ) -> Command:
         """Start a command in a running container, with the container's environment.
 
         Raises:
@@ -449,12 +451,12 @@ class PodWorker:
             raise StartFailed("the container is not running")
         spec: ContainerSpec = {
             "argv": list(command),
-            "env": state.env,
+            "env": {"TERM": "xterm", **state.env} if tty else state.env,
             "cwd": named_container(self.pod["spec"], name).get("workingDir") or "/",
             "hostname": "",
             "mounts": [],
         }
-        return await Command.start(self._node.runtime, state.process, spec, stdin=stdin)
+        return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
 
     # Ending.
 

@@ -29,12 +29,14 @@ larger than a packet. Standard library only.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import termios
 
 from hotmap.local.kubelet import linux, sandbox
 
@@ -211,6 +213,9 @@ def _become(
         os.setsid()
         for target, fd in enumerate(stdio):
             os.dup2(fd, target)
+        if os.isatty(0):
+            # The new session's own terminal: interrupts typed there reach it.
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         prepare()
         _enter_directory(spec["cwd"])
         _take_identity(spec.get("user"), spec.get("group"))
