@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,7 +53,9 @@ class Api:
         headers = {"Accept": accept, "Authorization": f"Bearer {self.token}"}
         if body is not None:
             headers["Content-Type"] = content_type
-        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        encoded = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        # aiohttp warns of large bodies that are plain bytes.
+        data = None if encoded is None else io.BytesIO(encoded)
         async with self.session.request(
             method, self.url + path, data=data, headers=headers, params=query
         ) as response:

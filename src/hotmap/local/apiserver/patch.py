@@ -126,7 +126,8 @@ def _add(root: list[Any], path: list[str], value: Any) -> None:
         _list(parent).append(value)
     else:
         # One more place than there are elements: the end is a place to insert at.
-        parent.insert(_index(_list(parent), last, places=len(parent) + 1), value)
+        elements = _list(parent)
+        elements.insert(_index(elements, last, places=len(elements) + 1), value)
 
 
 def _remove(root: list[Any], path: list[str]) -> Any:

@@ -65,6 +65,8 @@ def decode_source(kind: Kind, obj: JsonObject) -> None:
             data = {k: base64.b64encode(v.encode()).decode() for k, v in strings.items()}
             obj["data"] = {**obj.get("data", {}), **data}
         obj["type"] = obj.get("type") or "Opaque"
+        if not isinstance(obj["type"], str):
+            raise cannot_decode(kind, kind.kind, "type", obj["type"], "v1.SecretType")
 
 
 def _check_strings(kind: Kind, obj: JsonObject, field: str) -> None:

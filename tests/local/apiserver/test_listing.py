@@ -1,0 +1,174 @@
+"""Lists: order, pages that share one revision, selectors, and what is too old or too new."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.local.apiserver.api import CONFIGMAPS, PODS, configmap
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+
+    from hotmap.local.apiserver.registry import Registry
+
+
+def names(body: dict) -> list[str]:
+    return [item["metadata"]["name"] for item in body["items"]]
+
+
+async def test_a_list_has_the_revision_of_the_store(api: Api) -> None:
+    """Not that of its newest item; an empty one has an empty list."""
+    await api.post(CONFIGMAPS, configmap("b"))
+    await api.post(CONFIGMAPS, configmap("a", k="v"))
+    other = await api.post("/api/v1/namespaces", {"metadata": {"name": "later"}})
+    body = (await api.get(CONFIGMAPS)).body
+    assert (body["kind"], body["apiVersion"]) == ("ConfigMapList", "v1")
+    assert body["metadata"] == {"resourceVersion": other.body["metadata"]["resourceVersion"]}
+    assert names(body) == ["a", "b"]
+    assert list(body["items"][0]) == ["metadata", "data"]
+    assert (await api.get(PODS)).body["items"] == []
+
+
+async def test_pages_show_one_state(api: Api) -> None:
+    """What happens between the pages is not in them."""
+    for name in "abcde":
+        await api.post(CONFIGMAPS, configmap(name))
+    first = (await api.get(CONFIGMAPS, limit="2")).body
+    await api.request("DELETE", f"{CONFIGMAPS}/d")
+    await api.post(CONFIGMAPS, configmap("bb"))
+    second = (
+        await api.get(CONFIGMAPS, **{"limit": "2", "continue": first["metadata"]["continue"]})
+    ).body
+    third = (
+        await api.get(CONFIGMAPS, **{"limit": "2", "continue": second["metadata"]["continue"]})
+    ).body
+    assert [names(page) for page in (first, second, third)] == [["a", "b"], ["c", "d"], ["e"]]
+    assert [page["metadata"].get("remainingItemCount") for page in (first, second)] == [3, 1]
+    revisions = {page["metadata"]["resourceVersion"] for page in (first, second, third)}
+    assert len(revisions) == 1
+    assert "continue" not in third["metadata"]
+
+
+async def test_an_expired_page_offers_to_go_on_inconsistently(api: Api, registry: Registry) -> None:
+    """410 with a token that continues with the newest state."""
+    for name in "abc":
+        await api.post(CONFIGMAPS, configmap(name))
+    first = (await api.get(CONFIGMAPS, limit="1")).body
+    await api.post(CONFIGMAPS, configmap("bb"))
+    registry.store.compact(registry.store.revision)
+    token = first["metadata"]["continue"]
+    expired = await api.get(CONFIGMAPS, **{"limit": "1", "continue": token})
+    assert (expired.status, expired.body["reason"]) == (410, "Expired")
+    assert expired.message.startswith("The provided continue parameter is too old to display")
+    again = expired.body["metadata"]["continue"]
+    rest = await api.get(CONFIGMAPS, **{"continue": again})
+    assert names(rest.body) == ["b", "bb", "c"]
+
+
+async def test_an_exact_revision_is_read_while_history_lasts(api: Api, registry: Registry) -> None:
+    """resourceVersionMatch=Exact shows the past, or says that it is gone."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    then = str(registry.store.revision)
+    await api.post(CONFIGMAPS, configmap("b"))
+    exact = {"resourceVersion": then, "resourceVersionMatch": "Exact"}
+    assert names((await api.get(CONFIGMAPS, **exact)).body) == ["a"]
+    assert names((await api.get(CONFIGMAPS, resourceVersion=then)).body) == ["a", "b"]
+    registry.store.compact(registry.store.revision)
+    gone = await api.get(CONFIGMAPS, **exact)
+    assert (gone.status, gone.message) == (
+        410,
+        "The resourceVersion for the provided list is too old.",
+    )
+
+
+async def test_a_revision_of_the_future_times_out(api: Api, registry: Registry) -> None:
+    """504 with the reason and the pause that clients look for."""
+    reply = await api.get(CONFIGMAPS, resourceVersion="99999")
+    assert reply.status == 504
+    current = registry.store.revision
+    assert reply.message == f"Timeout: Too large resource version: 99999, current: {current}"
+    assert reply.body["details"]["retryAfterSeconds"] == 1
+    assert reply.body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+    assert reply.headers["Retry-After"] == "1"
+
+
+async def test_limits_count_selected_objects(api: Api) -> None:
+    """With a selector a page is filled with what it selects, and nobody counts the rest."""
+    for number in range(9):
+        await api.post(CONFIGMAPS, configmap(f"c{number}", {"odd": str(number % 2)}))
+    first = (await api.get(CONFIGMAPS, limit="2", labelSelector="odd=1")).body
+    assert names(first) == ["c1", "c3"]
+    assert "remainingItemCount" not in first["metadata"]
+    token = first["metadata"]["continue"]
+    rest = (await api.get(CONFIGMAPS, **{"labelSelector": "odd=1", "continue": token})).body
+    assert names(rest) == ["c5", "c7"]
+
+
+async def test_fields_select(api: Api) -> None:
+    """Names everywhere, and what else a kind offers."""
+    for name in "ab":
+        await api.post(CONFIGMAPS, configmap(name))
+    assert names((await api.get(CONFIGMAPS, fieldSelector="metadata.name=b")).body) == ["b"]
+    assert names((await api.get(CONFIGMAPS, fieldSelector="metadata.name!=b")).body) == ["a"]
+    everywhere = "metadata.namespace=default,metadata.name=a"
+    assert names((await api.get("/api/v1/configmaps", fieldSelector=everywhere)).body) == ["a"]
+
+
+WRONG = [
+    ({"resourceVersion": "abc"}, 400, "invalid resource version"),
+    ({"resourceVersionMatch": "Exact"}, 422, "is forbidden unless resourceVersion is provided"),
+    (
+        {"resourceVersionMatch": "Exact", "resourceVersion": "0"},
+        422,
+        'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+    ),
+    ({"continue": "abc"}, 400, "invalid continue token"),
+    (
+        {"continue": "abc", "resourceVersion": "3"},
+        400,
+        "specifying resource version is not allowed when using continue",
+    ),
+    ({"sendInitialEvents": "true"}, 422, "sendInitialEvents is forbidden for list"),
+    ({"limit": "many"}, 400, "invalid syntax"),
+    ({"labelSelector": "a in"}, 400, "found '' expected: '('"),
+    ({"fieldSelector": "data.k=1"}, 400, '"data.k" is not a known field selector: only'),
+]
+
+
+@pytest.mark.parametrize(("query", "status", "text"), WRONG)
+async def test_wrong_parameters(api: Api, query: dict[str, str], status: int, text: str) -> None:
+    """Each has upstream's status and text."""
+    reply = await api.get(CONFIGMAPS, **query)
+    assert reply.status == status
+    assert text in reply.message
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+async def test_tables_for_people(api: Api) -> None:
+    """as=Table gives columns and rows; a cell that counts is a number."""
+    await api.post(CONFIGMAPS, configmap("a", k="1", m="2"))
+    body = (await api.request("GET", CONFIGMAPS, accept=TABLE)).body
+    assert body["kind"] == "Table"
+    assert [column["name"] for column in body["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert body["rows"][0]["cells"] == ["a", 2, "0s"]
+    assert body["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+async def test_watched_tables_say_their_columns_once(api: Api) -> None:
+    """Each event is a Table of one row."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    await api.post(CONFIGMAPS, configmap("b"))
+    async with api.session.get(
+        api.url + CONFIGMAPS,
+        params={"watch": "1"},
+        headers={"Authorization": f"Bearer {api.token}", "Accept": TABLE},
+    ) as response:
+        first = json.loads(await response.content.readline())
+        second = json.loads(await response.content.readline())
+    assert first["object"]["columnDefinitions"]
+    assert second["object"]["columnDefinitions"] is None
+    assert second["object"]["rows"][0]["cells"][0] == "b"

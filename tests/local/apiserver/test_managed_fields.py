@@ -1,0 +1,96 @@
+"""managedFields say who wrote what, when, and through which subresource."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.local.apiserver.api import CONFIGMAPS, configmap, deployment
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+    from tests.local.apiserver.conftest import Clock
+
+    from hotmap.local.apiserver.registry import Registry
+
+
+def owners(obj: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
+    """Manager → (time, data keys)."""
+    return {
+        entry["manager"]: (
+            entry["time"][-9:],
+            sorted(key[2:] for key in entry["fieldsV1"].get("f:data", {})),
+        )
+        for entry in obj["metadata"].get("managedFields", [])
+    }
+
+
+async def test_ownership_moves_with_the_value(registry: Registry, clock: Clock) -> None:
+    """Who changes a data key owns it; the other's entry keeps its time and its other keys."""
+    await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
+    clock.time += 10
+    patch = {"data": {"k": "2"}}
+    obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")
+    assert owners(obj) == {"one": ("22:13:20Z", ["m"]), "two": ("22:13:30Z", ["k"])}
+
+
+async def test_a_foreign_removal_leaves_no_trace_of_its_own(
+    registry: Registry, clock: Clock
+) -> None:
+    """Who only removes another's data key gets no entry, so no time tells of it."""
+    await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
+    clock.time += 10
+    patch = {"data": {"k": None}}
+    obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")
+    assert owners(obj) == {"one": ("22:13:20Z", ["m"])}
+
+
+async def test_an_owner_that_writes_again_is_younger(registry: Registry, clock: Clock) -> None:
+    """Its entry keeps what it owned and takes the new time, in whole seconds."""
+    await registry.create("configmaps", "default", configmap("a", k="1"), manager="one")
+    clock.time += 10.75
+    patch = {"data": {"m": "1"}}
+    obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="one")
+    assert owners(obj) == {"one": ("22:13:30Z", ["k", "m"])}
+
+
+async def test_the_status_has_an_entry_of_its_own(registry: Registry) -> None:
+    """The subresource is named, and the same manager may have both entries."""
+    await registry.create("deployments", "default", deployment("web"), manager="one")
+    obj = await registry.patch(
+        "deployments",
+        "default",
+        "web",
+        {"status": {"replicas": 1}},
+        kind="merge",
+        subresource="status",
+        manager="one",
+    )
+    entries = obj["metadata"]["managedFields"]
+    assert [entry.get("subresource") for entry in entries] == [None, "status"]
+    assert entries[1]["fieldsV1"] == {"f:status": {"f:replicas": {}}}
+    assert all(
+        (entry["operation"], entry["apiVersion"], entry["fieldsType"])
+        == ("Update", "apps/v1", "FieldsV1")
+        for entry in entries
+    )
+
+
+async def test_managed_fields_can_be_cleared(registry: Registry) -> None:
+    """An empty list forgets everyone else; leaving it out forgets nobody."""
+    await registry.create("configmaps", "default", configmap("a", k="1"), manager="one")
+    patch = {"metadata": {"managedFields": [{}]}}
+    cleared = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")
+    assert owners(cleared) == {}
+
+
+async def test_the_user_agent_stands_in_for_a_field_manager(api: Api) -> None:
+    """Its part before the slash, unless fieldManager says otherwise."""
+    made = await api.post(CONFIGMAPS, configmap("a", k="1"))
+    assert list(owners(made.body)) == ["Python"]
+    made = await api.post(CONFIGMAPS, configmap("b", k="1"), fieldManager="me")
+    assert list(owners(made.body)) == ["me"]
+    long = await api.post(CONFIGMAPS, configmap("c"), fieldManager="x" * 129)
+    assert long.message == (
+        'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: '
+        "may not be more than 128 bytes"
+    )

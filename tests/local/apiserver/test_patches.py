@@ -1,0 +1,218 @@
+"""The three dialects of patches, and where strategic merge puts what."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.local.apiserver.api import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    JSON_PATCH,
+    STRATEGIC,
+    configmap,
+    deployment,
+)
+
+from hotmap.core.errors import ApiError, BadRequest
+from hotmap.local.apiserver.patch import json_patch, merge_patch
+from hotmap.local.apiserver.strategic import strategic_merge_patch
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+
+# RFC 7386, appendix A.
+MERGES = [
+    ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+    ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+    ({"a": "b"}, {"a": None}, {}),
+    ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+    ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+    ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+    ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+    ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+    (["a", "b"], ["c", "d"], ["c", "d"]),
+    ({"a": "b"}, ["c"], ["c"]),
+    ({"a": "foo"}, None, None),
+    ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+    ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+    ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+]
+
+
+@pytest.mark.parametrize(("target", "patch", "wanted"), MERGES)
+def test_merge_patch(target: Any, patch: Any, wanted: Any) -> None:
+    """The examples of the RFC."""
+    assert merge_patch(target, patch) == wanted
+
+
+OPERATIONS = [
+    ({"a": 1}, [{"op": "add", "path": "/b", "value": 2}], {"a": 1, "b": 2}),
+    ({"a": [1, 3]}, [{"op": "add", "path": "/a/1", "value": 2}], {"a": [1, 2, 3]}),
+    ({"a": [1]}, [{"op": "add", "path": "/a/-", "value": 2}], {"a": [1, 2]}),
+    ({"a": [1]}, [{"op": "add", "path": "/a/-1", "value": 2}], {"a": [1, 2]}),
+    ({"a": 1}, [{"op": "remove", "path": "/a"}], {}),
+    ({"a": [1, 2]}, [{"op": "remove", "path": "/a/-1"}], {"a": [1]}),
+    ({"a": 1}, [{"op": "replace", "path": "/b", "value": 2}], {"a": 1, "b": 2}),
+    ({"a": 1}, [{"op": "move", "from": "/a", "path": "/b"}], {"b": 1}),
+    ({"a": [1]}, [{"op": "copy", "from": "/a", "path": "/b"}], {"a": [1], "b": [1]}),
+    ({"a/b": {"c~d": 1}}, [{"op": "remove", "path": "/a~1b/c~0d"}], {"a/b": {}}),
+    ({"a": 1}, [{"op": "test", "path": "/a", "value": 1}], {"a": 1}),
+    ({"a": 1}, [{"op": "test", "path": "/b", "value": None}], {"a": 1}),
+    ({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 2}}], {"b": 2}),
+]
+
+
+@pytest.mark.parametrize(("target", "patch", "wanted"), OPERATIONS)
+def test_json_patch(target: Any, patch: Any, wanted: Any) -> None:
+    """RFC 6902, with evanphx's reading of missing members and negative indices."""
+    assert json_patch(target, patch) == wanted
+
+
+FAILING = [
+    [{"op": "remove", "path": "/b"}],
+    [{"op": "test", "path": "/a", "value": 2}],
+    [{"op": "test", "path": "/a", "value": True}],
+    [{"op": "add", "path": "/x/y", "value": 1}],
+    [{"op": "add", "path": "/l/7", "value": 1}],
+    [{"op": "replace", "path": "/l/1", "value": 1}],
+    [{"op": "add", "path": "/a/b", "value": 1}],
+    [{"op": "shout", "path": "/a"}],
+    [{"op": "add", "path": "a", "value": 1}],
+    [{"path": "/a"}],
+]
+
+
+@pytest.mark.parametrize("patch", FAILING)
+def test_an_operation_that_does_not_apply(patch: Any) -> None:
+    """422 without a word about which one it was, as upstream."""
+    with pytest.raises(ApiError) as caught:
+        json_patch({"a": 1, "l": [0]}, patch)
+    assert caught.value.code == 422
+    text = "the server rejected our request due to an error in our request"
+    assert caught.value.message == text
+
+
+def test_a_json_patch_is_a_list_and_not_endless() -> None:
+    """Another form is a bad request, too many operations are too large."""
+    with pytest.raises(BadRequest):
+        json_patch({}, {"op": "add"})
+    with pytest.raises(ApiError, match="maximum operations in a JSON patch is 10000, got 10001"):
+        json_patch({}, [{"op": "add", "path": "/a", "value": 1}] * 10_001)
+
+
+POD = {
+    "spec": {
+        "containers": [
+            {"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}], "args": ["1", "2"]},
+            {"name": "b", "image": "2"},
+        ],
+        "volumes": [{"name": "v", "configMap": {"name": "c"}}],
+        "tolerations": [{"key": "t"}],
+        "nodeSelector": {"n": "1"},
+    },
+    "metadata": {"finalizers": ["x/a", "x/b"]},
+}
+
+
+def spec_patched(patch: dict[str, Any]) -> dict[str, Any]:
+    patched: dict[str, Any] = strategic_merge_patch(deepcopy(POD), {"spec": patch}, kind="Pod")
+    return patched["spec"]
+
+
+def container_names(patch: list[Any], **more: Any) -> list[str]:
+    return [c["name"] for c in spec_patched({"containers": patch, **more})["containers"]]
+
+
+# Each of these was compared with kube-apiserver 1.36.
+def test_lists_merge_by_their_key() -> None:
+    """What the element does not mention stays, deeper lists merge too, others are replaced."""
+    merged = spec_patched(
+        {
+            "containers": [
+                {"name": "a", "env": [{"name": "Y", "value": "2"}], "args": ["3"]},
+            ]
+        }
+    )["containers"][0]
+    assert merged["image"] == "1"
+    assert merged["env"] == [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]
+    assert merged["args"] == ["3"]
+
+
+def test_new_elements_come_first_unless_an_order_is_set() -> None:
+    """$setElementOrder names the places; elements it leaves out keep the server's order."""
+    assert container_names([{"name": "n"}, {"name": "m"}]) == ["n", "m", "a", "b"]
+    assert container_names([{"name": "b", "image": "3"}]) == ["a", "b"]
+    order = [{"name": "b"}, {"name": "n"}, {"name": "a"}]
+    set_order = {"$setElementOrder/containers": order}
+    assert container_names([{"name": "n"}], **set_order) == ["b", "n", "a"]
+
+
+def test_directives_delete_and_replace() -> None:
+    """In elements, in lists and in maps."""
+    assert container_names([{"name": "a", "$patch": "delete"}]) == ["b"]
+    assert container_names([{"$patch": "replace"}, {"name": "z"}]) == ["z"]
+    assert spec_patched({"nodeSelector": {"$patch": "replace", "m": "2"}})["nodeSelector"] == {
+        "m": "2"
+    }
+    assert "nodeSelector" not in spec_patched({"nodeSelector": None})
+    assert spec_patched({"tolerations": [{"key": "u"}]})["tolerations"] == [{"key": "u"}]
+
+
+def test_retained_keys_drop_all_others() -> None:
+    """A volume changes its type without keeping the old one's source."""
+    retain = {"name": "v", "$retainKeys": ["name", "secret"], "secret": {"secretName": "s"}}
+    volumes = spec_patched({"volumes": [retain]})["volumes"]
+    assert volumes == [{"name": "v", "secret": {"secretName": "s"}}]
+
+
+def test_plain_lists_merge_as_sets() -> None:
+    """Finalizers are added and deleted one by one."""
+    patch = {
+        "metadata": {
+            "finalizers": ["x/c"],
+            "$deleteFromPrimitiveList/finalizers": ["x/a"],
+            "$setElementOrder/finalizers": ["x/c", "x/b"],
+        }
+    }
+    patched = strategic_merge_patch(deepcopy(POD), patch, kind="Pod")
+    assert patched["metadata"]["finalizers"] == ["x/c", "x/b"]
+
+
+async def test_strategic_merge_over_http(api: Api) -> None:
+    """The errors that users meet."""
+    await api.post(DEPLOYMENTS, deployment("web"))
+    nameless = {"spec": {"template": {"spec": {"containers": [{"image": "y"}]}}}}
+    reply = await api.patch(f"{DEPLOYMENTS}/web", nameless, STRATEGIC)
+    assert (reply.status, reply.message) == (
+        500,
+        "map: map[image:y] does not contain declared merge key: name",
+    )
+    recreate: dict[str, Any] = {"type": "Recreate"}
+    reply = await api.patch(f"{DEPLOYMENTS}/web", {"spec": {"strategy": recreate}}, STRATEGIC)
+    assert reply.status == 422
+    assert "may not be specified when strategy `type` is 'Recreate'" in reply.message
+    recreate["$retainKeys"] = ["type"]
+    reply = await api.patch(f"{DEPLOYMENTS}/web", {"spec": {"strategy": recreate}}, STRATEGIC)
+    assert reply.body["spec"]["strategy"] == {"type": "Recreate"}
+
+
+async def test_a_patch_without_a_revision_never_conflicts(api: Api) -> None:
+    """One with a stale resourceVersion does."""
+    stale = (await api.post(CONFIGMAPS, configmap("a", k="1"))).body["metadata"]
+    path = f"{CONFIGMAPS}/a"
+    assert (await api.patch(path, {"data": {"k": "2"}})).status == 200
+    conflicting = {"metadata": {"resourceVersion": stale["resourceVersion"]}, "data": {"k": "3"}}
+    assert (await api.patch(path, conflicting)).status == 409
+    operations = [{"op": "replace", "path": "/data/k", "value": "4"}]
+    assert (await api.patch(path, operations, JSON_PATCH)).body["data"] == {"k": "4"}
+
+
+async def test_an_unknown_dialect(api: Api) -> None:
+    """415, and names may not be patched."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    reply = await api.patch(f"{CONFIGMAPS}/a", {}, "application/json")
+    assert (reply.status, reply.message) == (415, "415: Unsupported Media Type")
+    renamed = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"name": "b"}})
+    assert renamed.status == 400

@@ -1,0 +1,207 @@
+"""Watches over HTTP: what comes first, what follows, how a stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from tests.local.apiserver.api import CONFIGMAPS, configmap
+
+from hotmap.core.errors import Expired
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.local.apiserver.api import Api
+
+    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.apiserver.server import APIServer
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until something is true, five seconds at most."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - the store tells nobody that a watch has gone
+            await asyncio.sleep(0.01)
+
+
+INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+
+
+@pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
+async def test_without_a_revision_the_present_comes_first(api: Api, query: dict[str, str]) -> None:
+    """Present objects are ADDED in key order, then changes follow."""
+    for name in ("b", "a"):
+        await api.post(CONFIGMAPS, configmap(name))
+    async with api.watch(CONFIGMAPS, **query) as watch:
+        await api.patch(f"{CONFIGMAPS}/b", {"data": {"k": "1"}})
+        assert await watch.seen(3) == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "b")]
+
+
+async def test_with_a_revision_only_what_follows_comes(api: Api) -> None:
+    """Resuming at a list's revision has no gap and no duplicate."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    revision = (await api.get(CONFIGMAPS)).body["metadata"]["resourceVersion"]
+    await api.post(CONFIGMAPS, configmap("b"))
+    deleted = await api.request("DELETE", f"{CONFIGMAPS}/a")
+    assert deleted.status == 200
+    async with api.watch(CONFIGMAPS, resourceVersion=revision) as watch:
+        assert await watch.seen(1) == [("ADDED", "b")]
+        gone = await watch.next()
+    assert gone is not None
+    assert gone["type"] == "DELETED"
+    assert int(gone["object"]["metadata"]["resourceVersion"]) == int(revision) + 2
+
+
+async def test_a_streamed_list_ends_with_an_annotated_bookmark(api: Api) -> None:
+    """WatchList: ADDED for each object, then the bookmark that ends the initial events."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    async with api.watch(CONFIGMAPS, allowWatchBookmarks="true", **INITIAL_EVENTS) as watch:
+        assert await watch.seen(1) == [("ADDED", "a")]
+        end = await watch.next()
+    assert end is not None
+    assert end["type"] == "BOOKMARK"
+    assert end["object"]["kind"] == "ConfigMap"
+    assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    listed = (await api.get(CONFIGMAPS)).body["metadata"]["resourceVersion"]
+    assert end["object"]["metadata"]["resourceVersion"] == listed
+
+
+async def test_bookmarks_follow_writes_to_other_kinds(api: Api, registry: Registry) -> None:
+    """A bookmark names the newest revision that the watch has passed."""
+    async with api.watch(CONFIGMAPS, allowWatchBookmarks="true") as watch:
+        await api.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
+        wanted = str(registry.store.revision)
+        while True:
+            line = await watch.next()
+            assert line is not None
+            assert line["type"] == "BOOKMARK"
+            if line["object"]["metadata"]["resourceVersion"] == wanted:
+                break
+
+
+async def test_without_being_asked_for_no_bookmarks_come(api: Api) -> None:
+    """A client that did not ask sees objects only."""
+    async with api.watch(CONFIGMAPS, timeoutSeconds="1") as watch:
+        assert await watch.rest() == []
+
+
+async def test_a_time_out_ends_the_stream_cleanly(api: Api) -> None:
+    """timeoutSeconds gives an end of file, after a last bookmark at most."""
+    began = time.monotonic()
+    async with api.watch(CONFIGMAPS, timeoutSeconds="1") as watch:
+        await watch.rest()
+    assert time.monotonic() - began >= 1
+
+
+async def test_an_old_revision_is_an_error_event_in_a_good_answer(
+    api: Api, registry: Registry
+) -> None:
+    """HTTP 200, one ERROR event with a Status of 410, end of file."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    registry.store.compact(registry.store.revision)
+    async with api.watch(CONFIGMAPS, resourceVersion="1") as watch:
+        assert watch.response.status == 200
+        lines = await watch.rest()
+    assert len(lines) == 1
+    assert lines[0]["type"] == "ERROR"
+    assert (lines[0]["object"]["code"], lines[0]["object"]["reason"]) == (410, "Expired")
+    assert lines[0]["object"]["message"].startswith("too old resource version: 1 (")
+
+
+async def test_an_old_revision_raises_in_process(registry: Registry) -> None:
+    """The same for informers, as an exception."""
+    await registry.create("configmaps", "default", configmap("a"), manager="t")
+    registry.store.compact(registry.store.revision)
+    with pytest.raises(Expired):
+        registry.watch("configmaps", since="1")
+
+
+async def test_leaving_a_selector_is_a_deletion(api: Api) -> None:
+    """DELETED shows the last selected state under the new resourceVersion; entering is ADDED."""
+    await api.post(CONFIGMAPS, configmap("a", {"q": "1"}))
+    async with api.watch(CONFIGMAPS, labelSelector="q=1") as watch:
+        assert await watch.seen(1) == [("ADDED", "a")]
+        left = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"labels": {"q": "2"}}})
+        line = await watch.next()
+        assert line is not None
+        assert line["type"] == "DELETED"
+        assert line["object"]["metadata"]["labels"] == {"q": "1"}
+        revision = left.body["metadata"]["resourceVersion"]
+        assert line["object"]["metadata"]["resourceVersion"] == revision
+        await api.patch(f"{CONFIGMAPS}/a", {"data": {"unseen": "1"}})
+        await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"labels": {"q": "1"}}})
+        assert await watch.seen(1) == [("ADDED", "a")]
+
+
+async def test_a_watch_by_name_sees_nothing_else(api: Api) -> None:
+    """The field selector metadata.name narrows the watch to one key."""
+    async with api.watch(CONFIGMAPS, fieldSelector="metadata.name=b") as watch:
+        await api.post(CONFIGMAPS, configmap("a"))
+        await api.post(CONFIGMAPS, configmap("b"))
+        assert await watch.seen(1) == [("ADDED", "b")]
+
+
+async def test_a_watch_of_all_namespaces(api: Api) -> None:
+    """Without a namespace in the path everything of the kind is seen."""
+    async with api.watch("/api/v1/configmaps") as watch:
+        await api.post(CONFIGMAPS, configmap("a"))
+        await api.post("/api/v1/namespaces/kube-system/configmaps", configmap("b"))
+        assert await watch.seen(2) == [("ADDED", "a"), ("ADDED", "b")]
+
+
+WRONG = [
+    (
+        {"resourceVersionMatch": "NotOlderThan"},
+        422,
+        "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+    ),
+    (
+        {"sendInitialEvents": "true"},
+        422,
+        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+    ),
+    ({"resourceVersion": "abc"}, 500, 'parsing "abc": invalid syntax'),
+    ({"fieldSelector": "data.k=1"}, 400, '"data.k" is not a known field selector'),
+]
+
+
+@pytest.mark.parametrize(("query", "status", "text"), WRONG)
+async def test_a_wrong_question_is_an_answer_not_a_stream(
+    api: Api, query: dict[str, str], status: int, text: str
+) -> None:
+    """What is wrong with the request itself has the HTTP status that says so."""
+    reply = await api.get(CONFIGMAPS, watch="1", **query)
+    assert (reply.status, text in reply.message) == (status, True)
+
+
+async def test_large_objects_pass_whole(api: Api) -> None:
+    """A value of a mebibyte is one line."""
+    async with api.watch(CONFIGMAPS) as watch:
+        await api.post(CONFIGMAPS, configmap("big", k="x" * (1 << 20)))
+        line = await watch.next()
+    assert line is not None
+    assert len(line["object"]["data"]["k"]) == 1 << 20
+
+
+async def test_a_stop_ends_open_watches_at_once(api: Api, server: APIServer) -> None:
+    """Clients see a clean end of file, and nobody waits for them."""
+    async with api.watch(CONFIGMAPS) as watch:
+        await api.post(CONFIGMAPS, configmap("a"))
+        assert await watch.seen(1) == [("ADDED", "a")]
+        began = time.monotonic()
+        await server.stop()
+        assert time.monotonic() - began < 2
+        assert await watch.rest() == []
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await api.get(CONFIGMAPS)
+
+
+async def test_a_client_that_goes_frees_its_watch(api: Api, registry: Registry) -> None:
+    """The server notices without having to write to it."""
+    async with api.watch(CONFIGMAPS):
+        assert registry.store._watches
+    await eventually(lambda: not registry.store._watches)

@@ -1,0 +1,449 @@
+"""Pods and Deployments: defaults, validation, generations, graceful deletion, scale, binding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.local.apiserver.api import DEPLOYMENTS, PODS, deployment, pod
+
+from hotmap.core.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+
+    from hotmap.local.apiserver.registry import Registry
+
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex "
+    "used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "x", **fields}]}
+
+
+def mounted(volume: dict[str, Any], **mount: Any) -> dict[str, Any]:
+    mounts = [{"name": "v", "mountPath": "/v", **mount}]
+    return {**container(volumeMounts=mounts), "volumes": [volume]}
+
+
+# Pod spec → (path below the pod spec, text); all read from kube-apiserver 1.36.
+INVALID_POD_SPECS = [
+    ({}, "containers", "Required value"),
+    (container(image=""), "containers[0].image", "Required value"),
+    (container(name=""), "containers[0].name", "Required value"),
+    (container(name="C_"), "containers[0].name", f'Invalid value: "C_": {LABEL_RULE}'),
+    (
+        {**container(), "initContainers": [{"name": "c", "image": "x"}]},
+        "initContainers[0].name",
+        'Duplicate value: "c"',
+    ),
+    (
+        container(imagePullPolicy="Sometimes"),
+        "containers[0].imagePullPolicy",
+        'Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"',
+    ),
+    (
+        container(ports=[{"containerPort": 0}]),
+        "containers[0].ports[0].containerPort",
+        "Required value",
+    ),
+    (container(env=[{"name": ""}]), "containers[0].env[0].name", "Required value"),
+    (
+        container(env=[{"name": "a=b"}]),
+        "containers[0].env[0].name",
+        'Invalid value: "a=b": a valid environment variable name must consist only of '
+        "printable ASCII characters other than '='",
+    ),
+    (
+        container(env=[{"name": "X", "valueFrom": {}}]),
+        "containers[0].env[0].valueFrom",
+        'Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, '
+        "`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
+    ),
+    (
+        container(
+            env=[
+                {
+                    "name": "X",
+                    "value": "1",
+                    "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}},
+                }
+            ]
+        ),
+        "containers[0].env[0].valueFrom",
+        'Invalid value: "": may not be specified when `value` is not empty',
+    ),
+    (
+        container(env=[{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "a"}}}]),
+        "containers[0].env[0].valueFrom.configMapKeyRef.key",
+        "Required value",
+    ),
+    (
+        container(env=[{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "spec.foo"}}}]),
+        "containers[0].env[0].valueFrom.fieldRef.fieldPath",
+        'Invalid value: "spec.foo": error converting fieldPath: field label not supported: '
+        "spec.foo",
+    ),
+    (
+        container(envFrom=[{}]),
+        "containers[0].envFrom",
+        'Invalid value: "": must specify one of: `configMapRef` or `secretRef`',
+    ),
+    (
+        container(envFrom=[{"configMapRef": {}}]),
+        "containers[0].envFrom[0].configMapRef.name",
+        "Required value",
+    ),
+    (
+        container(volumeMounts=[{"name": "x", "mountPath": "/x"}]),
+        "containers[0].volumeMounts[0].name",
+        'Not found: "x"',
+    ),
+    (
+        mounted({"name": "v"}, mountPath=""),
+        "containers[0].volumeMounts[0].mountPath",
+        "Required value",
+    ),
+    (
+        mounted({"name": "v"}, subPath="../a"),
+        "containers[0].volumeMounts.subPath",
+        "Invalid value: \"../a\": must not contain '..'",
+    ),
+    (
+        mounted({"name": "v"}, subPath="a", subPathExpr="b"),
+        "containers[0].volumeMounts[0].subPathExpr",
+        'Invalid value: "b": subPathExpr and subPath are mutually exclusive',
+    ),
+    (mounted({"name": "v", "configMap": {}}), "volumes[0].configMap.name", "Required value"),
+    (mounted({"name": "v", "secret": {}}), "volumes[0].secret.secretName", "Required value"),
+    (
+        mounted({"name": "v", "configMap": {"name": "a"}, "secret": {"secretName": "b"}}),
+        "volumes[0].configMap",
+        "Forbidden: may not specify more than 1 volume type",
+    ),
+    (
+        mounted({"name": "v", "configMap": {"name": "a", "defaultMode": 0o1000}}),
+        "volumes[0].configMap.defaultMode",
+        "Invalid value: 512: must be a number between 0 and 0777 (octal), both inclusive",
+    ),
+    (
+        mounted({"name": "v", "configMap": {"name": "a", "items": [{"key": "k", "path": "/x"}]}}),
+        "volumes[0].configMap.items[0].path",
+        'Invalid value: "/x": must be a relative path',
+    ),
+    (
+        mounted({"name": "v", "configMap": {"name": "a", "items": [{"key": "k", "path": "..x"}]}}),
+        "volumes[0].configMap.items[0].path",
+        "Invalid value: \"..x\": must not start with '..'",
+    ),
+    (
+        mounted(
+            {
+                "name": "v",
+                "projected": {
+                    "sources": [
+                        {"configMap": {"name": "a", "items": [{"key": "a", "path": "x"}]}},
+                        {"secret": {"name": "a", "items": [{"key": "a", "path": "x"}]}},
+                    ]
+                },
+            }
+        ),
+        "volumes[0].projected",
+        'Invalid value: "a": conflicting duplicate paths',
+    ),
+    (
+        mounted({"name": "v", "downwardAPI": {"items": [{"path": "x"}]}}),
+        "volumes[0].downwardAPI",
+        "Required value: one of fieldRef and resourceFieldRef is required",
+    ),
+    (
+        {**container(), "volumes": [{"name": "v"}, {"name": "v"}]},
+        "volumes[1].name",
+        'Duplicate value: "v"',
+    ),
+    (
+        {**container(), "restartPolicy": "Sometimes"},
+        "restartPolicy",
+        'Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "path", "text"), INVALID_POD_SPECS)
+async def test_an_invalid_pod(api: Api, spec: dict[str, Any], path: str, text: str) -> None:
+    """422 with exactly this error."""
+    reply = await api.post(PODS, {"metadata": {"name": "p"}, "spec": spec})
+    assert reply.status == 422
+    assert reply.message == f'Pod "p" is invalid: spec.{path}: {text}'
+
+
+def template(**fields: Any) -> dict[str, Any]:
+    return {**deployment("a")["spec"], **fields}
+
+
+INVALID_DEPLOYMENTS = [
+    (
+        {},
+        "[spec.selector: Required value, spec.template.metadata.labels: Invalid value: null: "
+        "`selector` does not match template `labels`, "
+        "spec.template.spec.containers: Required value]",
+    ),
+    (
+        template(selector={}),
+        "spec.selector: Invalid value: {}: empty selector is invalid for deployment",
+    ),
+    (
+        template(selector={"matchLabels": {"app": "b"}}),
+        'spec.template.metadata.labels: Invalid value: {"app":"a"}: '
+        "`selector` does not match template `labels`",
+    ),
+    (
+        template(replicas=-1),
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+    ),
+    (
+        template(strategy={"type": "Recreate", "rollingUpdate": {}}),
+        "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is "
+        "'Recreate'",
+    ),
+    (
+        template(strategy={"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}),
+        "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: "
+        "may not be 0 when `maxSurge` is 0",
+    ),
+    (
+        template(strategy={"rollingUpdate": {"maxUnavailable": "x"}}),
+        'spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "x": a valid percent string '
+        "must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used "
+        "for validation is '[0-9]+%')",
+    ),
+    (
+        template(
+            template={
+                "metadata": {"labels": {"app": "a"}},
+                "spec": {**container(), "restartPolicy": "Never"},
+            }
+        ),
+        'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "error"), INVALID_DEPLOYMENTS)
+async def test_an_invalid_deployment(api: Api, spec: dict[str, Any], error: str) -> None:
+    """422 with upstream's texts in upstream's order."""
+    reply = await api.post(DEPLOYMENTS, {"metadata": {"name": "a"}, "spec": spec})
+    assert reply.message == f'Deployment.apps "a" is invalid: {error}'
+
+
+MALFORMED = [
+    ({"replicas": "x"}, "string into Go struct field DeploymentSpec.spec.replicas of type int32"),
+    ([], "array into Go struct field Deployment.spec of type v1.DeploymentSpec"),
+    (
+        template(template={"spec": {"containers": {}}}),
+        "object into Go struct field PodSpec.spec.template.spec.containers of type []v1.Container",
+    ),
+    (
+        template(template={"spec": {"containers": [{"env": [{"name": "a", "value": 1}]}]}}),
+        "number into Go struct field EnvVar.spec.template.spec.containers.env.value of type string",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "error"), MALFORMED)
+async def test_a_deployment_that_go_cannot_decode(api: Api, spec: object, error: str) -> None:
+    """400 with the path of the field."""
+    reply = await api.post(DEPLOYMENTS, {"metadata": {"name": "a"}, "spec": spec})
+    assert (reply.status, reply.message) == (
+        400,
+        'Deployment in version "v1" cannot be handled as a Deployment: '
+        f"json: cannot unmarshal {error}",
+    )
+
+
+async def test_a_deployment_is_completed(api: Api) -> None:
+    """Defaults of the Deployment, its strategy, its pods, containers, probes and volumes."""
+    spec = mounted({"name": "v", "configMap": {"name": "c"}})
+    spec["containers"][0] |= {
+        "ports": [{"containerPort": 80}],
+        "readinessProbe": {"httpGet": {"port": 80}},
+        "env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+    }
+    spec["volumes"].append({"name": "scratch"})
+    made = (await api.post(DEPLOYMENTS, deployment("web", spec))).body
+    assert made["metadata"]["generation"] == 1
+    assert made["status"] == {}
+    shown = {k: v for k, v in made["spec"].items() if k not in ("selector", "template")}
+    assert shown == {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+        },
+    }
+    # As kube-apiserver 1.36 stored the same object.
+    assert made["spec"]["template"]["spec"] == {
+        "containers": [
+            {
+                "name": "c",
+                "image": "x",
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                "env": [
+                    {
+                        "name": "N",
+                        "valueFrom": {
+                            "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}
+                        },
+                    }
+                ],
+                "resources": {},
+                "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+                "readinessProbe": {
+                    "httpGet": {"path": "/", "port": 80, "scheme": "HTTP"},
+                    "timeoutSeconds": 1,
+                    "periodSeconds": 10,
+                    "successThreshold": 1,
+                    "failureThreshold": 3,
+                },
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "imagePullPolicy": "Always",
+            }
+        ],
+        "volumes": [
+            {"name": "v", "configMap": {"name": "c", "defaultMode": 420}},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+    }
+
+
+async def test_what_counts_a_generation(registry: Registry) -> None:
+    """Spec and annotations of a Deployment do; labels and status do not."""
+    await registry.create("deployments", "default", deployment("web"), manager="t")
+
+    async def generation(patch: dict[str, Any], subresource: str = "") -> int:
+        patched = await registry.patch(
+            "deployments", "default", "web", patch, kind="merge", manager="t",
+            subresource=subresource,
+        )  # fmt: skip
+        return int(patched["metadata"]["generation"])
+
+    assert await generation({"metadata": {"labels": {"a": "b"}}}) == 1
+    assert await generation({"spec": {"replicas": 2}}) == 2
+    assert await generation({"metadata": {"annotations": {"a": "b"}}}) == 3
+    assert await generation({"status": {"replicas": 2}}, "status") == 3
+    assert await generation({"status": {"replicas": 9}}) == 3
+
+
+async def test_status_and_spec_are_written_apart(registry: Registry) -> None:
+    """The main resource keeps the status, /status keeps the spec."""
+    await registry.create("deployments", "default", deployment("web"), manager="t")
+    both = {"spec": {"replicas": 5}, "status": {"replicas": 3}}
+    kept = {"kind": "merge", "manager": "t"}
+    main = await registry.patch("deployments", "default", "web", both, **kept)
+    assert (main["spec"]["replicas"], main["status"]) == (5, {})
+    both["spec"]["replicas"] = 7
+    status = await registry.patch(
+        "deployments", "default", "web", both, subresource="status", **kept
+    )
+    assert (status["spec"]["replicas"], status["status"]) == (5, {"replicas": 3})
+
+
+async def test_a_selector_is_for_life(api: Api) -> None:
+    """Changing it is refused, even together with the template."""
+    await api.post(DEPLOYMENTS, deployment("web"))
+    change = {
+        "selector": {"matchLabels": {"app": "b"}},
+        "template": {"metadata": {"labels": {"app": "b"}}},
+    }
+    reply = await api.patch(f"{DEPLOYMENTS}/web", {"spec": change})
+    assert reply.message == (
+        'Deployment.apps "web" is invalid: spec.selector: Invalid value: '
+        '{"matchLabels":{"app":"b"}}: field is immutable'
+    )
+
+
+async def test_scale(api: Api) -> None:
+    """The subresource reads and writes the number of replicas."""
+    await api.post(DEPLOYMENTS, deployment("web", replicas=2))
+    scale = (await api.get(f"{DEPLOYMENTS}/web/scale")).body
+    assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
+    assert scale["spec"] == {"replicas": 2}
+    assert scale["status"] == {"replicas": 0, "selector": "app=web"}
+    reply = await api.patch(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 5}})
+    assert reply.body["spec"] == {"replicas": 5}
+    assert (await api.get(f"{DEPLOYMENTS}/web")).body["spec"]["replicas"] == 5
+    stale = {"metadata": {"name": "web", "resourceVersion": "1"}, "spec": {"replicas": 1}}
+    assert (await api.request("PUT", f"{DEPLOYMENTS}/web/scale", stale)).status == 409
+
+
+async def test_a_pods_spec_is_nearly_for_life(api: Api) -> None:
+    """Images and metadata may change, nothing else."""
+    await api.post(PODS, pod("p"))
+    refused = await api.patch(f"{PODS}/p", {"spec": {"restartPolicy": "Never"}})
+    assert refused.status == 422
+    assert "spec: Forbidden: pod updates may not change fields other than" in refused.message
+    nudge = await api.patch(f"{PODS}/p", {"metadata": {"annotations": {"a": "b"}}})
+    assert (nudge.status, nudge.body["metadata"]["generation"]) == (200, 1)
+
+
+async def test_a_bound_pod_is_deleted_gracefully(registry: Registry) -> None:
+    """It stays until somebody deletes it with no grace; a shorter grace counts, a longer not."""
+    await registry.create("pods", "default", pod("p"), manager="t")
+    await registry.bind("default", "p", "local")
+
+    async def deleted(grace: int | None) -> tuple[int, str, int]:
+        metadata = (await registry.delete("pods", "default", "p", grace_period=grace))["metadata"]
+        return (
+            metadata["deletionGracePeriodSeconds"],
+            metadata["deletionTimestamp"],
+            metadata["generation"],
+        )
+
+    assert await deleted(None) == (30, "2023-11-14T22:13:50Z", 2)
+    assert await deleted(60) == (30, "2023-11-14T22:13:50Z", 2)
+    assert await deleted(5) == (5, "2023-11-14T22:13:25Z", 2)
+    await registry.delete("pods", "default", "p", grace_period=0)
+    with pytest.raises(NotFound):
+        await registry.get("pods", "default", "p")
+
+
+async def test_a_pod_that_never_ran_goes_at_once(registry: Registry) -> None:
+    """Without a node, or finished, there is nothing to wait for."""
+    await registry.create("pods", "default", pod("p"), manager="t")
+    await registry.delete("pods", "default", "p")
+    with pytest.raises(NotFound):
+        await registry.get("pods", "default", "p")
+
+
+async def test_binding(api: Api, registry: Registry) -> None:
+    """A pod is assigned once, and then shows it."""
+    await api.post(PODS, pod("p"))
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "local"}}
+    assert (await api.post(f"{PODS}/p/binding", binding)).status == 201
+    bound = await registry.get("pods", "default", "p")
+    assert bound["spec"]["nodeName"] == "local"
+    assert [c["type"] for c in bound["status"]["conditions"]] == ["PodScheduled"]
+    with pytest.raises(Conflict, match='is already assigned to node "local"'):
+        await registry.bind("default", "p", "other")
+
+
+async def test_a_pods_quality_of_service(registry: Registry) -> None:
+    """Limits are requests where none are made."""
+    limits = {"resources": {"limits": {"cpu": "1", "memory": "1Mi"}}}
+    spec = {"containers": [{"name": "c", "image": "x", **limits}]}
+    made = await registry.create(
+        "pods", "default", {"metadata": {"name": "p"}, "spec": spec}, manager="t"
+    )
+    assert made["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
