@@ -20,6 +20,7 @@ from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver.discovery import VERSION
 from hotmap.local.controllers.recorder import Recorder
 from hotmap.local.informer import Informer, Informers
+from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import Command
 from hotmap.local.kubelet.node import make_node
 from hotmap.local.kubelet.runtime import Runtime, StartFailed
@@ -31,15 +32,15 @@ from hotmap.local.kubelet.sources import (
     ttl_of,
 )
 from hotmap.local.kubelet.status import rfc3339
-from hotmap.local.kubelet.sync import MANAGER, Node, PodWorker, SyncSettings
+from hotmap.local.kubelet.sync import MANAGER, PodWorker, SyncSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from hotmap.local.apiserver.kubelet_api import LogOptions
     from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.kubelet.containers import Container
     from hotmap.local.kubelet.mounts import TokenSource
-    from hotmap.local.kubelet.sync import Container
 
 _log = logging.getLogger(__name__)
 
@@ -144,7 +145,6 @@ class Kubelet:
             runtime=self.runtime,
             sources=self._sources,
             recorder=self._recorder,
-            settings=self._settings,
             root=self._root,
             address=HOST_ADDRESS,
             allocatable=allocatable,
@@ -178,7 +178,9 @@ class Kubelet:
 
     def _add(self, uid: str, pod: dict[str, Any]) -> None:
         assert self._node is not None
-        worker = PodWorker(pod, self._node, address=str(next(self._addresses)))
+        worker = PodWorker(
+            pod, self._node, settings=self._settings, address=str(next(self._addresses))
+        )
         task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
         self._workers[uid] = (worker, task)
         task.add_done_callback(lambda task: self._worker_ended(uid, task))
@@ -233,7 +235,7 @@ class Kubelet:
         """
         worker, _ = self._find(namespace, pod, container)
         try:
-            return await worker.execute(container, command, stdin=stdin, tty=tty)
+            return await worker.containers.execute(container, command, stdin=stdin, tty=tty)
         except StartFailed as error:
             raise BadRequest(f'container "{container}" in pod "{pod}": {error}') from error
 
@@ -246,7 +248,7 @@ class Kubelet:
             names = [c["name"] for c in [*(spec.get("initContainers") or ()), *spec["containers"]]]
             if container not in names:
                 break
-            return worker, worker.containers.get(container)
+            return worker, worker.containers.states.get(container)
         raise BadRequest(f"container {container} is not valid for pod {pod}")
 
 

@@ -1,0 +1,432 @@
+"""The containers of one pod: prepared, started, asked, executed in, and ended.
+
+kubernetes: pkg/kubelet/kuberuntime (startContainer, killContainer) and pkg/kubelet/prober. Which
+container is to be started or killed is decided in `actions`, when anybody looks, in `sync`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from hotmap.core.errors import HotmapError, NotFound
+from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
+from hotmap.local.kubelet.environment import (
+    SourceName,
+    expand_command,
+    make_environment,
+    visible_services,
+    wanted_sources,
+    with_runtime_defaults,
+)
+from hotmap.local.kubelet.exec import Command
+from hotmap.local.kubelet.logs import ContainerLog
+from hotmap.local.kubelet.probes import Target, answers, ask
+from hotmap.local.kubelet.runtime import StartFailed
+from hotmap.local.kubelet.status import Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.controllers.recorder import Recorder
+    from hotmap.local.kubelet.mounts import PodVolumes, TokenSource
+    from hotmap.local.kubelet.probes import ProbeKind
+    from hotmap.local.kubelet.runtime import Process, Runtime
+    from hotmap.local.kubelet.sandbox import ContainerSpec
+    from hotmap.local.kubelet.sources import SourceReader
+
+#: Seconds until a failed sync or start is repeated, plus up to half (kubelet.go, backOffPeriod).
+ERROR_PERIOD = 10.0
+#: Seconds of grace where the pod names none (kubernetes: pkg/apis/core/v1/defaults.go).
+FALLBACK_GRACE = 30.0
+_LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What all pods of a kubelet share."""
+
+    registry: Registry
+    runtime: Runtime
+    sources: SourceReader
+    recorder: Recorder
+    root: Path
+    address: str
+    allocatable: Mapping[str, str]
+    services: Callable[[], Iterable[Mapping[str, Any]]]
+    tokens: TokenSource | None
+
+
+@dataclass(slots=True)
+class Container:
+    """One container of a pod on this node.
+
+    `process` is the one of `run`, `watcher` notes its end; `log` and `previous_log` belong to
+    `run` and `previous`.
+    """
+
+    process: Process | None = None
+    watcher: asyncio.Task[None] | None = None
+    run: Run | None = None
+    previous: Run | None = None
+    log: ContainerLog | None = None
+    previous_log: ContainerLog | None = None
+    back_off: BackOff | None = None
+    waiting: Waiting | None = None
+    #: The environment with which it was started, for commands executed in it.
+    env: dict[str, str] = field(default_factory=dict)
+
+
+class PodContainers:
+    """Starts and ends the containers of one pod, and notes what becomes of them.
+
+    `pod` is kept up to date by the pod's worker; `changed` is called when a run has ended or a
+    probe has come to something.
+    """
+
+    def __init__(
+        self,
+        pod: dict[str, Any],
+        node: Node,
+        volumes: PodVolumes,
+        *,
+        address: str,
+        changed: Callable[[], None],
+    ) -> None:
+        self.pod = pod
+        self.states: dict[str, Container] = {}
+        self.address = address
+        self._node = node
+        self._volumes = volumes
+        self._changed = changed
+        self._told = asyncio.Event()
+        self._kills: set[asyncio.Task[None]] = set()
+
+    def reconsider(self) -> None:
+        """Let those who give containers time to end ask again how much."""
+        self._told.set()
+
+    def close(self) -> None:
+        """Stop watching, and close the logs; what still runs is not killed."""
+        for state in self.states.values():
+            if state.watcher is not None:
+                state.watcher.cancel()
+            if state.log is not None:
+                state.log.close()
+        for task in self._kills:
+            task.cancel()
+
+    # Starting a container.
+
+    async def start(self, container: Mapping[str, Any]) -> float | None:
+        """Start one container, or say why it waits; return the seconds until the next attempt."""
+        state = self.states.setdefault(container["name"], Container())
+        last, now = state.run, time.time()
+        if last is not None and last.finished_at is not None:
+            if is_backing_off(state.back_off, last.finished_at, now):
+                assert state.back_off is not None
+                self._back_off(container["name"], state, state.back_off)
+                return last.finished_at + state.back_off.duration - now
+            state.back_off = next_back_off(state.back_off, last.finished_at)
+        try:
+            spec = await self._prepare(container)
+        except (HotmapError, OSError) as error:
+            state.waiting = Waiting("CreateContainerConfigError", str(error))
+            self._event("Warning", "Failed", f"Error: {error}")
+            return soon(ERROR_PERIOD)
+        if not spec["argv"]:
+            image = container.get("image", "")
+            text = (
+                f'image "{image}" cannot be run: this node has no images, only the programs of '
+                'its host; give the container a "command"'
+            )
+            state.waiting = Waiting("ErrImagePull", text)
+            self._event("Warning", "Failed", f'Failed to pull image "{image}": {text}')
+            return soon(ERROR_PERIOD)
+        return await self._launch(container, state, spec)
+
+    async def _launch(
+        self, container: Mapping[str, Any], state: Container, spec: ContainerSpec
+    ) -> float | None:
+        name, last = container["name"], state.run
+        restarts = 0 if last is None else last.restarts + 1
+        log = ContainerLog(self._log_directory / name / f"{restarts}.log")
+        state.previous, state.previous_log = last, state.log
+        state.log, state.env, state.waiting = log, spec["env"], None
+        run = Run(
+            uuid.uuid4().hex,
+            restarts,
+            time.time(),
+            started="startupProbe" not in container,
+            ready="startupProbe" not in container and "readinessProbe" not in container,
+        )
+        self._event("Normal", "Created", f"Created container: {name}")
+        try:
+            process = await self._node.runtime.run(spec, log.write)
+        except StartFailed as error:
+            log.close()
+            message = f"failed to start container: {error}"
+            state.run = run._replace(
+                finished_at=time.time(), exit_code=128, reason="StartError", message=message
+            )
+            state.waiting = Waiting("RunContainerError", message)
+            self._event("Warning", "Failed", f"Error: {message}")
+            return soon(ERROR_PERIOD)
+        state.run, state.process = run._replace(started_at=time.time()), process
+        self._event("Normal", "Started", f"Started container {name}")
+        state.watcher = asyncio.create_task(self._watch(container, state, process, log))
+        return None
+
+    async def _watch(
+        self, container: Mapping[str, Any], state: Container, process: Process, log: ContainerLog
+    ) -> None:
+        """Note the end of a run, and look at the pod again; probe it as long as it lasts."""
+        probing = asyncio.create_task(self._probe(container, state))
+        try:
+            code = await process.wait()
+        finally:
+            probing.cancel()
+        log.close()
+        assert state.run is not None
+        state.run = state.run._replace(
+            finished_at=time.time(),
+            exit_code=code,
+            ready=False,
+            reason="Completed" if code == 0 else "Error",
+        )
+        self._changed()
+
+    async def _prepare(self, container: Mapping[str, Any]) -> ContainerSpec:
+        """Work out command, environment and mounts from what the sources hold now."""
+        pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
+        hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
+        env = with_runtime_defaults(
+            make_environment(
+                pod,
+                container,
+                await self._fetch(wanted_sources(container)),
+                services=visible_services(pod, self._node.services()),
+                allocatable=self._node.allocatable,
+            ),
+            hostname=hostname,
+        )
+        context = {
+            **(pod["spec"].get("securityContext") or {}),
+            **(container.get("securityContext") or {}),
+        }
+        return {
+            "argv": expand_command(container, env) if container.get("command") else [],
+            "env": env,
+            "cwd": container.get("workingDir") or "/",
+            "hostname": hostname[:63],
+            "mounts": self._volumes.mounts_of(pod, container, env),
+            "user": context.get("runAsUser"),
+            "group": context.get("runAsGroup"),
+        }
+
+    async def _fetch(
+        self, wanted: Iterable[SourceName]
+    ) -> dict[SourceName, dict[str, Any] | NotFound]:
+        """Read each source once, so that one container sees one state of it."""
+        namespace = self.pod["metadata"]["namespace"]
+        found: dict[SourceName, dict[str, Any] | NotFound] = {}
+        for source in wanted:
+            try:
+                found[source] = await self._node.sources.get(namespace, source)
+            except NotFound as missing:
+                found[source] = missing
+        return found
+
+    def _back_off(self, name: str, state: Container, back_off: BackOff) -> None:
+        metadata = self.pod["metadata"]
+        pod = f"{metadata['name']}_{metadata['namespace']}({self._uid})"
+        state.waiting = Waiting(
+            "CrashLoopBackOff",
+            f"back-off {_go_duration(back_off.duration)} restarting failed "
+            f"container={name} pod={pod}",
+        )
+        text = f"Back-off restarting failed container {name} in pod {pod}"
+        self._event("Warning", "BackOff", text)
+
+    # Asking a container.
+
+    async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
+        """Run the hook after the start, then the startup probe, then the other two together."""
+        hook = (container.get("lifecycle") or {}).get("postStart")
+        if hook and (failure := await ask(hook, self._target(container), timeout=None)):
+            self._event("Warning", "FailedPostStartHook", f"PostStartHook failed: {failure}")
+            await self._restart(container, "failed its PostStartHook")
+            return
+        if "startupProbe" in container:
+            await self._follow_probe("Startup", container, state)
+        async with asyncio.TaskGroup() as probes:
+            for kind in _LASTING_PROBES:
+                if f"{kind.lower()}Probe" in container:
+                    probes.create_task(self._follow_probe(kind, container, state))
+
+    async def _follow_probe(
+        self, kind: ProbeKind, container: Mapping[str, Any], state: Container
+    ) -> None:
+        """Act on what a probe comes to: started, ready or not, or a restart."""
+        definition = container[f"{kind.lower()}Probe"]
+        async for answer in answers(definition, self._target(container)):
+            if not answer.good:
+                self._event("Warning", "Unhealthy", f"{kind} probe failed: {answer.message}")
+            if not answer.decisive:
+                continue
+            assert state.run is not None
+            if kind == "Readiness":
+                self._set_run(state, state.run._replace(ready=answer.good))
+            elif not answer.good:
+                await self._restart(container, f"failed {kind.lower()} probe, will be restarted")
+                return
+            elif kind == "Startup":
+                ready = "readinessProbe" not in container
+                self._set_run(state, state.run._replace(started=True, ready=ready))
+                return
+
+    def _set_run(self, state: Container, run: Run) -> None:
+        if run != state.run:
+            state.run = run
+            self._changed()
+
+    async def _restart(self, container: Mapping[str, Any], why: str) -> None:
+        self._event("Normal", "Killing", f"Container {container['name']} {why}")
+        seconds = self.pod["spec"].get("terminationGracePeriodSeconds", FALLBACK_GRACE)
+        # Not awaited: the kill ends the run, and the end of the run ends its probes.
+        killing = self.kill([container["name"]], lambda: float(seconds))
+        self._kills.add(task := asyncio.create_task(killing))
+        task.add_done_callback(self._kills.discard)
+
+    def _target(self, container: Mapping[str, Any]) -> Target:
+        async def execute(command: Sequence[str]) -> tuple[int, bytes]:
+            session = await self.execute(container["name"], command, stdin=False, tty=False)
+            parts = []
+            try:
+                while (chunk := await session.read()) is not None:
+                    parts.append(chunk[1])
+            finally:
+                await session.close()
+            return await session.wait(), b"".join(parts)
+
+        return Target(container, self.address, execute)
+
+    async def execute(
+        self, name: str, command: Sequence[str], *, stdin: bool, tty: bool
+    ) -> Command:
+        """Start a command in a running container, with the container's environment.
+
+        Raises:
+            StartFailed: the container does not run, or the command cannot be executed.
+        """
+        state = self.states.get(name)
+        if state is None or state.process is None or not state.process.running:
+            raise StartFailed("the container is not running")
+        spec: ContainerSpec = {
+            "argv": list(command),
+            "env": {"TERM": "xterm", **state.env} if tty else state.env,
+            "cwd": named_container(self.pod["spec"], name).get("workingDir") or "/",
+            "hostname": "",
+            "mounts": [],
+        }
+        return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
+
+    # Ending.
+
+    async def kill(self, names: Sequence[str], grace: Callable[[], float]) -> None:
+        """Send TERM, and KILL after the grace period; return when all have ended.
+
+        `grace` gives seconds and is asked again at `reconsider`: a second deletion may shorten
+        the time that the first one gave.
+        """
+        processes = [p for name in names if (p := self.states[name].process) is not None]
+        if not processes:
+            return
+        begun = time.monotonic()
+        await self._pre_stop(names, grace())
+        for process in processes:
+            process.signal(signal.SIGTERM)
+        ended: asyncio.Future[list[None]] = asyncio.gather(
+            *(watcher for name in names if (watcher := self.states[name].watcher))
+        )
+        while not ended.done():
+            left = begun + grace() - time.monotonic()
+            if left <= 0:
+                for process in processes:
+                    process.signal(signal.SIGKILL)
+                break
+            self._told.clear()
+            told = asyncio.create_task(self._told.wait())
+            causes: list[asyncio.Future[Any]] = [ended, told]
+            await asyncio.wait(causes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+        await ended
+
+    async def _pre_stop(self, names: Sequence[str], grace: float) -> None:
+        """Run the preStop hooks; the time they take is part of the grace period."""
+        hooks = {}
+        for name in names:
+            container = named_container(self.pod["spec"], name)
+            hook = (container.get("lifecycle") or {}).get("preStop")
+            if hook and _is_running(self.states[name]):
+                hooks[name] = ask(hook, self._target(container), timeout=grace)
+        failures = await asyncio.gather(*hooks.values())
+        for name, failure in zip(hooks, failures, strict=True):
+            if failure:
+                self._event("Warning", "FailedPreStopHook", f"PreStopHook of {name}: {failure}")
+
+    # What is true now.
+
+    @property
+    def _log_directory(self) -> Path:
+        """Where this pod's logs are; the name is upstream's (`/var/log/pods/…`)."""
+        metadata = self.pod["metadata"]
+        name = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
+        return self._node.root / "logs" / name
+
+    def runs(self) -> dict[str, Run]:
+        """Give the newest run of each container that ever ran."""
+        return {name: state.run for name, state in self.states.items() if state.run}
+
+    def _addresses(self) -> dict[str, Any]:
+        return {
+            "podIP": self.address,
+            "podIPs": [{"ip": self.address}],
+            "hostIP": self._node.address,
+            "hostIPs": [{"ip": self._node.address}],
+        }
+
+    @property
+    def _uid(self) -> str:
+        return str(self.pod["metadata"]["uid"])
+
+    def _event(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        self._node.recorder.event(self.pod, type, reason, message)
+
+
+def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Find the definition of a container, init container or not."""
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return next(container for container in containers if container["name"] == name)
+
+
+def soon(period: float) -> float:
+    """Draw the seconds until something is repeated: the period and up to half of it."""
+    return period * (1 + random.random() / 2)
+
+
+def _is_running(state: Container) -> bool:
+    return state.run is not None and state.run.running
+
+
+def _go_duration(seconds: float) -> str:
+    """Write whole seconds as Go prints a time.Duration: 10s, 2m40s, 5m0s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
