@@ -1,0 +1,119 @@
+"""Label and field selectors: what they mean, and what is no selector."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.selectors import (
+    matches_label_selector,
+    parse_fields,
+    parse_labels,
+)
+from hotmap.local.scheme import BY_PLURAL
+
+LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
+MATCHING = [
+    "",
+    "app=web",
+    "app==web",
+    "app!=db",
+    "absent!=x",
+    "app",
+    "!absent",
+    "app in (web, db)",
+    "app in (web,)",
+    "tier notin (back)",
+    "absent notin (x)",
+    "app=web,tier=front",
+    " app = web , tier in ( front ) ",
+    "empty=",
+    "empty in ()",
+    "n>4",
+    "n<6",
+]
+OTHERS = [
+    "app=db",
+    "app!=web",
+    "absent",
+    "!app",
+    "app in (db)",
+    "app notin (web)",
+    "app=web,tier=back",
+    "absent=",
+    "n>5",
+    "n<5",
+    "app>1",
+    "absent in (x)",
+]
+
+
+@pytest.mark.parametrize("text", MATCHING)
+def test_a_selector_that_matches(text: str) -> None:
+    """The grammar of kubectl's -l."""
+    assert all(requirement.matches(LABELS) for requirement in parse_labels(text))
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_a_selector_that_does_not_match(text: str) -> None:
+    """Each of them excludes the labels."""
+    assert not all(requirement.matches(LABELS) for requirement in parse_labels(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a in", "found '' expected: '('"),
+        ("a in (b", "found '', expected: ',' or ')'"),
+        ("a in (b c)", "found 'c', expected: ',' or ')'"),
+        ("a===b", "found '=', expected: identifier"),
+        ("a,", "found '', expected: identifier after ','"),
+        ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("-a", 'Invalid value: "-a": name part must consist of alphanumeric characters'),
+        ("a=-b", 'values[0][a]: Invalid value: "-b": a valid label must be an empty string'),
+        ("a>b", "for 'Gt', 'Lt' operators, the value must be an integer"),
+    ],
+)
+def test_what_is_no_selector(text: str, why: str) -> None:
+    """400 with upstream's explanation."""
+    with pytest.raises(BadRequest) as caught:
+        parse_labels(text)
+    assert why in caught.value.message
+
+
+def test_selector_objects() -> None:
+    """matchLabels and matchExpressions all have to hold; an empty selector means everything."""
+    assert matches_label_selector({}, LABELS)
+    assert matches_label_selector({"matchLabels": {"app": "web"}}, LABELS)
+    expressions = [
+        {"key": "app", "operator": "In", "values": ["web", "db"]},
+        {"key": "absent", "operator": "DoesNotExist"},
+        {"key": "tier", "operator": "Exists"},
+        {"key": "tier", "operator": "NotIn", "values": ["back"]},
+    ]
+    assert matches_label_selector({"matchExpressions": expressions}, LABELS)
+    assert not matches_label_selector(
+        {"matchLabels": {"app": "db"}, "matchExpressions": expressions}, LABELS
+    )
+
+
+def test_fields_compare_as_text() -> None:
+    """Booleans and absent fields too; a comma in a value is escaped."""
+    pod = {"spec": {"hostNetwork": True, "nodeName": "a,b"}, "metadata": {"name": "p"}}
+    for text in (
+        "spec.hostNetwork=true",
+        "spec.nodeName=a\\,b",
+        "status.phase=",
+        "status.phase!=Failed,metadata.name==p",
+    ):
+        assert all(r.matches(pod) for r in parse_fields(BY_PLURAL["pods"], text)), text
+
+
+def test_unknown_fields_are_named() -> None:
+    """What a kind can be selected by is part of the answer."""
+    with pytest.raises(BadRequest, match=r'only "metadata\.name", "metadata\.namespace"'):
+        parse_fields(BY_PLURAL["configmaps"], "data.k=1")
+    with pytest.raises(BadRequest, match=r"field label not supported: spec\.foo"):
+        parse_fields(BY_PLURAL["pods"], "spec.foo=1")
+    with pytest.raises(BadRequest, match="can't understand"):
+        parse_fields(BY_PLURAL["pods"], "metadata.name")

@@ -1,0 +1,205 @@
+"""The server itself: who may ask, what it tells of itself, and paths that lead nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from tests.local.apiserver.api import CONFIGMAPS, TOKEN, Api, configmap
+
+from hotmap.core.errors import SettingsError
+from hotmap.local.apiserver.server import APIServer
+from hotmap.local.tokens import Tokens
+
+if TYPE_CHECKING:
+    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.pki import ServerPKI
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1]])
+async def test_a_wrong_token_is_unauthorized(api: Api, token: str) -> None:
+    """401 with a Status, for every path that tells anything."""
+    stranger = Api(api.session, api.url, token)
+    for path in (CONFIGMAPS, "/api", "/nope"):
+        reply = await stranger.get(path)
+        assert (reply.status, reply.body["reason"]) == (401, "Unauthorized")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
+async def test_health_and_version_are_public(api: Api, path: str) -> None:
+    """They need no token."""
+    assert (await Api(api.session, api.url, "").get(path)).status == 200
+
+
+async def test_an_unknown_authority_is_not_trusted(api: Api) -> None:
+    """The certificate is good for those who know its authority only."""
+    async with aiohttp.ClientSession() as stranger:
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await stranger.get(f"{api.url}/healthz")
+
+
+async def test_the_certificate_is_good_for_localhost(api: Api) -> None:
+    """By name as well as by address, also for strict clients."""
+    url = api.url.replace("127.0.0.1", "localhost")
+    assert (await Api(api.session, url).get("/healthz")).body == "ok"
+
+
+def test_the_authority_satisfies_strict_verification(pki: ServerPKI) -> None:
+    """Python 3.13 verifies by RFC 5280 by default."""
+    trust = ssl.create_default_context(cafile=str(pki.ca_certificate))
+    trust.verify_flags |= ssl.VERIFY_X509_STRICT
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = trust.wrap_bio(incoming, outgoing, server_hostname="kubernetes.default.svc")
+    server = pki.server_context().wrap_bio(outgoing, incoming, server_side=True)
+    for _ in range(4):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    assert client.version() == "TLSv1.3"
+
+
+NOWHERE = [
+    ("GET", "/nope", 404),
+    ("GET", "/apis/nope/v1/x", 404),
+    ("GET", "/api/v1/nope", 404),
+    ("GET", "/apis/apps/v2/deployments", 404),
+    ("GET", "/api/v1/namespaces/default/nodes", 404),
+    ("GET", "/api/v1/configmaps/x", 404),
+    ("GET", f"{CONFIGMAPS}/x/status", 404),
+    ("GET", f"{CONFIGMAPS}/x/y/z", 404),
+    ("POST", f"{CONFIGMAPS}/x", 405),
+    ("PUT", CONFIGMAPS, 405),
+    ("PATCH", CONFIGMAPS, 405),
+    ("POST", "/api/v1/configmaps", 405),
+    ("DELETE", "/api/v1/configmaps", 405),
+    ("DELETE", "/api/v1/namespaces", 405),
+    ("POST", "/version", 404),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "status"), NOWHERE)
+async def test_paths_that_lead_nowhere(api: Api, method: str, path: str, status: int) -> None:
+    """404 for what is not there, 405 for what cannot be done there."""
+    reply = await api.request(method, path, {} if method != "GET" else None)
+    assert reply.status == status
+
+
+async def test_a_body_has_a_limit(api: Api) -> None:
+    """413 beyond three mebibytes."""
+    reply = await api.post(CONFIGMAPS, configmap("a", k="x" * (3 << 20)))
+    assert (reply.status, reply.message) == (
+        413,
+        "Request entity too large: limit is 3145728",
+    )
+
+
+async def test_what_is_not_accepted(api: Api) -> None:
+    """Forms that the server cannot give or take."""
+    assert (await api.request("GET", CONFIGMAPS, accept="text/html")).status == 406
+    assert (await api.request("GET", CONFIGMAPS, accept="*/*")).status == 200
+    protobuf = "application/vnd.kubernetes.protobuf"
+    assert (await api.request("GET", CONFIGMAPS, accept=f"{protobuf},application/json")).status
+    sent = await api.request("POST", CONFIGMAPS, b"k8s\0", content_type=protobuf)
+    assert sent.status == 415
+
+
+AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+
+
+async def test_aggregated_discovery(api: Api) -> None:
+    """Two documents tell everything, in the type that was asked for."""
+    core = await api.request("GET", "/api", accept=AGGREGATED)
+    assert core.headers["Content-Type"] == (
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    )
+    resources = core.body["items"][0]["versions"][0]["resources"]
+    configmaps = next(r for r in resources if r["resource"] == "configmaps")
+    assert configmaps["shortNames"] == ["cm"]
+    assert configmaps["responseKind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
+    groups = await api.request("GET", "/apis", accept=AGGREGATED)
+    names = [item["metadata"]["name"] for item in groups.body["items"]]
+    assert names == ["apps", "batch", "coordination.k8s.io"]
+
+
+async def test_plain_discovery(api: Api) -> None:
+    """One document for each group version, subresources included."""
+    assert (await api.get("/api")).body["versions"] == ["v1"]
+    groups = (await api.get("/apis")).body["groups"]
+    assert [group["preferredVersion"]["groupVersion"] for group in groups] == [
+        "apps/v1",
+        "batch/v1",
+        "coordination.k8s.io/v1",
+    ]
+    resources = {r["name"]: r for r in (await api.get("/api/v1")).body["resources"]}
+    assert {"pods", "pods/log", "pods/exec", "pods/status", "namespaces/finalize"} <= set(resources)
+    scale = {r["name"]: r for r in (await api.get("/apis/apps/v1")).body["resources"]}
+    assert scale["deployments/scale"]["group"] == "autoscaling"
+
+
+async def test_a_taken_port_is_one_sentence(registry: Registry) -> None:
+    """The person learns which port, and what to do."""
+    server = APIServer(registry, tls=None, tokens=Tokens())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"port {port} on 127.0.0.1 is in use"):
+            await server.start(port=port)
+    assert await server.start(port=port) == port
+    await server.stop()
+    await server.stop()
+
+
+async def test_a_bug_is_an_internal_error_and_in_the_log(
+    api: Api, registry: Registry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client gets a Status without details; the log has the cause, but no token."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    registry.store.range = broken  # type: ignore[method-assign, assignment]
+    with caplog.at_level(logging.ERROR):
+        reply = await api.get(CONFIGMAPS)
+    assert (reply.status, reply.body["reason"]) == (500, "InternalError")
+    assert "ZeroDivisionError" in caplog.text
+    assert TOKEN not in caplog.text
+
+
+async def test_a_client_that_does_not_read_is_cut_off(api: Api, registry: Registry) -> None:
+    """Its watch ends; the server's memory does not grow with it."""
+    async with api.watch(CONFIGMAPS) as watch:
+        (stalled,) = next(iter(registry.store._watches.values()))
+        made = await registry.create("configmaps", "default", configmap("a"), manager="t")
+        large = "x" * 300_000
+        deadline = time.monotonic() + 20
+        for number in range(2_000):
+            change = {"data": {"k": f"{large}{number}"}}
+            await registry.patch("configmaps", "default", "a", change, kind="merge", manager="t")
+            await asyncio.sleep(0)
+            if stalled.ended or time.monotonic() > deadline:
+                break
+        assert stalled.ended
+        assert await watch.seen(1) == [("ADDED", "a")]
+        assert made
+
+
+async def test_tokens_expire() -> None:
+    """A pod's token is good for its lifetime, and for its own service account."""
+    now = 0.0
+    tokens = Tokens(clock=lambda: now)
+    pod = {"metadata": {"namespace": "team"}, "spec": {"serviceAccountName": "web"}}
+    token = tokens.issue_for_pod(pod, audience="", expiration_seconds=600)
+    assert tokens.user(token) == "system:serviceaccount:team:web"
+    assert tokens.user(tokens.issue_for_pod(pod, audience="vault", expiration_seconds=600)) is None
+    now = 600.0
+    assert tokens.user(token) is None
