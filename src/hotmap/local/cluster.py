@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
@@ -25,6 +25,7 @@ from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens, new_token
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from pathlib import Path
     from types import TracebackType
 
@@ -135,9 +136,7 @@ class LocalCluster:
         self._stack.push_async_callback(server.stop)
         self.server = f"https://{HOST}:{port}"
         authority = pki.ca_certificate.read_text()
-        controllers = Controllers(self.registry, root_ca=authority)
-        await controllers.start()
-        self._stack.push_async_callback(controllers.stop)
+        self._run(Controllers(self.registry, root_ca=authority).run(), "controllers")
         self._state.write_kubeconfig(self.server, authority, self.token)
 
     def _make_kubelet(self) -> Kubelet:
@@ -151,9 +150,7 @@ class LocalCluster:
 
     async def _run_until_ready(self, kubelet: Kubelet) -> None:
         """Run the kubelet in the background; return when it is ready, raise if it breaks."""
-        running = asyncio.create_task(kubelet.run(), name="kubelet")
-        self._running.append(running)
-        self._stack.push_async_callback(_cancelled, running)
+        running = self._run(kubelet.run(), "kubelet")
         ready = asyncio.create_task(kubelet.ready())
         try:
             await asyncio.wait((running, ready), return_when=asyncio.FIRST_COMPLETED)
@@ -161,6 +158,13 @@ class LocalCluster:
             ready.cancel()
         if running.done():
             await running
+
+    def _run(self, part: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Run a part in the background until the end of the cluster."""
+        task = asyncio.create_task(part, name=name)
+        self._running.append(task)
+        self._stack.push_async_callback(_cancelled, task)
+        return task
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

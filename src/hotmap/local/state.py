@@ -28,10 +28,14 @@ _FILES = ("kubeconfig", "run.json")
 
 
 class _Owner(NamedTuple):
-    """A process, told from a later one with the same pid by when it started (clock ticks)."""
+    """A process, told from a later one with the same pid by when it started (clock ticks).
+
+    `made` says whether it made the directory, so that whoever clears up after it goes as far.
+    """
 
     pid: int
     started: int
+    made: bool
 
 
 def default_directory() -> Path:
@@ -90,7 +94,7 @@ class StateDirectory:
 
     def _write_owner(self) -> bool:
         """Write run.json unless it is there; a link makes content and name appear at once."""
-        owner = _Owner(os.getpid(), _start_of(os.getpid()) or 0)
+        owner = _Owner(os.getpid(), _start_of(os.getpid()) or 0, self._made)
         written = self.path / f"run.json.{owner.pid}"
         written.write_text(json.dumps(owner._asdict()))
         try:
@@ -109,11 +113,12 @@ class StateDirectory:
                 "stop it, or choose another directory"
             )
         self._remove_contents()
+        self._made = owner is not None and owner.made
 
     def _owner(self) -> _Owner | None:
         try:
             found = json.loads(self._run.read_text())
-            return _Owner(int(found["pid"]), int(found["started"]))
+            return _Owner(int(found["pid"]), int(found["started"]), bool(found["made"]))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 

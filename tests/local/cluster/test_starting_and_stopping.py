@@ -1,0 +1,179 @@
+"""A local cluster starts whole, ends without a trace, and clears up after one that was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from tests.local.cluster.clients import KubeconfigClient
+from tests.support.requires import requires
+
+from hotmap.core.errors import SettingsError
+from hotmap.local.cluster import LocalCluster
+
+# Runs a cluster without a node until it is told to end, or killed.
+PLANE = """
+import asyncio, pathlib, sys
+from hotmap.local.cluster import LocalCluster
+async def main():
+    async with LocalCluster(pathlib.Path(sys.argv[1]), start_node=False):
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+def command_lines() -> str:
+    """Read what every process of this machine runs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text())
+    return "\n".join(found)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "plane"
+
+
+async def test_the_kubeconfig_is_all_one_needs(directory: Path) -> None:
+    """Server, authority and token are in it, and nobody else may read it."""
+    async with LocalCluster(directory, start_node=False) as cluster:
+        assert stat.S_IMODE(cluster.kubeconfig.stat().st_mode) == 0o600
+        namespaces = await KubeconfigClient(cluster.kubeconfig).get("/api/v1/namespaces")
+        names = [item["metadata"]["name"] for item in namespaces["items"]]
+        assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
+
+
+async def test_an_end_leaves_nothing_behind(directory: Path) -> None:
+    """Not even the directory; the port is free again."""
+    cluster = LocalCluster(directory, start_node=False)
+    await cluster.start()
+    port = int(cluster.server.rpartition(":")[2])
+    await cluster.stop()
+    assert not directory.exists()
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+async def test_what_is_not_the_clusters_own_stays(directory: Path) -> None:
+    """A directory that was there stays, with whatever else was in it."""
+    directory.mkdir()
+    mine = directory / "notes.txt"
+    mine.write_text("mine")
+    async with LocalCluster(directory, start_node=False):
+        pass
+    assert list(directory.iterdir()) == [mine]
+
+
+async def test_a_directory_in_use_is_refused(directory: Path) -> None:
+    """One sentence names the directory and the process; the running cluster is not harmed."""
+    async with LocalCluster(directory, start_node=False) as running:
+        with pytest.raises(SettingsError, match=rf"running in {directory} already .*{os.getpid()}"):
+            await LocalCluster(directory, start_node=False).start()
+        await KubeconfigClient(running.kubeconfig).get("/api/v1/namespaces")
+
+
+async def test_a_killed_predecessor_is_cleared_away(directory: Path) -> None:
+    """What it left is removed, in the end even the directory; the certificates are new."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PLANE, str(directory), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"ready\n"
+    left = directory / "pods" / "some-uid" / "volumes"
+    left.mkdir(parents=True)
+    old = (directory / "pki" / "ca.crt").read_text()
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    assert (directory / "kubeconfig").exists()
+    async with LocalCluster(directory, start_node=False) as cluster:
+        assert not left.exists()
+        assert cluster.ca_certificate.read_text() != old
+        await KubeconfigClient(cluster.kubeconfig).get("/api/v1/namespaces")
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"pid": "x", "started": 1, "made": true}'])
+async def test_an_unreadable_owner_is_none(directory: Path, content: str) -> None:
+    """A damaged run.json does not lock anybody out."""
+    directory.mkdir()
+    (directory / "run.json").write_text(content)
+    async with LocalCluster(directory, start_node=False):
+        owner = json.loads((directory / "run.json").read_text())
+        assert owner["pid"] == os.getpid()
+
+
+async def test_a_reused_pid_is_not_the_owner(directory: Path) -> None:
+    """The process that started at another time is another process."""
+    directory.mkdir()
+    owner = {"pid": os.getpid(), "started": 1, "made": False}
+    (directory / "run.json").write_text(json.dumps(owner))
+    async with LocalCluster(directory, start_node=False):
+        pass
+
+
+async def test_an_unusable_directory_is_one_sentence(tmp_path: Path) -> None:
+    """The person learns which directory and why."""
+    file = tmp_path / "file"
+    file.write_text("")
+    for path in (file, file / "below"):
+        with pytest.raises(SettingsError, match=f"the state directory {path} cannot be used: "):
+            await LocalCluster(path, start_node=False).start()
+
+
+async def test_a_taken_port_leaves_nothing_behind(directory: Path) -> None:
+    """A start that fails clears up after itself."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"port {port} on 127.0.0.1 is in use"):
+            await LocalCluster(directory, port=port, start_node=False).start()
+    assert not directory.exists()
+
+
+async def test_a_broken_part_is_raised(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for the cluster learns that it no longer works."""
+
+    async def breaks(self: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("hotmap.local.cluster.Controllers.run", breaks)
+    async with LocalCluster(directory, start_node=False) as cluster:
+        with pytest.raises(ZeroDivisionError):
+            await cluster.wait_broken()
+
+
+async def test_a_pod_runs(directory: Path) -> None:
+    """The whole of it: scheduler, kubelet, a process, and no process afterwards."""
+    cluster = LocalCluster(directory)
+    try:
+        await cluster.start()
+    except SettingsError as error:
+        requires("namespaces", available=False, reason=str(error))
+    try:
+        command = ["sleep", f"98765.{os.getpid()}"]
+        spec = {"containers": [{"name": "main", "image": "host", "command": command}]}
+        with cluster.registry.watch("pods", "default") as watch:
+            await cluster.registry.create(
+                "pods", "default", {"metadata": {"name": "p"}, "spec": spec}, manager="t"
+            )
+            async with asyncio.timeout(15):
+                async for event in watch:
+                    if event.object.get("status", {}).get("phase") == "Running":
+                        break
+        assert command[1] in command_lines()
+        nodes = await KubeconfigClient(cluster.kubeconfig).get("/api/v1/nodes")
+        assert [node["metadata"]["name"] for node in nodes["items"]] == ["local"]
+    finally:
+        await cluster.stop()
+    assert not directory.exists()
+    assert command[1] not in command_lines()
