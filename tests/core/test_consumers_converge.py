@@ -323,6 +323,9 @@ class Convergence(RuleBasedStateMachine):
         self.cluster.now += 10
         self.reconcile()
         self.asked = self.used()
+        # From here on the template has a revision, so that there is one to return to.
+        self.edit(ONE, "a", 1)
+        self.calm()
 
     def used(self) -> tuple[Content, ...]:
         return tuple(self.cluster.content(use) for use in self.cluster.consumer.uses)
@@ -356,6 +359,21 @@ class Convergence(RuleBasedStateMachine):
     def revert(self, key: ObjectKey, back: int) -> None:
         if len(self.past[key]) >= back:
             self.write(key, self.past[key][-back])
+
+    @rule(
+        key=st.sampled_from((ONE, TWO)),
+        pause=st.sampled_from((0.1, 0.6, 3.0)),
+        number=st.integers(0, 1),
+    )
+    def go_and_come_back(self, key: ObjectKey, pause: float, number: int) -> None:
+        """Edit and revert, with a pod that starts in between and perhaps a rollout."""
+        self.edit(key, "a", 2)
+        self.wait(pause)
+        if pause > SETTLE:
+            self.reconcile()
+        self.restart_pod(number)
+        self.wait(pause)
+        self.revert(key, 1)
 
     @rule(key=st.sampled_from((ONE, TWO)))
     def delete(self, key: ObjectKey) -> None:
@@ -454,4 +472,4 @@ class Convergence(RuleBasedStateMachine):
 
 
 TestConvergence = Convergence.TestCase
-TestConvergence.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestConvergence.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
