@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
-from tests.controller.world import DEADLINE, World, env
+from tests.controller.world import DEADLINE, FOLLOW, World, env
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
@@ -44,6 +46,16 @@ async def test_an_edit_while_it_was_away(world: World) -> None:
     async with world.controller():
         await world.rollout()
     assert len(await world.messages("RolledOut")) == 1
+
+
+@pytest.mark.parametrize(("age", "rolled"), [(3600, True), (-60, False)])
+async def test_catching_up_with_what_it_never_saw(world: World, age: float, rolled: bool) -> None:
+    """With `catch-up`, pods that are older than their source's last change are replaced."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/catch-up": "true"})
+    await world.pod("web-1", started=time.time() - age)
+    await _run_once(world)
+    assert bool(await world.revision()) is rolled
 
 
 async def test_an_edit_and_its_revert_while_it_was_away(world: World) -> None:
@@ -152,6 +164,27 @@ async def test_records_deleted_while_it_runs(world: World) -> None:
     after = await world.get("Deployment", "web")
     await _run_once(world)
     assert await world.get("Deployment", "web") == after
+
+
+async def test_it_is_stopped_while_it_writes_records(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write is cut off, and made again before the end."""
+    create = world.registry.create
+    cut_off = asyncio.Event()
+
+    async def never_at_first(plural: str, namespace: str, obj: Any, **options: Any) -> Any:
+        if obj.get("type") == "hotmap.dev/state" and not cut_off.is_set():
+            cut_off.set()
+            await asyncio.Event().wait()
+        return await create(plural, namespace, obj, **options)
+
+    monkeypatch.setattr(world.registry, "create", never_at_first)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller():
+        await asyncio.wait_for(cut_off.wait(), DEADLINE)
+    assert len(await world.records()) == 1
 
 
 async def test_a_consumer_that_is_gone_leaves_no_record(world: World) -> None:
