@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, REREADS, World, both, files
 
+from hotmap.controller import reconcile
 from hotmap.core.errors import api_error
+
+hurried = pytest.mark.usefixtures("hurry")
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send the second nudge soon, where it is not the two seconds that a test is about."""
+    monkeypatch.setattr(reconcile, "SECOND_NUDGE", 0.3)
 
 
 def count_nudges(world: World) -> Counter[str]:
@@ -97,6 +106,7 @@ async def test_an_edit_is_taken_back_before_it_settled(world: World) -> None:
     assert first.split("/")[1] != second.split("/")[1]
 
 
+@hurried
 async def test_settle_time_zero(world: World) -> None:
     """Both ways to a decision run at once then, and still no pod is told more than twice."""
     await world.config_map(LEVEL="info")
@@ -148,6 +158,7 @@ async def test_an_optional_source_is_deleted(world: World) -> None:
     assert await world.revision() == ""
 
 
+@hurried
 async def test_files_and_environment_change(world: World) -> None:
     """New pods have both, so there is a rollout and no nudge."""
     await world.config_map(LEVEL="info", MODE="fast")
@@ -174,6 +185,7 @@ async def test_only_files_change_beside_an_environment(world: World) -> None:
     assert await world.revision() == ""
 
 
+@hurried
 async def test_strategy_nudge(world: World) -> None:
     """Files are refreshed twice as ever, and the Event says what is left for the next restart."""
     await world.config_map(LEVEL="info")
@@ -193,6 +205,7 @@ async def test_strategy_nudge(world: World) -> None:
     assert sent == {"web-1": 2}
 
 
+@hurried
 @pytest.mark.parametrize("said", [{"follow": "off"}, {"strategy": "notify"}])
 async def test_hotmap_is_told_to_keep_off(world: World, said: dict[str, str]) -> None:
     """Not even the second nudge is sent any more."""
@@ -208,6 +221,7 @@ async def test_hotmap_is_told_to_keep_off(world: World, said: dict[str, str]) ->
         assert await world.target("web-1") == first
 
 
+@hurried
 async def test_a_policy_refuses_the_nudge(world: World) -> None:
     """One Warning says so; the pod's kubelet refreshes the files in its own time."""
 

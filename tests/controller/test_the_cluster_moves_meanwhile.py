@@ -112,6 +112,35 @@ async def test_the_consumer_is_made_anew(world: World) -> None:
     assert len(await world.messages()) == 1
 
 
+async def test_the_answer_to_the_write_is_lost(world: World) -> None:
+    """It was carried out all the same, which the next look finds: there is no second one."""
+    lost = 0
+
+    async def carry_out_and_fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        nonlocal lost
+        if plural == "deployments" and not lost:
+            lost += 1
+            await world.registry.patch(
+                plural, namespace, name, patch, kind="merge", manager="hotmap"
+            )
+            raise api_error(500, "the answer is lost")
+
+    world.registry.guards.append(carry_out_and_fail)
+    await world.config_map(LEVEL="info")
+    generation = (await world.workload())["metadata"]["generation"]
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await world.rollout()
+        await world.rolled_out()
+        await world.quiet(controller)
+        assert lost == 1
+        after = await world.get("Deployment", "web")
+        assert after["metadata"]["generation"] == generation + 1
+        await world.edit(LEVEL="trace")
+        await world.rollout(after=first)
+
+
 async def test_a_policy_refuses_the_rollout(world: World) -> None:
     """One Warning says who refuses; it is tried again, and done when it is allowed."""
     refusals = 2

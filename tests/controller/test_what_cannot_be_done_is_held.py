@@ -58,6 +58,28 @@ async def test_an_immutable_source_is_made_anew(world: World) -> None:
     assert "Give it a new name, or scale to zero first" in message
 
 
+async def test_the_remedy_for_an_immutable_source(world: World) -> None:
+    """Scaled to zero, no pod holds the old content any more: the next ones have the new."""
+    await world.config_map(LEVEL="info")
+    await world.merge("ConfigMap", "app", {"immutable": True})
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("ConfigMap", "app")
+        await world.config_map(LEVEL="debug")
+        await world.event("Held")
+        await world.merge("Deployment", "web", {"spec": {"replicas": 0}})
+        await world.rolled_out()
+        await world.quiet(controller)
+        await world.merge("Deployment", "web", {"spec": {"replicas": 1}})
+        await world.rolled_out()
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+    assert len(await world.events("Held")) == 1
+
+
 async def test_another_source_changes_while_one_is_gone(world: World) -> None:
     """The change waits, since its rollout could not start pods; it is made up for afterwards."""
     await world.config_map("app", LEVEL="info")

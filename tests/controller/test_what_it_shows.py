@@ -50,7 +50,6 @@ async def test_metrics(world: World, http: aiohttp.ClientSession) -> None:
         await world.edit(LEVEL="debug")
         await world.rollout()
         await world.event("Refreshed")
-        await world.quiet(controller)
         samples = await get_metrics(http, controller)
     assert samples["hotmap_actions_total", "rollout/Deployment/done"] == 1
     assert samples["hotmap_actions_total", "nudge/Deployment/done"] >= 1
