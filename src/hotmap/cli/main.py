@@ -16,6 +16,10 @@ from hotmap.core.errors import HotmapError, ManifestError, SettingsError
 
 __all__ = ["run"]
 
+# Before 8.2 click shows the help without raising this.
+_CALLED_BARE: type[click.UsageError] | tuple[()] = getattr(
+    click.exceptions, "NoArgsIsHelpError", ()
+)
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -25,6 +29,15 @@ def run(arguments: Sequence[str]) -> int:
         result = hotmap.main(list(arguments), prog_name=_name(), standalone_mode=False)
     except click.exceptions.Abort:
         return 130
+    except _CALLED_BARE as error:
+        # Nothing was asked for, so what could be is the answer.
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else _name()
+        message = error.format_message().rstrip(".")
+        click.echo(f"{_name()}: {message}; see '{command} --help'", err=True)
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

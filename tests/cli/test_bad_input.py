@@ -1,0 +1,264 @@
+"""Whatever is wrong with a call is said in one sentence, with the exit status that fits it.
+
+The command runs as a process of its own, as a person or a script starts it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support.certificates import Authority
+from tests.walkthroughs.local import Plane, running_plane
+
+#: The call itself is wrong; or it is right, and did not come out as it should.
+WRONG, FAILED = 2, 1
+TOKEN = "S3CRET"
+
+
+def hotmap(*arguments: str, home: Path) -> tuple[int, str]:
+    """Run the command to its end; return its status and the only line that it wrote."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hotmap", *arguments],
+        env={"PATH": os.environ["PATH"], "HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert TOKEN not in done.stderr
+    return done.returncode, done.stderr.rstrip()
+
+
+def kubeconfig(path: Path, *, user: dict[str, str] | None = None, **cluster: str) -> str:
+    """Write a kubeconfig with a cluster of these fields; return its path."""
+    content = {
+        "current-context": "shop",
+        "clusters": [{"name": "shop", "cluster": cluster}],
+        "contexts": [{"name": "shop", "context": {"cluster": "shop", "user": "ann"}}],
+        "users": [{"name": "ann", "user": user or {"token": TOKEN}}],
+    }
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    with running_plane(tmp_path_factory.mktemp("bad-input") / "plane") as plane:
+        yield plane
+
+
+# -- what is typed ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("--nope", "No such option '--nope'; see 'hotmap --help'"),
+        ("frobnicate", "No such command 'frobnicate'; see 'hotmap --help'"),
+        ("local down", "No such command 'down'; see 'hotmap local --help'"),
+        ("demo twice", "Got unexpected extra argument (twice); see 'hotmap demo --help'"),
+        (
+            "local up --port 99999",
+            "Invalid value for '--port': 99999 is not in the range 0<=x<=65535; "
+            "see 'hotmap local up --help'",
+        ),
+        (
+            "local up --sync-period soon",
+            "--sync-period: 'soon' is no duration (write 500ms, 1.5s, 2m, or 0)",
+        ),
+        ("local up --sync-period 0", "--sync-period: '0' is no time that could pass; try 1s"),
+        (
+            "controller --workers none",
+            "Invalid value for '--workers': 'none' is not a valid integer range; "
+            "see 'hotmap controller --help'",
+        ),
+        (
+            "controller --settle 1",
+            "--settle: '1' is no duration (write 500ms, 1.5s, 2m, or 0)",
+        ),
+        (
+            "controller --settle-max ever",
+            "--settle-max: 'ever' is no duration (write 500ms, 1.5s, 2m, or 0)",
+        ),
+        (
+            "controller --listen 9533",
+            "--listen: '9533' is not HOST:PORT, :PORT or none",
+        ),
+    ],
+)
+def test_what_is_typed_wrong_is_named(typed: str, sentence: str, tmp_path: Path) -> None:
+    """The flag or word, what is wrong with it and where to look."""
+    assert hotmap(*typed.split(), home=tmp_path) == (WRONG, f"hotmap: {sentence}")
+
+
+def test_a_list_of_sources_that_is_none_is_refused(tmp_path: Path) -> None:
+    """The flag's value is named, and how one is written."""
+    status, sentence = hotmap("controller", "--follow", "pod/x", home=tmp_path)
+    assert status == WRONG
+    assert sentence.startswith("hotmap: --follow: ")
+    assert "pod/x" in sentence
+
+
+# -- kubeconfigs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("clusters: [", "is not valid YAML at line 1, column 12"),
+        ("- a list\n", "has a wrong shape: Expected `object`, got `array`"),
+        (
+            "clusters: 7\n",
+            "has a wrong shape: Expected `array | null`, got `int` - at `$.clusters`",
+        ),
+    ],
+    ids=["no YAML", "a list", "a number"],
+)
+def test_a_kubeconfig_that_is_none(content: str, problem: str, tmp_path: Path) -> None:
+    """The file is named, and the place in it."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    status, sentence = hotmap("controller", "--kubeconfig", str(path), home=tmp_path)
+    assert (status, sentence) == (WRONG, f"hotmap: kubeconfig {path} {problem}")
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
+    """The file is named, and why it cannot be read."""
+    path = tmp_path / "kubeconfig"
+    status, sentence = hotmap("controller", "--kubeconfig", str(path), home=tmp_path)
+    problem = "cannot be read: No such file or directory"
+    assert (status, sentence) == (WRONG, f"hotmap: kubeconfig {path} {problem}")
+
+
+def test_no_kubeconfig_and_no_cluster_around(tmp_path: Path) -> None:
+    """In an empty home, outside of a pod: what was looked for is said."""
+    status, sentence = hotmap("controller", home=tmp_path)
+    assert status == WRONG
+    assert "kubeconfig" in sentence
+
+
+def test_a_context_that_is_not_in_the_kubeconfig(tmp_path: Path) -> None:
+    """Those that are in it are named."""
+    path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1")
+    call = ("controller", "--kubeconfig", path, "--context", "test")
+    problem = f"kubeconfig {path} has no context 'test': it has shop"
+    assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
+
+
+def test_a_login_that_is_not_supported(tmp_path: Path) -> None:
+    """A user with a password is told what to use instead, without the password."""
+    user = {"username": "ann", "password": TOKEN}
+    path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
+    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    assert status == WRONG
+    assert "'username'" in sentence
+    assert "use a token" in sentence
+
+
+# -- servers ---------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    """Address, reason and the kubeconfig that the address is from."""
+    path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1")
+    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    assert status == FAILED
+    assert sentence.startswith("hotmap: cannot reach https://127.0.0.1:1: connection refused;")
+    assert path in sentence
+
+
+def test_a_server_that_another_authority_vouches_for(plane: Plane, tmp_path: Path) -> None:
+    """A wrong certificate authority is no reason to go on: what to check is said."""
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(Authority("somebody else").pem)
+    fields = {"server": server_of(plane), "certificate-authority": str(authority)}
+    path = kubeconfig(tmp_path / "kubeconfig", **fields)
+    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    assert status == FAILED
+    assert sentence.startswith(f"hotmap: cannot trust {server_of(plane)}: ")
+    assert "certificate authority" in sentence
+    assert path in sentence
+
+
+def test_a_token_that_has_expired(plane: Plane, tmp_path: Path) -> None:
+    """The refusal names the credentials' origin, never the token."""
+    authority = str(plane.directory / "pki" / "ca.crt")
+    fields = {"server": server_of(plane), "certificate-authority": authority}
+    path = kubeconfig(tmp_path / "kubeconfig", **fields)
+    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    assert status == FAILED
+    assert path in sentence
+
+
+def server_of(plane: Plane) -> str:
+    content: Any = yaml.safe_load(plane.kubeconfig.read_text())
+    server: str = content["clusters"][0]["cluster"]["server"]
+    return server
+
+
+# -- places that are taken -------------------------------------------------------------------
+
+
+@pytest.fixture
+def used_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_the_port_of_a_plane_is_in_use(used_port: int, plane: Plane, tmp_path: Path) -> None:
+    """It names the port, and leaves no directory behind."""
+    state = tmp_path / "state"
+    call = ("local", "up", "--dir", str(state), "--port", str(used_port))
+    problem = (
+        f"port {used_port} on 127.0.0.1 is in use by another process; "
+        "choose another port, or 0 for any free one"
+    )
+    assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_port_of_the_controller_is_in_use(used_port: int, plane: Plane, tmp_path: Path) -> None:
+    """It names the address and the flag."""
+    address = f"127.0.0.1:{used_port}"
+    call = ("controller", "--kubeconfig", str(plane.kubeconfig), "--listen", address)
+    status, sentence = hotmap(*call, home=tmp_path)
+    assert status == WRONG
+    assert address in sentence
+    assert "--listen" in sentence
+
+
+def test_the_directory_of_a_plane_is_in_use(plane: Plane, tmp_path: Path) -> None:
+    """It names the directory and the process, which goes on as if nothing had been."""
+    call = ("local", "up", "--dir", str(plane.directory))
+    problem = (
+        f"a local control plane is running in {plane.directory} already "
+        f"(process {plane.process.pid}); stop it, or choose another directory"
+    )
+    assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
+    assert plane.process.poll() is None
+    assert plane.kubeconfig.exists()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: path.write_text("a file"), lambda path: path.symlink_to("nowhere/at/all")]
+)
+def test_a_directory_that_is_none(make: Callable[[Path], object], tmp_path: Path) -> None:
+    """A file or a dangling link where the state is to be: it is named and left as it is."""
+    path = tmp_path / "state"
+    make(path)
+    status, sentence = hotmap("local", "up", "--dir", str(path), home=tmp_path)
+    assert status == WRONG
+    assert sentence.startswith(f"hotmap: the state directory {path} cannot be used: ")
+    assert sentence.endswith("; choose a directory that you may write to")
+    assert path.is_symlink() or path.read_text() == "a file"
