@@ -74,6 +74,17 @@ async def test_deletion_gives_time_to_end(node: LocalNode) -> None:
     await node.event("Killing", "Stopping container c")
 
 
+async def test_a_deleted_pod_leaves_no_files(node: LocalNode) -> None:
+    """Volumes and logs go with the pod, while others keep theirs."""
+    for name in ("goes", "stays"):
+        await node.run_pod(name, "echo up; exec sleep 600")
+        await node.phase(name, "Running")
+    await node.registry.delete("pods", "default", "goes", grace_period=0)
+    logs = node.directory / "logs"
+    await eventually(lambda: len(list(logs.iterdir())) == 1)
+    assert next(logs.iterdir()).name.startswith("default_stays_")
+
+
 async def test_what_ignores_term_is_killed_after_its_grace(node: LocalNode) -> None:
     """Process 1 without a handler never gets TERM, as in every container; KILL follows."""
     await node.run_pod("stubborn", "exec sleep 600")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import signal
 import time
 import uuid
@@ -123,6 +124,10 @@ class PodContainers:
         for task in self._kills:
             task.cancel()
 
+    def remove_logs(self) -> None:
+        """Remove the logs from the disk; who reads one now may read on to its end."""
+        shutil.rmtree(self._log_directory, ignore_errors=True)
+
     # Starting a container.
 
     async def start(self, container: Mapping[str, Any]) -> float | None:
@@ -158,6 +163,9 @@ class PodContainers:
         name, last = container["name"], state.run
         restarts = 0 if last is None else last.restarts + 1
         log = ContainerLog(self._log_directory / name / f"{restarts}.log")
+        if state.previous_log is not None:
+            # One run before the present one can be asked for, as upstream keeps one dead container.
+            state.previous_log.path.unlink(missing_ok=True)
         state.previous, state.previous_log = last, state.log
         state.log, state.env, state.waiting = log, spec["env"], None
         run = Run(

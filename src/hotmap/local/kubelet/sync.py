@@ -192,6 +192,7 @@ class PodWorker:
         await self.containers.kill([n for n in running if n not in sidecars], self._grace)
         await self.containers.kill([n for n in running if n in sidecars], self._grace)
         self._volumes.remove()
+        self.containers.remove_logs()
         if self._removed:
             return
         metadata = self.pod["metadata"]

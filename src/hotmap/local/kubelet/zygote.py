@@ -77,7 +77,7 @@ class Zygote:
         self._control = control
         self._workspace = workspace
         self._root = root
-        self._own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._self = os.pidfd_open(os.getpid())
         self._children: dict[int, Child] = {}
         self._poll = select.poll()
 
@@ -149,7 +149,7 @@ class Zygote:
         try:
             self._fork(message["id"], spec, stdio, prepare)
         finally:
-            linux.setns(self._own_pid_namespace, linux.CLONE_NEWPID)
+            linux.setns(self._self, linux.CLONE_NEWPID)
 
     def _fork(
         self, id: int, spec: ContainerSpec, stdio: list[int], prepare: Callable[[], None]
@@ -290,6 +290,7 @@ def _enter_namespaces() -> bool:
 def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
     """Be process 1 of the namespace: say what is possible here, then serve."""
     linux.die_with_parent()
+    _check_kernel()
     # Follow the host's unmounts, so that no file system stays busy because of us.
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_SLAVE)
     overlay = not rootless and sandbox.probe_overlay(workspace)
@@ -297,6 +298,17 @@ def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
     zygote = Zygote(control, workspace, root)
     control.send(json.dumps({"op": "ready", "root": root, "rootless": rootless}).encode())
     zygote.serve()
+
+
+def _check_kernel() -> None:
+    """Try what the newest system call here does: joining namespaces by a pidfd, Linux 5.8."""
+    pidfd = os.pidfd_open(os.getpid())
+    try:
+        linux.setns(pidfd, linux.CLONE_NEWPID)
+    except OSError as error:
+        raise OSError(error.errno, "Linux 5.8 or newer is needed") from None
+    finally:
+        os.close(pidfd)
 
 
 def _words(error: BaseException) -> str:
