@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.local.apiserver.api import CONFIGMAPS, PODS, configmap
 
+from hotmap.local.apiserver.continuation import encode_token
+
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
 
@@ -92,6 +94,12 @@ async def test_a_revision_of_the_future_times_out(api: Api, registry: Registry) 
     assert reply.body["details"]["retryAfterSeconds"] == 1
     assert reply.body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
     assert reply.headers["Retry-After"] == "1"
+
+
+async def test_a_token_of_another_server_is_refused(api: Api) -> None:
+    """Its revision is one that this server has not reached."""
+    token = encode_token(99999, "default/a")
+    assert (await api.get(CONFIGMAPS, **{"continue": token})).status == 504
 
 
 async def test_limits_count_selected_objects(api: Api) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, configmap, deployment
 
-from hotmap.core.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from hotmap.core.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
@@ -102,7 +103,7 @@ async def test_a_lease_needs_its_resource_version(registry: Registry) -> None:
     """Kinds without unconditional updates refuse a PUT that says nothing."""
     lease = {"metadata": {"name": "l"}, "spec": {}}
     await registry.create("leases", "default", lease, manager="t")
-    with pytest.raises(Exception, match=r"metadata\.resourceVersion: .* must be specified"):
+    with pytest.raises(Invalid, match=r"metadata\.resourceVersion: .* must be specified"):
         await registry.update("leases", "default", "l", lease, manager="t")
 
 
@@ -131,6 +132,17 @@ async def test_names_are_generated(registry: Registry) -> None:
     names = {obj["metadata"]["name"] for obj in made}
     assert len(names) == 20
     assert all(len(name) == 63 and not set(name[58:]) & set("aeiou013") for name in names)
+
+
+async def test_names_run_out(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After eight taken names the server gives up, and says when to try again."""
+    monkeypatch.setattr(registry, "_random", random.Random(0))
+    monkeypatch.setattr(registry._random, "choices", lambda *_, k: "b" * k)
+    wanted = {"metadata": {"generateName": "a-"}}
+    await registry.create("configmaps", "default", wanted, manager="t")
+    with pytest.raises(AlreadyExists, match="was not able to generate a unique name") as caught:
+        await registry.create("configmaps", "default", wanted, manager="t")
+    assert caught.value.retry_after == 1
 
 
 async def test_a_dry_run_writes_nothing(api: Api) -> None:
@@ -201,7 +213,7 @@ async def test_finalizers_hold_an_object(registry: Registry) -> None:
         obj["metadata"]["finalizers"].append("example.com/more")
         return obj
 
-    with pytest.raises(Exception, match="no new finalizers can be added"):
+    with pytest.raises(Invalid, match="no new finalizers can be added"):
         await registry.modify("configmaps", "default", "a", hold_more, manager="t")
 
     def let_go(obj: dict) -> dict:

@@ -10,6 +10,7 @@ reading an object and writing it they never wait, so nothing can come in between
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import uuid
@@ -42,6 +43,7 @@ from hotmap.local.apiserver.status import (
     internal,
     invalid,
     invalid_value,
+    no_name_left,
     not_found,
     success_status,
 )
@@ -150,6 +152,8 @@ class Registry:
             token = decode_token(continue_token)
             after = prefix + token.after
             revision = None if token.revision < 0 else token.revision
+            # A token of an earlier run of the server may be ahead of this one.
+            self.check_not_too_large(token.revision)
         try:
             found = self.store.range(
                 _narrowed(kind, namespace, selector),
@@ -216,17 +220,22 @@ class Registry:
             raise internal("resourceVersion should not be set on objects to be created")
         self._check_namespace(kind, namespace, metadata)
         admission.decode(kind, new)
-        for attempt in range(_NAME_ATTEMPTS):
-            generated = not metadata.get("name") and metadata.get("generateName")
-            candidate = msgspec.json.decode(msgspec.json.encode(new)) if generated else new
-            if generated:
-                candidate["metadata"]["name"] = self._generated_name(metadata["generateName"])
-            try:
+        if metadata.get("name") or not metadata.get("generateName"):
+            return self._create(kind, namespace, new, manager, dry_run)
+        return self._create_named(kind, namespace, new, manager, dry_run)
+
+    def _create_named(
+        self, kind: Kind, namespace: str | None, new: JsonObject, manager: str, dry_run: bool
+    ) -> JsonObject:
+        """Create an object under a generated name, another one if the first is taken."""
+        name = ""
+        for _ in range(_NAME_ATTEMPTS):
+            candidate = msgspec.json.decode(msgspec.json.encode(new))
+            name = self._generated_name(new["metadata"]["generateName"])
+            candidate["metadata"]["name"] = name
+            with contextlib.suppress(AlreadyExists):
                 return self._create(kind, namespace, candidate, manager, dry_run)
-            except AlreadyExists:
-                if not generated or attempt == _NAME_ATTEMPTS - 1:
-                    raise
-        raise AssertionError("unreachable: the last attempt returns or raises")
+        raise no_name_left(kind, name)
 
     def _create(
         self, kind: Kind, namespace: str | None, new: JsonObject, manager: str, dry_run: bool

@@ -75,7 +75,7 @@ class APIServer:
             SettingsError: the port is taken, or may not be used.
         """
         # A handler whose client is gone is cancelled, so that no watch waits for nobody.
-        server = web.Server(self._serve, handler_cancellation=True)
+        server = web.Server(self._serve, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_STOP_GRACE)
         await runner.setup()
         try:

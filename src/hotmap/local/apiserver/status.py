@@ -147,6 +147,16 @@ def already_exists(kind: Kind, name: str) -> AlreadyExists:
     )
 
 
+def no_name_left(kind: Kind, name: str) -> AlreadyExists:
+    """Make the 409 for a create whose generated names were all taken (KEP-4420)."""
+    return AlreadyExists(
+        f'{kind.resource} "{name}" already exists, the server was not able to generate a unique '
+        "name for the object",
+        details=_details(name, kind.group, kind.plural),
+        retry_after=1,
+    )
+
+
 def conflict(kind: Kind, name: str, why: str = STALE) -> Conflict:
     """Make the 409 for a write that was decided on something else than what is there."""
     return Conflict(
