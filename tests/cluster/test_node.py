@@ -168,6 +168,22 @@ def test_nginx_serves_through_a_service(cluster: Cluster) -> None:
     assert in_namespace(cluster, "exec", "asks", "--", "timeout", "30", "sh", "-c", ask) == "served"
 
 
+def test_names_of_services_resolve_or_fail_at_once(cluster: Cluster) -> None:
+    """With CoreDNS they resolve; without it a lookup must not hold up a program for seconds."""
+    code = """\
+import socket, time
+began = time.monotonic()
+try:
+    found = socket.gethostbyname("kubernetes.default.svc.cluster.local")
+except socket.gaierror:
+    found = "unknown"
+print(found, "at once" if time.monotonic() - began < 4 else "late")
+"""
+    run(cluster, "resolves", "python", ["python3", "-c", code])
+    wanted = layout.API_SERVICE_ADDRESS if cluster.layout.settings.dns else "unknown"
+    assert wait_done(cluster, "resolves") == f"{wanted} at once\n"
+
+
 def test_the_pause_process_reaps_what_is_handed_to_it(cluster: Cluster) -> None:
     """With a shared process namespace it is PID 1, and orphans would stay as zombies."""
     run(cluster, "reaps", "busybox", SLEEP, shareProcessNamespace=True)
