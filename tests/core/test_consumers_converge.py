@@ -364,8 +364,9 @@ class Convergence(RuleBasedStateMachine):
         key=st.sampled_from((ONE, TWO)),
         pause=st.sampled_from((0.1, 0.6, 3.0)),
         number=st.integers(0, 1),
+        calm=st.booleans(),
     )
-    def go_and_come_back(self, key: ObjectKey, pause: float, number: int) -> None:
+    def go_and_come_back(self, key: ObjectKey, pause: float, number: int, calm: bool) -> None:
         """Edit and revert, with a pod that starts in between and perhaps a rollout."""
         self.edit(key, "a", 2)
         self.wait(pause)
@@ -374,6 +375,8 @@ class Convergence(RuleBasedStateMachine):
         self.restart_pod(number)
         self.wait(pause)
         self.revert(key, 1)
+        if calm:
+            self.calm()
 
     @rule(key=st.sampled_from((ONE, TWO)))
     def delete(self, key: ObjectKey) -> None:
@@ -457,8 +460,8 @@ class Convergence(RuleBasedStateMachine):
     def calm(self) -> None:
         """Once it is quiet and nothing is missing, every pod holds what is present, for good."""
         plan = None
-        for _ in range(200):
-            self.cluster.now += 1
+        for _ in range(30 if self.cluster.startable else 3):
+            self.cluster.now += 5
             self.cluster.advance()
             self.reconcile()
             _, plan, _ = self.controller.decide()
@@ -472,4 +475,4 @@ class Convergence(RuleBasedStateMachine):
 
 
 TestConvergence = Convergence.TestCase
-TestConvergence.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestConvergence.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
