@@ -84,6 +84,13 @@ def test_an_invalid_expression_costs_only_itself() -> None:
     )
 
 
+def test_an_item_cannot_break_out_of_its_anchors() -> None:
+    """Half an expression at each end is refused, not completed by what would stand around it."""
+    policy = read_policy(deployment(annotations={CONFIG_MAPS: "a)|(b"}))
+    assert not follows(policy, "abc")
+    assert len(policy.problems) == 1
+
+
 def test_a_hostile_expression_takes_linear_time() -> None:
     """What makes a backtracking engine run for ever is matched at once."""
     policy = read_policy(deployment(annotations={CONFIG_MAPS: "(a*)*b"}))
