@@ -1,0 +1,540 @@
+"""Lets one process of several lead, by a Lease that it renews and that the others wait for.
+
+The rules are client-go's (tools/leaderelection): a candidate takes a Lease that nobody holds, or
+whose record has not changed for the duration that is written in it; a leader that could not
+renew for the renew deadline, which is shorter, has stopped before. What leading means is the
+caller's matter.
+
+Whose clock counts: only the own one, and only durations on it. Times in a Lease are written for
+people and never read, so clocks may differ by any amount. They may run at different speeds up
+to the ratio of duration and renew deadline, 10 to 7 unless told otherwise.
+
+What is not guaranteed: fencing. `is_leader` is False before another process may lead, but a
+request that left before may arrive after. So every write of a leader carries a precondition or
+bears repetition. Nor does anything here help against a person who edits the Lease, or deletes
+it while a process starts that has never seen it: then two may lead for one retry period.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import Enum
+from math import inf
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound, Unavailable
+from hotmap.core.objects import ObjectKey, ObjectMeta
+from hotmap.kube.client import Client
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import LEASES
+from hotmap.kube.store import Store
+
+__all__ = ["DEFAULT_TIMING", "LeaderElectionStatistics", "LeaderElector", "LeaseTiming"]
+
+#: Standbys look after up to so many retry periods, each at its own pace (client-go:
+#: JitterFactor, where the pauses reach 2.2 periods; the watch makes longer ones pointless).
+JITTER: Final = 1.2
+
+#: The duration in a record that nobody holds (client-go: LeaderElector.release).
+RELEASED_DURATION: Final = 1
+
+#: Seconds until a failure that goes on is logged again.
+REPEAT_AFTER: Final = 60.0
+
+#: leaseTransitions is an int32.
+MOST_TRANSITIONS: Final = (1 << 31) - 1
+
+_log = logging.getLogger(__name__)
+
+
+class LeaseTiming(NamedTuple):
+    """When a Lease is renewed, given up and taken; all times in seconds."""
+
+    #: a Lease that was not renewed for so long may be taken; whole seconds, as a Lease has them
+    duration: int = 10
+    #: a leader that could not renew for so long has lost
+    renew_deadline: float = 7.0
+    #: between two renewals, and between two looks of a standby
+    retry: float = 2.0
+
+
+#: A standby leads at most 12 s after a leader vanished (DESIGN §8): the last renewal is seen at
+#: once by the watch, or `retry` late without one, and `duration` later the Lease is taken.
+#: A leader has three tries before its deadline.
+DEFAULT_TIMING: Final = LeaseTiming()
+
+
+class LeaderElectionStatistics(NamedTuple):
+    #: True while this process leads
+    is_leader: bool
+    #: the identity that the Lease named when it was last seen; "" for none
+    holder: str
+    #: how often the Lease has changed hands, as it says itself
+    transitions: int
+    #: how often this process began to lead
+    terms: int
+    #: looks and renewals since the start
+    attempts: int
+    #: those that brought no answer, or a failure
+    failures: int
+    #: seconds since this process last acquired or renewed the Lease; None before the first time
+    renewed_age: float | None
+    #: True while a watch tells of changes at once; without, they are seen `retry` later
+    watching: bool
+    #: what went wrong last, in words; "" since an attempt has worked
+    last_error: str
+
+
+class _Record(NamedTuple):
+    """What a Lease says."""
+
+    holder: str
+    duration: float
+    transitions: int
+
+
+class _Observation(NamedTuple):
+    """A record, and when it was first seen on the own clock."""
+
+    resource_version: str
+    record: _Record
+    at: float
+
+
+class _Outcome(Enum):
+    """What an attempt to acquire or renew has shown."""
+
+    HELD = "the Lease is ours"
+    TAKEN = "somebody else holds it"
+    UNKNOWN = "it could not be found out, or somebody was faster"
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    """A Lease on a watch; its spec may be anything."""
+
+    metadata: ObjectMeta
+    spec: Any = None
+
+
+class _Glimpse(NamedTuple):
+    """What the watch tells: enough to know that it is time to look."""
+
+    holder: str
+    resource_version: str
+
+
+def _boot_time() -> float:
+    """Return seconds that never run backwards and that go on while the machine sleeps.
+
+    Unlike CLOCK_MONOTONIC, so that a leader that was suspended knows at once that it is none.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LeaderElector:
+    """Competes for the Lease `namespace`/`name` under `identity`.
+
+    `identity` must differ between processes that may live at the same time: two with one
+    identity would both lead. A process that starts with the identity of a dead one takes its
+    Lease at once. `clock` gives seconds that never run backwards, `wall_clock` POSIX seconds,
+    which are only written into the Lease.
+
+    Needs the rights get, create and update on leases.coordination.k8s.io, and list and watch to
+    see changes at once instead of `retry` seconds later.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        timing: LeaseTiming = DEFAULT_TIMING,
+        clock: Callable[[], float] = _boot_time,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        if not identity:
+            raise ValueError("an empty identity would say that nobody holds the Lease")
+        if not timing.duration > timing.renew_deadline > JITTER * timing.retry > 0:
+            raise ValueError(f"duration > renew deadline > {JITTER} retry > 0 must hold: {timing}")
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._timing = timing
+        self._clock = clock
+        self._wall_clock = wall_clock
+        #: Until when nobody else can lead, on our clock; in the past when we do not lead.
+        self._deadline = -inf
+        #: What the Lease said when it was last seen, and since when it has said so. Kept when
+        #: the Lease is deleted: that does not end what its holder was promised.
+        self._observed: _Observation | None = None
+        #: The whole Lease as our last write left it; None when it may have changed since.
+        self._lease: dict[str, Any] | None = None
+        #: True from before the first write that names us, until the Lease is known to name
+        #: another: a write without an answer may have been done.
+        self._claimed = False
+        self._acquired = ""
+        #: When the latest attempt began, on our clock.
+        self._attempted = -inf
+        self._renewed: float | None = None
+        #: Set when the watch has told of something that we did not write.
+        self._wake = asyncio.Event()
+        glimpses: Store[_Glimpse] = Store()
+        glimpses.subscribe(self._on_change)
+        self._reflector = Reflector(
+            client,
+            LEASES,
+            type=_Lease,
+            transform=self._glimpse,
+            store=glimpses,
+            namespace=namespace,
+            field_selector=f"metadata.name={name}",
+        )
+        self._terms = self._attempts = self._failures = 0
+        self._last_error = ""
+        #: Failures that were logged, with the time of it on our clock. Several, since the ways
+        #: to be unreachable take turns.
+        self._told: dict[str, float] = {}
+
+    @property
+    def is_leader(self) -> bool:
+        """True while this process leads: ask before each write, after the last `await`.
+
+        Turns False by the clock alone, whatever the event loop is busy with, and before another
+        process may lead. Within one call of `lead` it never turns True again.
+        """
+        return self._clock() < self._deadline
+
+    @property
+    def identity(self) -> str:
+        """The identity that is written into the Lease."""
+        return self._identity
+
+    def statistics(self) -> LeaderElectionStatistics:
+        """Say who leads as far as is known, and what it has cost to know it."""
+        seen = self._observed
+        return LeaderElectionStatistics(
+            is_leader=self.is_leader,
+            holder=seen.record.holder if seen else "",
+            transitions=seen.record.transitions if seen else 0,
+            terms=self._terms,
+            attempts=self._attempts,
+            failures=self._failures,
+            renewed_age=None if self._renewed is None else self._clock() - self._renewed,
+            watching=self._reflector.statistics().connected,
+            last_error=self._last_error,
+        )
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the Lease and run `lead` while it is held, again and again.
+
+        1. wait as a standby until the Lease can be taken
+        2. run `lead`, and renew the Lease meanwhile
+        3. when the Lease is lost: cancel `lead`, wait until it has ended, go on with 1
+        4. when `lead` returns or raises, or `run` is cancelled: the same, then release the
+           Lease, so that a standby takes it within the second instead of after `duration`
+
+        So `lead` never runs twice at a time, and the Lease is renewed until its cleaning up has
+        ended. What `lead` raises is raised here. No failure of the API server ends the waiting:
+        it is logged once a minute at most, and shown by `statistics`. The release takes half a renew deadline at
+        most; a second cancel cuts it, and the cleaning up before, short.
+        """
+        watch = asyncio.create_task(self._reflector.run())
+        try:
+            while True:
+                await self._acquire()
+                if await self._hold(lead):
+                    return
+        finally:
+            watch.cancel()
+            await asyncio.wait((watch,))
+            if self._claimed:
+                await self._release()
+
+    # -- the two roles -------------------------------------------------------------------------
+
+    async def _acquire(self) -> None:
+        """Wait until the Lease is ours."""
+        while True:
+            outcome = await self._attempt()
+            deadline = self._attempted + self._timing.renew_deadline
+            if outcome is _Outcome.HELD and self._clock() < deadline:
+                break
+            await self._pause(self._until_next_look())
+        self._deadline = deadline
+        self._terms += 1
+        _log.info("%s: %s leads from now on", self._title, self._identity)
+
+    async def _hold(self, lead: Callable[[], Awaitable[None]]) -> bool:
+        """Run `lead` for as long as the Lease is ours; True when it ended by itself."""
+        work = asyncio.ensure_future(lead())
+        renewal = asyncio.create_task(self._renew())
+        try:
+            await asyncio.wait((work, renewal), return_when=asyncio.FIRST_COMPLETED)
+            by_itself = work.done()
+        finally:
+            if renewal.done():
+                self._deadline = -inf
+            work.cancel()
+            try:
+                await asyncio.wait((work,))
+            finally:
+                renewal.cancel()
+                await asyncio.wait((renewal,))
+                self._deadline = -inf
+        if by_itself or not work.cancelled():
+            work.result()
+        if not by_itself:
+            _log.warning("%s: %s leads no more: %s", self._title, self._identity, renewal.result())
+        return by_itself
+
+    async def _renew(self) -> str:
+        """Renew the Lease until it is lost, and say why it is."""
+        timing = self._timing
+        with suppress(TimeoutError):
+            while True:
+                async with asyncio.timeout(self._deadline - self._clock()):
+                    await self._pause(self._attempted + timing.retry - self._clock())
+                    outcome = await self._attempt()
+                if outcome is _Outcome.TAKEN and self._observed is not None:
+                    return f"{self._observed.record.holder} has taken the Lease"
+                if outcome is _Outcome.HELD:
+                    if not self.is_leader:
+                        break
+                    self._deadline = self._attempted + timing.renew_deadline
+        return (
+            f"the Lease could not be renewed for {timing.renew_deadline:g} s:"
+            f" {self._last_error or 'the process was held up'}"
+        )
+
+    def _until_next_look(self) -> float:
+        """Choose the seconds until a standby looks again, not beyond the end of the Lease."""
+        pause = self._timing.retry * random.uniform(1, JITTER)
+        left = self._until_free()
+        return left if 0 < left < pause else pause
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, or return early because the Lease has changed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        self._wake.clear()
+
+    # -- one attempt ---------------------------------------------------------------------------
+
+    async def _attempt(self) -> _Outcome:
+        """Try once to acquire or renew the Lease; a failure is noted and is no exception."""
+        self._attempted = self._clock()
+        self._attempts += 1
+        # Half the deadline, so that a dead connection leaves time for a second try (client-go:
+        # resourcelock.NewFromKubeconfig).
+        limit = self._timing.renew_deadline / 2
+        try:
+            async with asyncio.timeout(limit):
+                outcome = await self._acquire_or_renew()
+        except TimeoutError:
+            self._complain(f"{self._client.server} did not answer within {limit:g} s")
+            return _Outcome.UNKNOWN
+        except Conflict:
+            return _Outcome.UNKNOWN  # somebody was faster; the next look shows who
+        except HotmapError as error:
+            self._complain(_explain(error))
+            return _Outcome.UNKNOWN
+        self._last_error = ""
+        if outcome is _Outcome.HELD:
+            self._renewed = self._attempted
+        return outcome
+
+    async def _acquire_or_renew(self) -> _Outcome:
+        """Write our name into the Lease if it may be written there.
+
+        A leader writes without reading, on top of its last write. Whoever writes does it with
+        the resourceVersion of what it decided on, so of several only the first succeeds.
+
+        Raises:
+            Conflict: somebody else wrote meanwhile.
+            HotmapError: see `Client.request`.
+        """
+        if self._lease is not None:
+            try:
+                await self._write(self._lease)
+            except (Conflict, NotFound):
+                self._lease = None
+            else:
+                return _Outcome.HELD
+        lease = await self._read()
+        if self._until_free() > 0:
+            return _Outcome.TAKEN
+        await self._write(lease)
+        return _Outcome.HELD
+
+    def _until_free(self) -> float:
+        """Return the seconds until the Lease may be taken as far as we know; 0 for now."""
+        seen = self._observed
+        if seen is None or seen.record.holder in ("", self._identity):
+            return 0.0
+        return max(0.0, seen.at + seen.record.duration - self._clock())
+
+    async def _read(self) -> dict[str, Any] | None:
+        """Get and observe the Lease; None when there is none."""
+        try:
+            body = await self._client.request("GET", self._path)
+        except NotFound:
+            return None
+        lease = self._observe(body)
+        self._claimed = self._record(lease.get("spec")).holder == self._identity
+        return lease
+
+    async def _write(self, lease: dict[str, Any] | None) -> None:
+        """Name us as the holder in the present Lease, or in a new one."""
+        now = self._now()
+        record = self._observed.record if self._observed else None
+        if record is None or record.holder != self._identity or not self._acquired:
+            self._acquired = now
+        transitions = record.transitions if record else 0
+        if record is not None and record.holder != self._identity:
+            transitions = min(transitions + 1, MOST_TRANSITIONS)
+        self._claimed = True
+        spec = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": self._timing.duration,
+            "leaseTransitions": transitions,
+            "acquireTime": self._acquired,
+            "renewTime": now,
+        }
+        self._lease = self._observe(await self._send(lease, spec))
+
+    async def _release(self) -> None:
+        """Say in the Lease that nobody holds it, if it says that we do."""
+        limit = self._timing.renew_deadline / 2
+        try:
+            async with asyncio.timeout(limit):
+                while (lease := await self._read()) is not None and self._claimed:
+                    now = self._now()
+                    with suppress(Conflict):
+                        released = {
+                            "holderIdentity": "",
+                            "leaseDurationSeconds": RELEASED_DURATION,
+                            "acquireTime": now,
+                            "renewTime": now,
+                        }
+                        self._observe(await self._send(lease, released))
+                        break
+        except (TimeoutError, HotmapError) as error:
+            _log.warning(
+                "%s was not released and runs out by itself in %d s: %s",
+                self._title,
+                self._timing.duration,
+                str(error) or f"no answer within {limit:g} s",
+            )
+        else:
+            self._claimed = False
+        self._lease = None
+
+    async def _send(self, lease: dict[str, Any] | None, spec: dict[str, Any]) -> bytes:
+        """Create the Lease, or replace it if it is still the one given."""
+        if lease is None:
+            metadata = {"name": self._name, "namespace": self._namespace}
+            body = {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.kind,
+                "metadata": metadata,
+                "spec": spec,
+            }
+            method, path = "POST", LEASES.path(self._namespace)
+        else:
+            present = lease.get("spec")
+            body = {**lease, "spec": {**(present if isinstance(present, dict) else {}), **spec}}
+            method, path = "PUT", self._path
+        return await self._client.request(
+            method, path, params={"fieldManager": "hotmap"}, body=msgspec.json.encode(body)
+        )
+
+    # -- what is seen --------------------------------------------------------------------------
+
+    def _observe(self, body: bytes) -> dict[str, Any]:
+        """Decode a Lease, and note since when it has been as it is."""
+        try:
+            metadata = msgspec.json.decode(body, type=_Lease).metadata
+            lease: dict[str, Any] = msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise Unavailable(
+                f"{self._client.server} answered with something that is no Lease: {error}",
+                code=502,
+                reason="BadGateway",
+            ) from error
+        seen = self._observed
+        if seen is None or seen.resource_version != metadata.resource_version:
+            record = self._record(lease.get("spec"))
+            if seen is None or seen.record.holder != record.holder:
+                _log.info("%s is held by %s", self._title, record.holder or "nobody")
+            self._observed = _Observation(metadata.resource_version, record, self._clock())
+        return lease
+
+    def _record(self, spec: object) -> _Record:
+        """Read what a Lease says; what makes no sense counts as not said."""
+        fields = spec if isinstance(spec, dict) else {}
+        holder = fields.get("holderIdentity")
+        return _Record(
+            holder if isinstance(holder, str) else "",
+            _positive(fields.get("leaseDurationSeconds")) or self._timing.duration,
+            _positive(fields.get("leaseTransitions")),
+        )
+
+    def _glimpse(self, lease: _Lease) -> _Glimpse:
+        return _Glimpse(self._record(lease.spec).holder, lease.metadata.resource_version)
+
+    def _on_change(self, key: ObjectKey, old: _Glimpse | None, new: _Glimpse | None) -> None:
+        """Look at once when the Lease was changed by somebody else or deleted.
+
+        Nothing is decided from the watch itself, which may tell old news after a reconnect.
+        """
+        if new is None or new.holder != self._identity:
+            self._wake.set()
+
+    def _complain(self, text: str) -> None:
+        """Note a failure, and log it unless the same was logged within the last minute."""
+        self._failures += 1
+        self._last_error = text
+        now = self._clock()
+        self._told = {said: at for said, at in self._told.items() if now - at < REPEAT_AFTER}
+        if self._told.setdefault(text, now) == now:
+            _log.warning("%s: %s", self._title, text)
+
+    @property
+    def _title(self) -> str:
+        return f"Lease {self._namespace}/{self._name}"
+
+    @property
+    def _path(self) -> str:
+        return LEASES.path(self._namespace, self._name)
+
+    def _now(self) -> str:
+        """Return the time as a MicroTime (kubernetes: apimachinery/pkg/apis/meta/v1)."""
+        now = datetime.fromtimestamp(self._wall_clock(), UTC)
+        return now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _explain(error: HotmapError) -> str:
+    """Say what went wrong, and which rights are needed when one is missing."""
+    if isinstance(error, Forbidden):
+        return (
+            f"{error}; leader election needs the rights get, create, update, list and watch on"
+            " leases.coordination.k8s.io in that namespace"
+        )
+    return str(error)
+
+
+def _positive(value: object) -> int:
+    """Return a number that is a positive integer, else 0."""
+    return value if type(value) is int and value > 0 else 0

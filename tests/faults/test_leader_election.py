@@ -1,0 +1,273 @@
+"""Whatever happens to wires, servers and processes, two candidates never lead at a time.
+
+And when the fault is over one of them leads, with as few changes of hands as it explains. Each
+candidate has a wire of its own to a real API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+import time
+
+import pytest
+from tests.support.leader_election import NAMESPACE, Candidate, Election, election
+
+from hotmap.kube.leaderelection import LeaseTiming
+
+#: A loss is seen in a second.
+FAST = LeaseTiming(duration=1, renew_deadline=0.7, retry=0.1)
+#: A busy machine is not taken for a dead one.
+CALM = LeaseTiming(duration=4, renew_deadline=3, retry=0.1)
+
+#: Seconds that a busy machine may add to a duration that is kept.
+SLACK = 1.5
+
+#: A process that competes as the controller does, and says when it leads.
+PROGRAM = """
+import asyncio, signal, sys
+from hotmap.kube.client import Client
+from hotmap.kube.config import BearerToken, ClusterConfig
+from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
+
+async def lead():
+    print("leads", flush=True)
+    await asyncio.Event().wait()
+
+async def main():
+    port, namespace, identity, duration = sys.argv[1:]
+    config = ClusterConfig(f"http://127.0.0.1:{port}", "the test", BearerToken("t"))
+    async with Client(config) as client:
+        elector = LeaderElector(
+            client, namespace=namespace, name="hotmap", identity=identity,
+            timing=LeaseTiming(int(duration), int(duration) * 0.7, 0.2),
+        )
+        task = asyncio.create_task(elector.run(lead))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await asyncio.wait([task])
+
+asyncio.run(main())
+"""
+
+
+async def process(held: Election, identity: str, *, duration: int) -> asyncio.subprocess.Process:
+    """Start a process that competes, and wait until it leads."""
+    started = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        PROGRAM,
+        str(held.port),
+        NAMESPACE,
+        identity,
+        str(duration),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert started.stdout is not None
+    async with asyncio.timeout(20):
+        assert await started.stdout.readline() == b"leads\n"
+    return started
+
+
+@pytest.mark.parametrize(
+    ("how", "most"),
+    [(signal.SIGKILL, 2 + FAST.retry + SLACK), (signal.SIGTERM, 1)],
+    ids=["SIGKILL", "SIGTERM"],
+)
+async def test_a_process_that_is_killed_is_succeeded(how: signal.Signals, most: float):
+    """After the duration when it could say nothing, at once when it could."""
+    async with election(FAST) as held:
+        leader = await process(held, "process", duration=2)
+        try:
+            standby = await held.candidate("standby")
+            standby.start()
+            await held.known_to(standby, holder="process")
+            await held.until(lambda: standby.elector.statistics().watching)
+            killed = time.monotonic()
+            leader.send_signal(how)
+            await held.leader(standby)
+            took = time.monotonic() - killed
+        finally:
+            if leader.returncode is None:
+                leader.kill()
+            await leader.wait()
+    assert took < most
+
+
+async def test_dead_connections_do_not_unseat_a_leader():
+    """A firewall has forgotten them all: the second try opens a new one."""
+    async with election(CALM) as held:
+        leader, standby = await held.started("a", "b")
+        await held.known_to(standby, holder="a")
+        for _ in range(2):
+            failures = leader.elector.statistics().failures
+            leader.wire.half_open()
+            await held.until(lambda n=failures: leader.elector.statistics().failures > n)
+            await held.until(lambda: leader.elector.statistics().last_error == "")
+        assert held.successions() == ["a"]
+
+
+async def test_a_dead_watch_delays_a_standby_by_one_look_at_most():
+    """It looks besides, so a watch that fell silent without a word costs nothing more."""
+    async with election(CALM) as held:
+        leader, standby = await held.started("a", "b")
+        await held.until(lambda: standby.elector.statistics().watching)
+        standby.wire.half_open()
+        await leader.stop()
+        await held.leader(standby)
+
+
+async def test_a_leader_that_is_cut_off_stops_before_another_leads():
+    """Both are running; only the wire of one is dead, and holds its last requests back."""
+    async with election(FAST) as held:
+        first, second = await held.started("a", "b")
+        await held.known_to(second, holder="a")
+        first.wire.stall()
+        await held.leader(second)
+        assert first.at_work == 0
+        first.wire.heal()
+        await held.known_to(first, holder="b")
+        assert "could not be renewed" not in second.elector.statistics().last_error
+        assert held.successions()[:2] == ["a", "b"]
+
+
+async def test_a_slow_wire_unseats_nobody():
+    """Answers that take a fifth of the deadline are answers."""
+    async with election(CALM) as held:
+        leader, standby = await held.started("a", "b")
+        await held.known_to(standby, holder="a")
+        for candidate in (leader, standby):
+            candidate.wire.delay(CALM.renew_deadline / 10)
+        looks = leader.elector.statistics().attempts
+        await held.until(lambda: leader.elector.statistics().attempts > looks + 4)
+        assert held.successions() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable")],
+)
+async def test_failures_of_the_server_unseat_nobody(code: int, reason: str):
+    """As long as a renewal succeeds before the deadline."""
+    async with election(CALM) as held:
+        leader, standby = await held.started("a", "b")
+        await held.known_to(standby, holder="a")
+        held.registry.update_failures = [(code, reason)] * 5
+        await held.until(lambda: leader.elector.statistics().failures == 5)
+        looks = leader.elector.statistics().attempts
+        await held.until(lambda: leader.elector.statistics().attempts > looks + 1)
+        assert leader.elector.statistics().last_error == ""
+        assert held.successions() == ["a"]
+
+
+async def test_a_server_that_restarts_unseats_nobody():
+    """It is away for less than the deadline."""
+    async with election(CALM) as held:
+        leader, standby = await held.started("a", "b")
+        await held.known_to(standby, holder="a")
+        await held.stop_server()
+        failures = leader.elector.statistics().failures
+        await held.until(lambda: leader.elector.statistics().failures > failures)
+        await held.start_server()
+        looks = leader.elector.statistics().attempts
+        await held.until(lambda: leader.elector.statistics().attempts > looks + 3)
+        assert held.successions() == ["a"]
+
+
+async def test_nobody_leads_while_the_server_is_away_for_long(caplog: pytest.LogCaptureFixture):
+    """Six durations, as 60 s are to 10 s; then somebody leads, and few lines were logged."""
+    async with election(FAST) as held:
+        first, second = await held.started("a", "b")
+        await held.known_to(second, holder="a")
+        await held.stop_server()
+        await held.until(lambda: not first.elector.is_leader)
+        gone = time.monotonic()
+        while time.monotonic() < gone + 6 * FAST.duration:
+            assert not (first.elector.is_leader or second.elector.is_leader)
+            await asyncio.sleep(0.02)
+        statistics = second.elector.statistics()
+        assert statistics.last_error
+        await held.start_server()
+        leader = await held.leader()
+        looks = leader.elector.statistics().attempts
+        await held.until(lambda: leader.elector.statistics().attempts > looks + 3)
+    told = [one for one in caplog.records if one.name == "hotmap.kube.leaderelection"]
+    warnings = [one.getMessage() for one in told if one.levelname == "WARNING"]
+    assert len(warnings) <= 10, warnings
+
+
+async def test_a_claim_without_an_answer_is_released():
+    """The Lease was written, the answer never came, and the candidate is stopped."""
+    async with election(CALM) as held:
+        candidate = await held.candidate("a")
+        written = asyncio.Event()
+        create = held.registry.create
+
+        async def create_and_hang(*args, **options):
+            await create(*args, **options)
+            written.set()
+            await asyncio.Event().wait()
+
+        held.registry.create = create_and_hang  # type: ignore[method-assign]
+        candidate.start()
+        await written.wait()
+        await candidate.stop()
+        assert candidate.elector.statistics().terms == 0
+        assert (await held.spec())["holderIdentity"] == ""
+
+
+async def test_a_release_that_cannot_be_sent_does_not_hold_up_the_end(
+    caplog: pytest.LogCaptureFixture,
+):
+    """It is tried for half a deadline; then the Lease runs out by itself, as is said."""
+    async with election(FAST) as held:
+        [leader] = await held.started("a")
+        leader.wire.stall()
+        async with asyncio.timeout(5):
+            await leader.stop()
+        assert (await held.spec())["holderIdentity"] == "a"
+    assert "was not released and runs out by itself in 1 s" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_random_faults_never_give_two_leaders(seed: int):
+    """Wires are cut, stalled and healed, candidates end and come back, the server restarts."""
+    dice = random.Random(seed)
+    async with election(FAST) as held:
+        candidates = await held.started("a", "b", "c")
+        for _ in range(12):
+            await misfortune(held, dice, dice.choice(candidates))
+            await asyncio.sleep(dice.uniform(0, 0.5))
+        for candidate in candidates:
+            candidate.wire.heal()
+            if candidate.task is None:
+                candidate.start()
+        leader = await held.leader()
+        assert (await held.spec())["holderIdentity"] == leader.identity
+        assert sum(candidate.at_work for candidate in candidates) >= 1
+
+
+async def misfortune(held: Election, dice: random.Random, victim: Candidate) -> None:
+    match dice.choice(["cut", "stall", "half open", "slow", "heal", "end", "vanish", "server"]):
+        case "cut":
+            victim.wire.cut()
+        case "stall":
+            victim.wire.stall()
+        case "half open":
+            victim.wire.half_open()
+        case "slow":
+            victim.wire.delay(dice.uniform(0, 0.3))
+        case "heal":
+            victim.wire.heal()
+        case "end":
+            await victim.stop()
+            victim.start()
+        case "vanish":
+            await victim.vanish()
+            victim.wire.heal()
+            victim.start()
+        case "server":
+            await held.stop_server()
+            await asyncio.sleep(dice.uniform(0, 0.5))
+            await held.start_server()

@@ -1,0 +1,414 @@
+"""One of several candidates leads: who, from when, until when.
+
+Each test ends with the demand that two never led at a time, whatever happened in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import Any
+
+import pytest
+from tests.support.leader_election import NAME, NAMESPACE, Candidate, election
+
+from hotmap.core.errors import NotFound
+from hotmap.kube.client import Client
+from hotmap.kube.config import BearerToken, ClusterConfig
+from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
+
+#: A loss is seen in a second.
+FAST = LeaseTiming(duration=1, renew_deadline=0.7, retry=0.1)
+#: A busy machine is not taken for a dead one.
+CALM = LeaseTiming(duration=4, renew_deadline=3, retry=0.1)
+#: Nothing runs out and nobody looks by itself while a test lasts.
+PATIENT = LeaseTiming(duration=60, renew_deadline=50, retry=40)
+
+#: Seconds that a busy machine may add to a duration that is kept.
+SLACK = 1.5
+
+MICRO_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+
+
+async def test_the_first_candidate_creates_the_lease():
+    """It says what a Lease of Kubernetes' own components says."""
+    async with election(CALM) as held:
+        await held.started("a")
+        spec = await held.spec()
+    assert spec["holderIdentity"] == "a"
+    assert spec["leaseDurationSeconds"] == 4
+    assert spec["leaseTransitions"] == 0
+    assert re.fullmatch(MICRO_TIME, spec["acquireTime"])
+    assert re.fullmatch(MICRO_TIME, spec["renewTime"])
+
+
+async def test_standbys_wait_while_the_leader_renews():
+    """The Lease is renewed again and again; acquireTime and leaseTransitions stay."""
+    async with election(CALM) as held:
+        [leader, *standbys] = await held.started("a", "b", "c")
+        before = await held.spec()
+        await held.until(lambda: leader.elector.statistics().attempts >= 20)
+        after = await held.spec()
+        assert held.successions() == ["a"]
+        for standby in standbys:
+            statistics = standby.elector.statistics()
+            assert not statistics.is_leader
+            assert statistics.holder == "a"
+            assert statistics.terms == 0
+    assert after["renewTime"] > before["renewTime"]
+    assert {**after, "renewTime": ""} == {**before, "renewTime": ""}
+
+
+async def test_a_leader_that_stops_hands_over_at_once():
+    """A standby sees the release by its watch, not by looking."""
+    async with election(PATIENT) as held:
+        first, second = await held.started("a", "b")
+        await held.until(lambda: second.elector.statistics().watching)
+        await held.known_to(second, holder="a")
+        stopped = time.monotonic()
+        await first.stop()
+        await held.leader(second)
+        took = time.monotonic() - stopped
+        spec = await held.spec()
+    assert took < 1
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
+    assert spec["leaseDurationSeconds"] == 60
+
+
+async def test_a_released_lease_names_nobody():
+    """It can be taken at once by any implementation, also one that only looks at times."""
+    async with election(CALM) as held:
+        [leader] = await held.started("a")
+        await leader.stop()
+        spec = await held.spec()
+        assert not leader.elector.is_leader
+    assert spec["holderIdentity"] == ""
+    assert spec["leaseDurationSeconds"] == 1
+    assert spec["leaseTransitions"] == 0
+
+
+async def test_a_standby_takes_over_from_a_leader_that_vanished():
+    """Not before the duration is over, and not much later."""
+    async with election(FAST) as held:
+        first, second, third = await held.started("a", "b", "c")
+        await held.known_to(second, holder="a")
+        await held.known_to(third, holder="a")
+        vanished = time.monotonic()
+        await first.vanish()
+        heir = await held.leader(second, third)
+        took = time.monotonic() - vanished
+        assert (await held.spec())["leaseTransitions"] == 1
+        await held.until(lambda: heir.elector.statistics().attempts > 20)
+        assert heir.elector.is_leader
+    assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
+
+
+@pytest.mark.parametrize("count", [3, 8])
+async def test_of_many_that_start_together_one_leads(count: int):
+    """Both at a Lease that nobody has created and at one that nobody holds."""
+    async with election(CALM) as held:
+        candidates = [await held.candidate(f"c{number}") for number in range(count)]
+        for candidate in candidates:
+            candidate.start()
+        while candidates:
+            leader = await held.leader(*candidates)
+            await held.known_to(*candidates, holder=leader.identity)
+            candidates.remove(leader)
+            await leader.stop()
+        spec = await held.spec()
+    assert len(held.successions()) == count
+    assert spec["leaseTransitions"] == count - 1
+
+
+@pytest.mark.parametrize("skew", [-600, 600])
+async def test_clocks_may_differ(skew: int):
+    """A leader whose clock is ten minutes off is neither succeeded early nor late."""
+    async with election(FAST) as held:
+        off = await held.candidate("off", wall_clock=lambda: time.time() + skew)
+        off.start()
+        await held.leader(off)
+        right = await held.candidate("right")
+        right.start()
+        await held.until(lambda: right.elector.statistics().attempts >= 20)
+        assert held.successions() == ["off"]
+        vanished = time.monotonic()
+        await off.vanish()
+        await held.leader(right)
+        took = time.monotonic() - vanished
+    assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
+
+
+async def test_the_duration_in_the_lease_counts():
+    """A holder was promised what the Lease says, not what a candidate was started with."""
+    async with election(FAST) as held:
+        await held.put({"holderIdentity": "ghost", "leaseDurationSeconds": 2})
+        candidate = await held.candidate("a")
+        started = time.monotonic()
+        candidate.start()
+        await held.leader(candidate)
+        took = time.monotonic() - started
+    assert 2 <= took < 2 + FAST.retry + SLACK
+
+
+async def test_a_lease_that_is_deleted_is_made_anew():
+    """Its leader goes on, and the standbys keep waiting for what it was promised."""
+    async with election(CALM) as held:
+        leader, _ = await held.started("a", "b")
+        for _ in range(3):
+            await held.registry.delete("leases", NAMESPACE, NAME)
+            looks = leader.elector.statistics().attempts
+            await held.until(lambda looks=looks: leader.elector.statistics().attempts > looks + 2)
+        assert held.successions() == ["a"]
+        assert (await held.spec())["holderIdentity"] == "a"
+        assert leader.elector.statistics().terms == 1
+
+
+async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised():
+    """The standby creates it when the vanished leader must have noticed its loss."""
+    async with election(FAST) as held:
+        first, second = await held.started("a", "b")
+        await held.known_to(second, holder="a")
+        vanished = time.monotonic()
+        await first.vanish()
+        await held.registry.delete("leases", NAMESPACE, NAME)
+        await held.leader(second)
+        took = time.monotonic() - vanished
+    assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        None,
+        {"holderIdentity": ""},
+        {"holderIdentity": "ghost"},
+        {"holderIdentity": "ghost", "leaseDurationSeconds": 1, "renewTime": None},
+        {
+            "holderIdentity": "ghost",
+            "leaseDurationSeconds": 1,
+            "leaseTransitions": (1 << 31) - 1,
+            "acquireTime": "9999-12-31T23:59:59.999999Z",
+            "renewTime": "9999-12-31T23:59:59.999999Z",
+        },
+        {"leaseTransitions": 7, "renewTime": "1970-01-01T00:00:00.000000Z"},
+        {"holderIdentity": " \n/ghost/{}'\"", "leaseDurationSeconds": 1},
+    ],
+)
+async def test_a_lease_with_strange_content_is_taken_when_it_has_run_out(spec: Any):
+    """Whatever somebody wrote into it."""
+    async with election(FAST) as held:
+        await held.put(spec)
+        [candidate] = await held.started("a")
+        after = await held.spec()
+        assert candidate.elector.statistics().last_error == ""
+    assert after["holderIdentity"] == "a"
+    assert 0 <= after["leaseTransitions"] < 1 << 31
+
+
+async def test_what_others_have_written_on_a_lease_stays():
+    """Labels and annotations, as a tool that owns the manifest sets them."""
+    async with election(CALM) as held:
+        await held.put({}, labels={"app": "x"}, annotations={"note": "y"})
+        await held.started("a")
+        metadata = (await held.lease())["metadata"]
+    assert metadata["labels"] == {"app": "x"}
+    assert metadata["annotations"] == {"note": "y"}
+
+
+async def test_a_leader_whose_lease_was_given_away_stops():
+    """It does not write over the new holder, and leads again only when that one is gone."""
+    async with election(PATIENT) as held:
+        [leader] = await held.started("a")
+        await held.until(lambda: leader.elector.statistics().watching)
+        await held.edit(holderIdentity="usurper", leaseDurationSeconds=1)
+        await held.until(lambda: not leader.elector.is_leader)
+        assert (await held.spec())["holderIdentity"] == "usurper"
+        await held.until(lambda: leader.at_work == 0)
+        await held.leader(leader)
+        assert leader.elector.statistics().terms == 2
+
+
+async def test_an_edit_by_others_does_not_unseat_a_leader():
+    """A renewal that meets a conflict looks again and goes on."""
+    async with election(CALM) as held:
+        [leader] = await held.started("a")
+        for number in range(5):
+            await held.registry.modify(
+                "leases",
+                NAMESPACE,
+                NAME,
+                lambda lease, number=number: {
+                    **lease,
+                    "metadata": {**lease["metadata"], "annotations": {"n": str(number)}},
+                },
+                manager="test",
+            )
+            looks = leader.elector.statistics().attempts
+            await held.until(lambda looks=looks: leader.elector.statistics().attempts > looks + 1)
+        assert leader.elector.statistics().terms == 1
+        assert (await held.lease())["metadata"]["annotations"] == {"n": "4"}
+
+
+async def test_a_process_with_the_identity_of_a_dead_one_leads_at_once():
+    """A container that was restarted need not wait for its own Lease."""
+    async with election(PATIENT) as held:
+        [before] = await held.started("a")
+        await before.vanish()
+        after = await held.candidate("a")
+        started = time.monotonic()
+        after.start()
+        await held.leader(after)
+        assert time.monotonic() - started < SLACK
+        assert (await held.spec())["leaseTransitions"] == 0
+
+
+# -- the work of a leader ----------------------------------------------------------------------
+
+
+async def test_work_that_ends_releases_the_lease():
+    """And `run` returns."""
+    async with election(CALM) as held:
+        candidate = await held.candidate("a")
+
+        async def lead() -> None:
+            assert candidate.elector.is_leader
+
+        async with asyncio.timeout(10):
+            await candidate.elector.run(lead)
+        assert (await held.spec())["holderIdentity"] == ""
+
+
+async def test_work_that_fails_releases_the_lease():
+    """And `run` raises what it raised."""
+    async with election(CALM) as held:
+        candidate = await held.candidate("a")
+
+        async def lead() -> None:
+            raise LookupError("nothing to do")
+
+        with pytest.raises(LookupError, match="nothing to do"):
+            await candidate.elector.run(lead)
+        assert (await held.spec())["holderIdentity"] == ""
+
+
+async def test_a_lease_is_held_until_the_work_is_cleaned_up():
+    """However long that takes: nobody else works meanwhile."""
+    async with election(FAST) as held:
+        first, second = await held.started("a", "b")
+        await held.known_to(second, holder="a")
+        first.cleaning = 2.0 * FAST.duration
+        stopping = asyncio.create_task(first.stop())
+        await held.until(lambda: not first.leads.is_set())
+        while first.at_work:
+            assert first.elector.is_leader
+            assert not second.elector.is_leader
+            await asyncio.sleep(0.01)
+        await held.leader(second)
+        await stopping
+
+
+async def test_who_lost_competes_again_after_its_work_is_cleaned_up():
+    """Until then it is no candidate, even when nobody else is."""
+    async with election(FAST) as held:
+        [leader] = await held.started("a")
+        leader.cleaning = 2.0 * FAST.duration
+        await held.edit(holderIdentity="usurper", leaseDurationSeconds=1)
+        await held.until(lambda: not leader.leads.is_set())
+        looks = leader.elector.statistics().attempts
+        await held.until(lambda: leader.at_work == 0)
+        assert leader.elector.statistics().attempts <= looks + 1
+        await held.leader(leader)
+
+
+async def test_a_leader_that_slept_knows_at_once():
+    """By the clock alone, before any request; its work is then cancelled and begun anew."""
+    ahead = 0.0
+    async with election(CALM) as held:
+        [leader] = await held.started("a", clock=lambda: time.monotonic() + ahead)
+        ahead = CALM.renew_deadline + 1
+        assert not leader.elector.is_leader
+        await held.until(lambda: leader.elector.statistics().terms == 2)
+        await held.leader(leader)
+
+
+# -- rights and settings -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["get", "create", "update"])
+async def test_a_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixture):
+    """It is said once, and the candidate leads when the right is given."""
+    async with election(FAST) as held:
+        if verb == "update":
+            await held.put({})
+        held.registry.withheld = {verb}
+        candidate = await held.candidate("a")
+        candidate.start()
+        await held.until(lambda: candidate.elector.statistics().failures >= 3)
+        statistics = candidate.elector.statistics()
+        assert not statistics.is_leader
+        assert f"cannot {verb} it" in statistics.last_error
+        assert "needs the rights get, create, update, list and watch on leases" in (
+            statistics.last_error
+        )
+        held.registry.withheld = set()
+        await held.leader(candidate)
+        assert candidate.elector.statistics().last_error == ""
+    told = [one for one in caplog.records if "leader election needs" in one.getMessage()]
+    assert [one.levelname for one in told].count("WARNING") == 1
+
+
+async def test_without_the_right_to_watch_standbys_look():
+    """A release is then seen at the next look."""
+    async with election(CALM) as held:
+        held.registry.withheld = {"watch"}
+        first, second = await held.started("a", "b")
+        await held.known_to(second, holder="a")
+        assert not second.elector.statistics().watching
+        await first.stop()
+        await held.leader(second)
+
+
+@pytest.mark.parametrize(
+    "timing",
+    [
+        LeaseTiming(duration=7, renew_deadline=7.0, retry=2.0),
+        LeaseTiming(duration=10, renew_deadline=2.4, retry=2.0),
+        LeaseTiming(duration=10, renew_deadline=7.0, retry=0.0),
+    ],
+)
+def test_durations_that_cannot_work_are_refused(timing: LeaseTiming):
+    """The deadline lies before the end of the Lease, and there is time for a second try."""
+    client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
+    with pytest.raises(ValueError, match="must hold"):
+        LeaderElector(client, namespace="default", name="x", identity="a", timing=timing)
+
+
+def test_an_empty_identity_is_refused():
+    """In a Lease it would say that nobody leads."""
+    client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
+    with pytest.raises(ValueError, match="identity"):
+        LeaderElector(client, namespace="default", name="x", identity="")
+
+
+async def test_a_standby_that_stops_leaves_the_lease_alone():
+    """Only who holds it may release it."""
+    async with election(CALM) as held:
+        leader, standby = await held.started("a", "b")
+        await held.known_to(standby, holder="a")
+        await standby.stop()
+        assert (await held.spec())["holderIdentity"] == "a"
+        assert leader.elector.is_leader
+
+
+async def test_a_candidate_that_never_led_creates_nothing():
+    """One that is stopped before it could ask leaves no Lease behind."""
+    async with election(CALM) as held:
+        held.registry.withheld = {"get"}
+        candidate: Candidate = await held.candidate("a")
+        candidate.start()
+        await held.until(lambda: candidate.elector.statistics().failures >= 1)
+        await candidate.stop()
+        with pytest.raises(NotFound):
+            await held.lease()

@@ -1,0 +1,243 @@
+"""Candidates for one Lease on a real API server, each behind a wire that can fail.
+
+A watchman looks at all of them every few milliseconds and notes whenever two lead at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from tests.cluster.proxy import FaultProxy
+
+from hotmap.core.errors import api_error
+from hotmap.kube.client import Client
+from hotmap.kube.config import BearerToken, ClusterConfig
+from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
+from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.registry import Registry, RegistryWatch
+from hotmap.local.apiserver.server import APIServer
+from hotmap.local.store import MVCCStore
+from hotmap.local.tokens import Tokens
+
+__all__ = ["NAME", "NAMESPACE", "Candidate", "Election", "election"]
+
+NAMESPACE = "default"
+NAME = "hotmap"
+
+#: Seconds within which anything that a test waits for must have happened.
+PATIENCE = 20.0
+
+
+class WithholdingRegistry(Registry):
+    """A registry whose Leases may not be used in the ways that are `withheld`, as RBAC has it."""
+
+    def __init__(self, store: MVCCStore) -> None:
+        super().__init__(store)
+        #: Verbs.
+        self.withheld: set[str] = set()
+        #: Answers to the next updates, instead of doing them: (status, reason).
+        self.update_failures: list[tuple[int, str]] = []
+
+    def _check(self, plural: str, verb: str) -> None:
+        if plural == "leases" and verb in self.withheld:
+            text = f'leases.coordination.k8s.io is forbidden: User "test" cannot {verb} it'
+            raise api_error(403, text, reason="Forbidden")
+
+    async def get(self, plural: str, *args: Any, **options: Any) -> dict[str, Any]:
+        self._check(plural, "get")
+        return await super().get(plural, *args, **options)
+
+    async def create(self, plural: str, *args: Any, **options: Any) -> dict[str, Any]:
+        self._check(plural, "create")
+        return await super().create(plural, *args, **options)
+
+    async def update(self, plural: str, *args: Any, **options: Any) -> dict[str, Any]:
+        self._check(plural, "update")
+        if plural == "leases" and self.update_failures:
+            code, reason = self.update_failures.pop(0)
+            raise api_error(code, f"a failure of the test: {reason}", reason=reason)
+        return await super().update(plural, *args, **options)
+
+    def watch(self, plural: str, *args: Any, **options: Any) -> RegistryWatch:
+        self._check(plural, "watch")
+        return super().watch(plural, *args, **options)
+
+
+class Candidate:
+    """One process that competes, as far as the API server can tell."""
+
+    def __init__(self, elector: LeaderElector, wire: FaultProxy) -> None:
+        self.elector = elector
+        self.wire = wire
+        #: The calls of lead that run now.
+        self.at_work = 0
+        #: Set while lead runs.
+        self.leads = asyncio.Event()
+        #: Seconds that lead takes to clean up.
+        self.cleaning = 0.0
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.elector.identity
+
+    async def lead(self) -> None:
+        assert self.at_work == 0, "lead runs twice"
+        self.at_work += 1
+        self.leads.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.leads.clear()
+            await asyncio.sleep(self.cleaning)
+            self.at_work -= 1
+
+    def start(self, lead: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.task = asyncio.create_task(self.elector.run(lead or self.lead))
+
+    async def stop(self) -> None:
+        """End in an orderly way, with a release."""
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait([self.task])
+            if not self.task.cancelled():
+                self.task.result()
+            self.task = None
+
+    async def vanish(self) -> None:
+        """End without a word to the API server."""
+        self.wire.cut()
+        await self.stop()
+
+
+class Election:
+    """The API server, its candidates, and who led when."""
+
+    def __init__(self, stack: AsyncExitStack, timing: LeaseTiming) -> None:
+        self.store = MVCCStore()
+        self.registry = WithholdingRegistry(self.store)
+        self.candidates: list[Candidate] = []
+        #: (monotonic seconds, identities that led from then on), whenever that changed.
+        self.history: list[tuple[float, tuple[str, ...]]] = []
+        self._stack = stack
+        self._timing = timing
+        tokens = Tokens()
+        tokens.add("t", "admin")
+        self._server = APIServer(self.registry, tls=None, tokens=tokens, bookmark_interval=0.1)
+        self.port = 0
+
+    async def start_server(self) -> None:
+        self.port = await self._server.start(port=self.port)
+
+    async def stop_server(self) -> None:
+        await self._server.stop()
+
+    async def candidate(self, identity: str, **settings: Any) -> Candidate:
+        """Make a candidate; the caller starts it."""
+        wire = self._stack.enter_context(FaultProxy(self.port))
+        config = ClusterConfig(f"http://127.0.0.1:{wire.port}", "the test", BearerToken("t"))
+        client = await self._stack.enter_async_context(Client(config))
+        elector = LeaderElector(
+            client,
+            namespace=NAMESPACE,
+            name=NAME,
+            identity=identity,
+            timing=settings.pop("timing", self._timing),
+            **settings,
+        )
+        candidate = Candidate(elector, wire)
+        self._stack.push_async_callback(candidate.stop)
+        self.candidates.append(candidate)
+        return candidate
+
+    async def started(self, *identities: str, **settings: Any) -> list[Candidate]:
+        """Make and start candidates; the first leads when this returns."""
+        made = []
+        for identity in identities:
+            made.append(await self.candidate(identity, **settings))
+            made[-1].start()
+            if len(made) == 1:
+                await self.leader(made[0])
+        return made
+
+    async def leader(self, *among: Candidate) -> Candidate:
+        """Wait until one candidate, or one of some, is at work."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                for candidate in among or self.candidates:
+                    if candidate.leads.is_set() and candidate.elector.is_leader:
+                        return candidate
+                await asyncio.sleep(0.005)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():  # noqa: ASYNC110  what is asked has no event
+                await asyncio.sleep(0.005)
+
+    async def known_to(self, *candidates: Candidate, holder: str) -> None:
+        """Wait until candidates have seen who holds the Lease."""
+        await self.until(
+            lambda: all(one.elector.statistics().holder == holder for one in candidates)
+        )
+
+    async def spec(self) -> dict[str, Any]:
+        """What the Lease says."""
+        spec: dict[str, Any] = (await self.lease())["spec"]
+        return spec
+
+    async def lease(self) -> dict[str, Any]:
+        return await Registry.get(self.registry, "leases", NAMESPACE, NAME)
+
+    async def put(self, spec: Any, **metadata: Any) -> None:
+        """Create the Lease by another hand."""
+        body = {"metadata": {"name": NAME, **metadata}, "spec": spec}
+        await self.registry.create("leases", NAMESPACE, body, manager="test")
+
+    async def edit(self, **fields: Any) -> None:
+        """Change the Lease by another hand, whatever anybody holds."""
+
+        def change(lease: dict[str, Any]) -> dict[str, Any]:
+            return {**lease, "spec": {**lease["spec"], **fields}}
+
+        await self.registry.modify("leases", NAMESPACE, NAME, change, manager="test")
+
+    def clashes(self) -> list[tuple[str, ...]]:
+        """List every moment at which more than one led."""
+        return [leaders for _, leaders in self.history if len(leaders) > 1]
+
+    def successions(self) -> list[str]:
+        """List who led, in order, without the times at which nobody did."""
+        return [leaders[0] for _, leaders in self.history if leaders]
+
+    async def watch_over(self) -> None:
+        now: tuple[str, ...] = ()
+        while True:
+            leaders = tuple(one.identity for one in self.candidates if one.elector.is_leader)
+            if leaders != now:
+                now = leaders
+                self.history.append((time.monotonic(), leaders))
+            await asyncio.sleep(0.002)
+
+
+@asynccontextmanager
+async def election(timing: LeaseTiming) -> AsyncIterator[Election]:
+    """Run an API server for candidates, and demand that two never lead at a time."""
+    async with AsyncExitStack() as stack:
+        made = Election(stack, timing)
+        await create_system_namespaces(made.registry)
+        await made.start_server()
+        stack.callback(made.store.close)
+        stack.push_async_callback(made.stop_server)
+        watchman = asyncio.create_task(made.watch_over())
+        try:
+            yield made
+        finally:
+            for candidate in made.candidates:
+                await candidate.stop()
+            watchman.cancel()
+            await asyncio.wait([watchman])
+        assert made.clashes() == []
