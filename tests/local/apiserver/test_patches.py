@@ -78,6 +78,7 @@ FAILING = [
     [{"op": "add", "path": "/l/7", "value": 1}],
     [{"op": "replace", "path": "/l/1", "value": 1}],
     [{"op": "add", "path": "/a/b", "value": 1}],
+    [{"op": "remove", "path": "/a/b"}],
     [{"op": "shout", "path": "/a"}],
     [{"op": "add", "path": "a", "value": 1}],
     [{"path": "/a"}],

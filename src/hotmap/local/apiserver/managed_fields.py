@@ -134,7 +134,7 @@ def _field_set(fields: JsonObject, path: tuple[str, ...] = ()) -> FieldSet:
         if not name.startswith("f:"):
             continue
         at = (*path, name[2:])
-        if inner and (at in _GRANULAR or at == ("metadata",)):
+        if isinstance(inner, dict) and inner and (at in _GRANULAR or at == ("metadata",)):
             found |= _field_set(inner, at)
         else:
             found.add(at)

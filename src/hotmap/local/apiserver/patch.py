@@ -132,7 +132,10 @@ def _add(root: list[Any], path: list[str], value: Any) -> None:
 
 def _remove(root: list[Any], path: list[str]) -> Any:
     parent, last = _get(root, path[:-1]), path[-1]
-    return parent.pop(last if isinstance(parent, dict) else _index(_list(parent), last))
+    if isinstance(parent, dict):
+        return parent.pop(last)
+    elements = _list(parent)
+    return elements.pop(_index(elements, last))
 
 
 def _replace(root: list[Any], path: list[str], value: Any) -> None:

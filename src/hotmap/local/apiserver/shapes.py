@@ -35,6 +35,16 @@ _STRUCTS: dict[str, dict[str, str]] = {
         "annotations": "map[string]string",
         "finalizers": "[]string",
         "ownerReferences": "[]v1.OwnerReference",
+        "managedFields": "[]v1.ManagedFieldsEntry",
+    },
+    "v1.ManagedFieldsEntry": {
+        "manager": "string",
+        "operation": "v1.ManagedFieldsOperationType",
+        "apiVersion": "string",
+        "time": "v1.Time",
+        "fieldsType": "string",
+        "fieldsV1": "object",
+        "subresource": "string",
     },
     "v1.OwnerReference": {
         "apiVersion": "string",
@@ -69,7 +79,10 @@ _STRUCTS: dict[str, dict[str, str]] = {
         "enableServiceLinks": "bool",
         "securityContext": "v1.PodSecurityContext",
         "shareProcessNamespace": "bool",
+        "tolerations": "[]v1.Toleration",
+        "activeDeadlineSeconds": "int64",
     },
+    "v1.Toleration": {"key": "string", "operator": "string", "value": "string"},
     "v1.PodSecurityContext": {
         "fsGroup": "int64",
         "runAsUser": "int64",
@@ -208,6 +221,7 @@ _STRUCTS: dict[str, dict[str, str]] = {
     "v1.ServicePort": {"name": "string", "port": "int32", "protocol": "string"},
     "v1.NamespaceSpec": {"finalizers": "[]string"},
     "v1.NodeSpec": {"unschedulable": "bool", "podCIDR": "string"},
+    "v1.ObjectReference": {"kind": "string", "namespace": "string", "name": "string"},
     "v1.LeaseSpec": {"holderIdentity": "string", "leaseDurationSeconds": "int32"},
 }  # fmt: skip
 _SPECS = {
@@ -223,6 +237,7 @@ _SPECS = {
     "nodes": "v1.NodeSpec",
     "leases": "v1.LeaseSpec",
 }
+_TEXTS = ("string", "types.UID", "v1.ManagedFieldsOperationType", "v1.Time")
 _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
@@ -239,6 +254,8 @@ def check_shape(kind: Kind, obj: JsonObject) -> None:
         fields["spec"] = _SPECS[kind.plural]
     if kind.has_status:
         fields["status"] = "object"
+    if kind.plural == "events":
+        fields["involvedObject"] = "v1.ObjectReference"
     _check_fields(kind, obj, fields, kind.kind, "")
 
 
@@ -289,7 +306,7 @@ def _check(kind: Kind, value: Any, wanted: str, owner: str, path: str) -> None:
 
 
 def _has_type(value: Any, wanted: str) -> bool:
-    if wanted in ("string", "types.UID"):
+    if wanted in _TEXTS:
         return isinstance(value, str)
     if wanted == "bool":
         return isinstance(value, bool)

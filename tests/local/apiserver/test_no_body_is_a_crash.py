@@ -1,0 +1,211 @@
+"""Whatever JSON arrives, the answer is an object or a failure with a reason, never a crash."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.local.apiserver.api import configmap, deployment, pod
+
+from hotmap.core.errors import ApiError
+from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.scheme import KINDS
+from hotmap.local.store import MVCCStore
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.text("aZ_/.", max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "a", "key", "$patch", "f:x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+FULL_POD_SPEC = {
+    "containers": [
+        {
+            "name": "c",
+            "image": "x",
+            "command": ["a"],
+            "ports": [{"containerPort": 80}],
+            "env": [
+                {"name": "A", "value": "1"},
+                {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "k"}}},
+                {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            ],
+            "envFrom": [{"secretRef": {"name": "s"}}],
+            "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}],
+            "readinessProbe": {"httpGet": {"port": 80}},
+            "resources": {"limits": {"cpu": "1"}},
+        }
+    ],
+    "volumes": [
+        {"name": "v", "configMap": {"name": "a", "items": [{"key": "k", "path": "p"}]}},
+        {"name": "s", "secret": {"secretName": "s"}},
+        {
+            "name": "d",
+            "downwardAPI": {"items": [{"path": "x", "fieldRef": {"fieldPath": "metadata.name"}}]},
+        },
+        {
+            "name": "p",
+            "projected": {
+                "sources": [
+                    {"configMap": {"name": "a"}},
+                    {"serviceAccountToken": {"path": "t"}},
+                    {"downwardAPI": {"items": []}},
+                ]
+            },
+        },
+        {"name": "h", "hostPath": {"path": "/"}},
+    ],
+    "imagePullSecrets": [{"name": "r"}],
+    "tolerations": [{"key": "t"}],
+}
+OBJECTS: dict[str, dict[str, Any]] = {
+    "configmaps": configmap("x", {"a": "b"}, k="v") | {"binaryData": {"b": "eA=="}},
+    "secrets": {"metadata": {"name": "x"}, "data": {"a": "eA=="}, "type": "Opaque"},
+    "pods": pod("x") | {"spec": FULL_POD_SPEC},
+    "deployments": deployment(
+        "x", FULL_POD_SPEC, replicas=2, strategy={"rollingUpdate": {"maxSurge": 1}}
+    ),
+    "events": {"metadata": {"name": "x"}, "involvedObject": {"namespace": "default"}},
+    "services": {"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}]}},
+    "namespaces": {"metadata": {"name": "x"}, "spec": {"finalizers": []}},
+}
+for plural in ("replicasets", "statefulsets", "daemonsets"):
+    OBJECTS[plural] = deployment("x")
+OBJECTS["jobs"] = deployment("x", {**FULL_POD_SPEC, "restartPolicy": "Never"})
+OBJECTS["cronjobs"] = {
+    "metadata": {"name": "x"},
+    "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": OBJECTS["jobs"]["spec"]}},
+}
+for obj in OBJECTS.values():
+    obj["metadata"] |= {
+        "labels": {"l": "1"},
+        "annotations": {"a": "1"},
+        "finalizers": ["example.com/f"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}],
+        "managedFields": [{"manager": "m", "operation": "Update", "fieldsV1": {"f:data": {}}}],
+    }
+for kind in KINDS:
+    OBJECTS.setdefault(kind.plural, {"metadata": {"name": "x"}, "spec": {}, "status": {}})
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Name every place inside a JSON value."""
+    found = [path] if path else []
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            found += places(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            found += places(inner, (*path, index))
+    return found
+
+
+@st.composite
+def broken_objects(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """A good object with any JSON in the place of one or two of its parts."""
+    plural = draw(st.sampled_from(sorted(OBJECTS)))
+    obj = deepcopy(OBJECTS[plural])
+    for _ in range(draw(st.integers(1, 2))):
+        path = draw(st.sampled_from(places(obj)))
+        parent: Any = obj
+        for part in path[:-1]:
+            parent = parent[part]
+        parent[path[-1]] = draw(JSON)
+        if not isinstance(obj.get("metadata"), dict):
+            break
+    return plural, obj
+
+
+def namespace_of(plural: str) -> str | None:
+    return "default" if plural not in ("namespaces", "nodes") else None
+
+
+@settings(max_examples=150, deadline=None)
+@given(broken_objects())
+def test_creating(broken: tuple[str, dict[str, Any]]) -> None:
+    """A create succeeds or raises an ApiError; what was created can be read and changed."""
+    plural, obj = broken
+    namespace = namespace_of(plural)
+
+    async def run() -> None:
+        registry = Registry(MVCCStore())
+        await create_system_namespaces(registry)
+        try:
+            made = await registry.create(plural, namespace, obj, manager="t")
+        except ApiError as error:
+            assert 400 <= error.code <= 500
+            return
+        name = made["metadata"]["name"]
+        assert await registry.get(plural, namespace, name) == made
+        label = {"metadata": {"labels": {"again": "1"}}}
+        await registry.patch(plural, namespace, name, label, kind="strategic", manager="u")
+
+    asyncio.run(run())
+
+
+@settings(max_examples=150, deadline=None)
+@given(broken_objects(), st.sampled_from(["merge", "strategic"]), st.sampled_from(["", "status"]))
+def test_patching(broken: tuple[str, dict[str, Any]], kind: Any, subresource: str) -> None:
+    """A patch succeeds or raises an ApiError, whatever it makes of a good object."""
+    plural, patch = broken
+    namespace = namespace_of(plural)
+    metadata = patch.get("metadata")
+    if isinstance(metadata, dict):
+        # What is kept by finalizers cannot be patched any other way than a free one.
+        metadata.pop("name", None)
+
+    async def run() -> None:
+        registry = Registry(MVCCStore())
+        await create_system_namespaces(registry)
+        await registry.create(plural, namespace, OBJECTS[plural], manager="t")
+        try:
+            await registry.patch(
+                plural, namespace, "x", patch, kind=kind, subresource=subresource, manager="u"
+            )
+        except ApiError as error:
+            assert 400 <= error.code <= 500
+
+    asyncio.run(run())
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "op": st.sampled_from(["add", "remove", "replace", "move", "copy", "test"]),
+                "path": st.sampled_from(
+                    [("/" + "/".join(map(str, p))) for p in places(OBJECTS["deployments"])]
+                ),
+            },
+            optional={"value": JSON, "from": st.sampled_from(["/spec", "/metadata/labels", ""])},
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_json_patching(patch: list[dict[str, Any]]) -> None:
+    """The same for operations on any place of a Deployment."""
+
+    async def run() -> None:
+        registry = Registry(MVCCStore())
+        await create_system_namespaces(registry)
+        await registry.create("deployments", "default", OBJECTS["deployments"], manager="t")
+        try:
+            await registry.patch("deployments", "default", "x", patch, kind="json", manager="u")
+        except ApiError as error:
+            assert 400 <= error.code <= 500
+
+    asyncio.run(run())
