@@ -49,8 +49,17 @@ async def test_lines_are_put_together_per_stream(log: ContainerLog) -> None:
     log.write("stderr", b"err")
     log.write("stdout", b"e\ntwo")
     assert await read(log) == b"one\n"
+    log.write("stdout", b"\n")
+    log.write("stderr", b"or\n")
+    assert await read(log) == b"one\ntwo\nerror\n"
+
+
+async def test_output_without_a_newline_gets_none(log: ContainerLog) -> None:
+    """What is left at the end is shown as it was printed, as by containerd."""
+    log.write("stdout", b"one\ntwo")
+    assert await read(log) == b"one\n"
     log.close()
-    assert sorted((await read(log)).splitlines()) == [b"err", b"one", b"two"]
+    assert await read(log) == b"one\ntwo"
 
 
 async def test_a_long_line_is_written_in_parts_and_read_whole(log: ContainerLog) -> None:
@@ -100,7 +109,7 @@ async def test_follow_goes_on_until_the_end_of_the_run(log: ContainerLog) -> Non
     assert await later == b"2\n"
     log.write("stdout", b"3")
     log.close()
-    assert [chunk async for chunk in stream] == [b"3\n"]
+    assert [chunk async for chunk in stream] == [b"3"]
 
 
 async def test_follow_of_the_last_lines(log: ContainerLog) -> None:

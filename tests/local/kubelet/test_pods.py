@@ -48,11 +48,11 @@ async def test_w4_volume(node: LocalNode) -> None:
     """A mounted ConfigMap is files under mountPath, by name or by the path of an item."""
     await node.config_map("special-config", {"special.how": "very"})
     whole = {"configMap": {"name": "special-config"}}
-    assert await node.output("w4", "cat /etc/config/special.how", **mounted(whole)) == "very\n"
+    assert await node.output("w4", "cat /etc/config/special.how", **mounted(whole)) == "very"
     items = [{"key": "special.how", "path": "path/to/special-key"}]
     chosen = {"configMap": {"name": "special-config", "items": items}}
     script = "cat /etc/config/path/to/special-key"
-    assert await node.output("w4-items", script, **mounted(chosen)) == "very\n"
+    assert await node.output("w4-items", script, **mounted(chosen)) == "very"
 
 
 async def test_w5_what_an_edit_does_by_itself(node: LocalNode) -> None:
@@ -91,7 +91,7 @@ async def test_a_subpath_changes_when_the_container_restarts(node: LocalNode) ->
     await node.edit("app", key="new")
     (await node.volume("pinned", "go", "empty-dir") / "on").touch()
     await node.until("pinned", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"])
-    assert await node.logs("pinned", previous=True) == "old\n"
+    assert await node.logs("pinned", previous=True) == "old"
     assert await node.execute("pinned", "cat /etc/one") == "new"
 
 
@@ -106,7 +106,7 @@ async def test_a_subpath_expression_uses_the_environment(node: LocalNode) -> Non
     await node.config_map("app", {"blue": "sea", "red": "fire"})
     parts = mounted({"configMap": {"name": "app"}}, "/etc/one", subPathExpr="$(COLOUR)")
     env = [{"name": "COLOUR", "value": "red"}]
-    assert await node.output("expr", "cat /etc/one", env=env, **parts) == "fire\n"
+    assert await node.output("expr", "cat /etc/one", env=env, **parts) == "fire"
 
 
 async def test_a_projection_is_read_only_in_the_container(node: LocalNode) -> None:
@@ -132,7 +132,7 @@ async def test_secret_projected_and_downward_volumes(node: LocalNode) -> None:
     ]
     parts = mounted({"projected": {"sources": sources}})
     script = "cd /etc/config; cat both; echo; cat own; echo; cat pod/name"
-    assert await node.output("all", script, **parts) == "from the secret\nx\nall\n"
+    assert await node.output("all", script, **parts) == "from the secret\nx\nall"
     parts = mounted({"secret": {"secretName": "key", "defaultMode": 0o400}})
     script = "cat /etc/config/both; stat -L -c ' %a' /etc/config/both"
     assert await node.output("secret", script, **parts) == "from the secret 400\n"
@@ -161,7 +161,7 @@ async def test_a_volume_inside_a_volume(node: LocalNode) -> None:
         pod={"volumes": volumes},
         volumeMounts=mounts,
     )
-    assert printed == "12\n"
+    assert printed == "12"
 
 
 async def test_init_containers_run_before_and_share_volumes(node: LocalNode) -> None:

@@ -62,12 +62,15 @@ class ContainerLog:
         self._append(written)
 
     def close(self) -> None:
-        """Write what was left without a newline, and let those who follow come to an end."""
+        """Write what was left without a newline, and let those who follow come to an end.
+
+        It is part of a line, so readers get no newline either (containerd: cri/io/logger.go).
+        """
         if self.closed:
             return
         now = _timestamp(time.time_ns())
         rests = [(stream, rest) for stream, rest in self._partial.items() if rest]
-        self._append(_record(now, stream, b"F", rest) for stream, rest in rests)
+        self._append(_record(now, stream, b"P", rest) for stream, rest in rests)
         self.closed = True
         self._file.close()
         self._wake()
