@@ -361,10 +361,8 @@ class PodContainers:
         await self._pre_stop(names, grace())
         for process in processes:
             process.signal(signal.SIGTERM)
-        ended: asyncio.Future[list[None]] = asyncio.gather(
-            *(watcher for name in names if (watcher := self.states[name].watcher))
-        )
-        while not ended.done():
+        watchers = [watcher for name in names if (watcher := self.states[name].watcher)]
+        while running := [watcher for watcher in watchers if not watcher.done()]:
             left = begun + grace() - time.monotonic()
             if left <= 0:
                 for process in processes:
@@ -372,10 +370,10 @@ class PodContainers:
                 break
             self._told.clear()
             told = asyncio.create_task(self._told.wait())
-            causes: list[asyncio.Future[Any]] = [ended, told]
+            causes: list[asyncio.Task[Any]] = [*running, told]
             await asyncio.wait(causes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
-        await ended
+        await asyncio.gather(*watchers)
 
     async def _pre_stop(self, names: Sequence[str], grace: float) -> None:
         """Run the preStop hooks; the time they take is part of the grace period."""
