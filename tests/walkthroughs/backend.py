@@ -76,6 +76,10 @@ class Backend(Protocol):
         """
         ...
 
+    async def start_settled(self) -> None:
+        """Wait until the node has no more to do for the start of a pod that is ready."""
+        ...
+
     async def rolled_out(self, deployment: str) -> None:
         """Wait for a rollout as `kubectl rollout status` does."""
         ...

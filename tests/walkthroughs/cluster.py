@@ -63,6 +63,14 @@ class ClusterBackend:
     async def exec(self, pod: str, *command: str) -> str:
         return await self._kubectl("exec", pod, "--", *command)
 
+    async def start_settled(self) -> None:
+        """Wait as long as a kubelet's second look at a new container may take.
+
+        It looks every second and then syncs the pod once more (kubernetes: pkg/kubelet/pleg),
+        which refreshes its files and which nothing in the API tells of.
+        """
+        await asyncio.sleep(3)
+
     async def rolled_out(self, deployment: str) -> None:
         await self._kubectl(
             "rollout", "status", f"deployment/{deployment}", f"--timeout={PATIENCE:g}s"

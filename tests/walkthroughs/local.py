@@ -164,6 +164,9 @@ class LocalBackend:
         assert status["status"] == "Success", (status, out[_STDERR])
         return out[_STDOUT].decode()
 
+    async def start_settled(self) -> None:
+        """Wait for nothing: here a pod is ready at the end of the sync that started it."""
+
     async def rolled_out(self, deployment: str) -> None:
         """Wait as kubectl does (kubectl/pkg/polymorphichelpers/rollout_status.go)."""
 

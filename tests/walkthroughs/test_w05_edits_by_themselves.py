@@ -56,7 +56,7 @@ async def test_an_environment_stays_as_it_was(backend: Backend) -> None:
     pod = await running_pod(backend, "my-nginx")
     await backend.patch("ConfigMap", "env-config", {"data": {"log_level": "DEBUG"}})
     await backend.create(LATER)
-    assert (await finished_log(backend, "later")).strip() == "DEBUG"
+    assert await finished_log(backend, "later") == "DEBUG"
     assert await variable(backend, pod, "log_level") == "INFO"
     assert await running_pod(backend, "my-nginx") == pod
 
@@ -65,10 +65,10 @@ async def test_files_do_not_follow_at_once(backend: Backend) -> None:
     """The node knows the edit, as a new pod shows, and still leaves the running pod's files."""
     await backend.create(CONFIG + FILES)
     pod = await running_pod(backend, "my-nginx")
-    await shows(backend, pod, "/etc/config/log_level", "INFO")
+    await backend.start_settled()
     await backend.patch("ConfigMap", "env-config", {"data": {"log_level": "DEBUG"}})
     await backend.create(LATER)
-    assert (await finished_log(backend, "later")).strip() == "DEBUG"
+    assert await finished_log(backend, "later") == "DEBUG"
     assert await backend.exec(pod.name, "cat", "/etc/config/log_level") == "INFO"
 
 
@@ -79,6 +79,7 @@ async def test_files_follow_after_the_sync_period(waitable: Backend) -> None:
     """
     await waitable.create(CONFIG + FILES)
     pod = await running_pod(waitable, "my-nginx")
+    await waitable.start_settled()
     await waitable.patch("ConfigMap", "env-config", {"data": {"log_level": "DEBUG"}})
     limit = waitable.sync_limit
     await shows(waitable, pod, "/etc/config/log_level", "DEBUG", within=limit)

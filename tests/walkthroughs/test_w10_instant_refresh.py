@@ -1,4 +1,7 @@
-"""W10: mounted files are refreshed at once, by hand or by hotmap's controller."""
+"""W10: mounted files are refreshed at once, by hand or by hotmap's controller.
+
+That without either they follow after the sync period is shown by W5.
+"""
 
 from __future__ import annotations
 
@@ -58,15 +61,6 @@ async def gone(directory: Path) -> None:
         return None if directory.exists() else True
 
     await until(look, f"{directory} is removed")
-
-
-async def test_files_follow_after_the_sync_period(waitable: Backend) -> None:
-    """The default strategy and nobody who helps: the kubelet's own time passes."""
-    await waitable.create(MANIFESTS)
-    pod = await running_pod(waitable, "web")
-    await edit(waitable)
-    limit = waitable.sync_limit
-    await shows(waitable, pod, "/etc/cm/mount.info", "after", within=limit)
 
 
 async def test_an_annotation_of_the_pod_brings_the_files(backend: Backend) -> None:
