@@ -48,10 +48,12 @@ _OWN = (
 class Plane:
     """A `hotmap local up` that runs."""
 
-    def __init__(self, process: subprocess.Popen[str], directory: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], directory: Path, log: Path) -> None:
         self.process = process
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig"
+        #: What it has written to standard error.
+        self.log = log
 
     def stop(self, number: signal.Signals) -> int:
         """Send a signal and wait for the end; return the exit status."""
@@ -83,7 +85,7 @@ def running_plane(directory: Path, *options: str) -> Iterator[Plane]:
                 isolated = status != 2 or "namespace" not in problem
                 requires("namespaces", available=isolated, reason=problem)
             assert said == f"export KUBECONFIG={directory}/kubeconfig\n", log.read_text()
-            yield Plane(process, directory)
+            yield Plane(process, directory, log)
         finally:
             process.terminate()
 

@@ -1,0 +1,62 @@
+"""`hotmap demo`: what it shows is true, and nothing is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.requires import requires
+from tests.walkthroughs.leftovers import adopting, mounts_below
+from tests.walkthroughs.person import Person, nobody, yourself
+
+
+@pytest.fixture(params=["root", "unprivileged"])
+def person(request: pytest.FixtureRequest) -> Iterator[Person]:
+    """With all rights, or with none."""
+    # Not tmp_path, which only its owner may enter.
+    directory = Path(tempfile.mkdtemp(prefix="hotmap-person-"))
+    directory.chmod(0o755)
+    try:
+        if request.param == "unprivileged":
+            yield nobody(directory)
+        else:
+            requires("root", available=os.geteuid() == 0, reason="the tests do not run as root")
+            yield yourself(directory)
+    finally:
+        shutil.rmtree(directory)
+
+
+def shown(person: Person, *arguments: str) -> str:
+    """Run the demo; return what it shows, having looked that nothing else is left of it."""
+    with adopting() as orphans:
+        with person.start("demo", *arguments) as process:
+            output, problem = process.communicate(timeout=90)
+        requires("userns", available="user namespace" not in problem, reason=problem)
+        assert problem == ""
+        assert process.returncode == 0
+        assert orphans() == []
+    assert person.files() == []
+    assert mounts_below(person.directory) == []
+    return output
+
+
+def test_the_demo_shows_what_is_true(person: Person) -> None:
+    """In an empty home, with nothing installed: four edits and what followed from each."""
+    output = shown(person)
+    assert output.count("left alone") == 4
+    assert "all of it true" in output
+    assert "NOT" not in output
+
+
+def test_the_demo_for_machines(person: Person) -> None:
+    """One JSON document, with every line's own truth."""
+    document = json.loads(shown(person, "--json"))
+    assert document["true"] is True
+    facts = [line for line in document["lines"] if "after" in line]
+    assert all(line["true"] for line in facts)
+    assert {line["label"] for line in facts} >= {"ready", "running", "decided", "loaded"}

@@ -1,0 +1,92 @@
+"""However `hotmap local up` ends, no process, mount or directory of it is left.
+
+What a killed one could not remove is removed by the next start.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from tests.walkthroughs.leftovers import adopting, mounts_below
+from tests.walkthroughs.local import LocalBackend, Plane, running_plane
+from tests.walkthroughs.steps import running_pod
+
+# It takes no TERM, has a child in a session of its own, and mounts of every kind.
+STUBBORN = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {LEVEL: info}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {password: none}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stubborn}
+spec:
+  selector: {matchLabels: {app: stubborn}}
+  template:
+    metadata: {labels: {app: stubborn}}
+    spec:
+      containers:
+      - name: stubborn
+        image: hotmap.test/busybox:1
+        command: [sh, -c, "trap '' TERM INT HUP; setsid sleep 3600 & while :; do sleep 1; done"]
+        volumeMounts:
+        - {name: settings, mountPath: /etc/settings}
+        - {name: settings, mountPath: /etc/level, subPath: LEVEL}
+        - {name: password, mountPath: /etc/password}
+        - {name: work, mountPath: /work}
+      volumes:
+      - name: settings
+        configMap: {name: settings}
+      - name: password
+        secret: {secretName: password}
+      - name: work
+        emptyDir: {medium: Memory}
+"""
+
+
+async def run_stubborn(plane: Plane) -> None:
+    async with LocalBackend(plane, "stubborn", sync_limit=100.0) as backend:
+        await backend.create(STUBBORN)
+        await running_pod(backend, "stubborn")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_it_stops_clean(number: signal.Signals, tmp_path: Path) -> None:
+    """With a pod that does not want to end, its status is 0 and nothing remains."""
+    directory = tmp_path / "plane"
+    with adopting() as orphans:
+        with running_plane(directory) as plane:
+            await run_stubborn(plane)
+            assert plane.stop(number) == 0
+        assert orphans() == []
+    assert not directory.exists()
+    assert mounts_below(directory) == []
+    log = plane.log.read_text()
+    assert log.count("\n") == 1, log
+    assert log.startswith("ready after ")
+
+
+async def test_the_next_start_clears_up_after_a_killed_one(tmp_path: Path) -> None:
+    """Processes and mounts end with it; the next one begins anew in the same directory."""
+    directory = tmp_path / "plane"
+    with adopting() as orphans:
+        with running_plane(directory) as plane:
+            await run_stubborn(plane)
+            plane.stop(signal.SIGKILL)
+        assert orphans() == []
+        assert mounts_below(directory) == []
+        assert list((directory / "pods").iterdir()) != []
+        with running_plane(directory) as plane:
+            assert list((directory / "pods").iterdir()) == []
+            await run_stubborn(plane)
+            assert plane.stop(signal.SIGTERM) == 0
+        assert orphans() == []
+    assert not directory.exists()
