@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -135,10 +136,11 @@ async def test_a_burst_of_edits(world: World) -> None:
     """100 edits give two rollouts at most, and the last content's revision."""
     await world.config_map(LEVEL="0")
     generation = (await world.workload())["metadata"]["generation"]
-    async with world.controller() as controller:
+    async with world.controller(settle=0.3, settle_max=5) as controller:
         await world.quiet(controller)
         for level in range(1, 101):
             await world.edit(LEVEL=str(level))
+            await asyncio.sleep(0)  # each edit is seen on its own
         await world.rollout()
         await world.quiet(controller)
         last = await world.revision()
