@@ -309,6 +309,21 @@ async def test_a_lease_is_held_until_the_work_is_cleaned_up():
         await stopping
 
 
+async def test_a_lease_that_is_lost_during_the_cleaning_up_is_not_ours():
+    """A leader that is ending takes notice all the same, and does not release it then."""
+    async with election(CALM) as held:
+        [leader] = await held.started("a")
+        leader.cleaning = 1.0
+        stopping = asyncio.create_task(leader.stop())
+        await held.until(lambda: not leader.leads.is_set())
+        assert leader.elector.is_leader
+        await held.edit(holderIdentity="usurper")
+        await held.until(lambda: not leader.elector.is_leader)
+        assert leader.at_work == 1
+        await stopping
+        assert (await held.spec())["holderIdentity"] == "usurper"
+
+
 async def test_who_lost_competes_again_after_its_work_is_cleaned_up():
     """Until then it is no candidate, even when nobody else is."""
     async with election(FAST) as held:

@@ -246,8 +246,8 @@ class LeaderElector:
 
         So `lead` never runs twice at a time, and the Lease is renewed until its cleaning up has
         ended. What `lead` raises is raised here. No failure of the API server ends the waiting:
-        it is logged once a minute at most, and shown by `statistics`. The release takes half a renew deadline at
-        most; a second cancel cuts it, and the cleaning up before, short.
+        it is logged once a minute at most, and shown by `statistics`. The release takes half a
+        renew deadline at most; a second cancel cuts it, and the cleaning up before, short.
         """
         watch = asyncio.create_task(self._reflector.run())
         try:
@@ -283,15 +283,13 @@ class LeaderElector:
             await asyncio.wait((work, renewal), return_when=asyncio.FIRST_COMPLETED)
             by_itself = work.done()
         finally:
-            if renewal.done():
-                self._deadline = -inf
             work.cancel()
             try:
                 await asyncio.wait((work,))
             finally:
                 renewal.cancel()
                 await asyncio.wait((renewal,))
-                self._deadline = -inf
+                self._deadline = -inf  # also when it was cancelled before its first step
         if by_itself or not work.cancelled():
             work.result()
         if not by_itself:
@@ -299,9 +297,9 @@ class LeaderElector:
         return by_itself
 
     async def _renew(self) -> str:
-        """Renew the Lease until it is lost, and say why it is."""
+        """Renew the Lease until it is lost, and say why it is; we lead no more from then on."""
         timing = self._timing
-        with suppress(TimeoutError):
+        try:
             while True:
                 async with asyncio.timeout(self._deadline - self._clock()):
                     await self._pause(self._attempted + timing.retry - self._clock())
@@ -312,6 +310,10 @@ class LeaderElector:
                     if not self.is_leader:
                         break
                     self._deadline = self._attempted + timing.renew_deadline
+        except TimeoutError:
+            pass
+        finally:
+            self._deadline = -inf
         return (
             f"the Lease could not be renewed for {timing.renew_deadline:g} s:"
             f" {self._last_error or 'the process was held up'}"
