@@ -1,0 +1,1 @@
+"""Measures the figures that hotmap promises: `python -m benchmarks`."""

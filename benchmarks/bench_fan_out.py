@@ -1,0 +1,148 @@
+"""One source with many consumers: how soon, and with how many requests? And a burst of edits?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from benchmarks.clusters import Cluster, Person, TemplateWatch, person, watch_templates
+from benchmarks.figures import Figure, Table, at_most
+from benchmarks.generate import config_map, consumer
+from benchmarks.processes import Controller, controller, local_plane
+from benchmarks.scope import Scope, measured
+from benchmarks.test_bed import real_control_plane
+
+__all__ = ["run"]
+
+#: Seconds of the controller's default settle time, and of its bound.
+_SETTLE, _SETTLE_MAX = 0.5, 5.0
+
+#: Seconds after the last rollout in which one too many, a late Event or record would show.
+_AFTERMATH = 3.0
+
+_BURST_EDITS, _BURST_SECONDS = 100, 2.0
+
+
+async def run(scope: Scope) -> AsyncIterator[Table]:
+    """Roll 50, 200 and 1,000 consumers by one edit each, then ten by a hundred edits."""
+    async with local_plane() as plane:
+        yield await _table(scope, plane.cluster())
+    if scope.cluster:
+        async with real_control_plane() as cluster:
+            yield await _table(scope, cluster)
+
+
+async def _table(scope: Scope, cluster: Cluster) -> Table:
+    sizes = (2, 3, 4) if scope.quick else (50, 200, 1000)
+    consumers = scope.count(10)
+    with measured(f"Fan-out, {cluster.name}") as result:
+        async with person(cluster) as somebody:
+            for size in sizes:
+                await _create(somebody, f"fan-{size}", size)
+            await _create(somebody, "burst", consumers)
+            async with controller(cluster) as running, watch_templates(cluster) as watch:
+                runs = [await _fan_out(somebody, running, watch, size) for size in sizes]
+                burst = await _burst(somebody, running, watch, consumers)
+        result.figures = [figure for run in runs for figure in _figures(run)]
+        result.figures += [
+            Figure(
+                f"{_BURST_EDITS} edits in {_BURST_SECONDS:g} s × {consumers}: rollouts",
+                [burst.rollouts],
+                "",
+                at_most(2 * consumers, "max"),
+            ),
+            Figure("… last edit → last rollout seen", [burst.seconds], "s"),
+        ]
+        result.notes = [
+            f"Default settle time ({_SETTLE:g} s, at most {_SETTLE_MAX:g} s), part of the times.",
+            "Requests by the controller's own /metrics, rollouts by a watch, Events by a list.",
+            "POST creates Events, PUT writes records of what was asked.",
+        ]
+    return result.table()
+
+
+class _Run(NamedTuple):
+    """One edit and what followed."""
+
+    consumers: int
+    #: From the edit's answer to the last rollout seen.
+    seconds: float
+    rollouts: int
+    #: Events of hotmap that the API server holds because of it.
+    events: int
+    #: The controller's, by method, from the edit to the end of the aftermath.
+    requests: dict[str, int]
+
+
+def _figures(run: _Run) -> Sequence[Figure]:
+    name = f"1 → {run.consumers:,}"
+    by_method = (run.requests.get(method, 0) for method in ("GET", "PATCH", "POST", "PUT"))
+    reads, patches, posts, puts = by_method
+    once_each = at_most(run.consumers, "max")
+    last = at_most(3, "max") if run.consumers == 1000 else ()
+    return [
+        Figure(f"{name}: last rollout seen", [run.seconds], "s", last),
+        Figure(f"{name}: rollouts seen", [run.rollouts], "", once_each),
+        Figure(f"{name}: Events found", [run.events], "", once_each),
+        Figure(f"{name}: PATCH requests", [patches], "", once_each),
+        Figure(f"{name}: POST requests", [posts], "", once_each),
+        Figure(f"{name}: PUT requests", [puts], ""),
+        Figure(f"{name}: GET requests", [reads], "", at_most(0, "max")),
+    ]
+
+
+async def _create(somebody: Person, name: str, consumers: int) -> None:
+    await somebody.create([config_map(name, LEVEL="0")])
+    await somebody.create_consumers(consumer(f"{name}-{one}", name) for one in range(consumers))
+
+
+async def _fan_out(
+    somebody: Person, running: Controller, watch: TemplateWatch, consumers: int
+) -> _Run:
+    async def edit() -> float:
+        _, answered = await somebody.edit(f"fan-{consumers}", {"LEVEL": "1"})
+        return answered
+
+    return await _followed(edit, _AFTERMATH, somebody, running, watch, consumers)
+
+
+async def _burst(
+    somebody: Person, running: Controller, watch: TemplateWatch, consumers: int
+) -> _Run:
+    async def edit() -> float:
+        began = answered = time.perf_counter()
+        for number in range(_BURST_EDITS):
+            due = began + number * _BURST_SECONDS / _BURST_EDITS
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            _, answered = await somebody.edit("burst", {"LEVEL": f"burst {number}"})
+        return answered
+
+    # Consumers that were rolled in the middle of the burst are rolled once more after it.
+    aftermath = _SETTLE_MAX + _AFTERMATH
+    return await _followed(edit, aftermath, somebody, running, watch, consumers)
+
+
+async def _followed(
+    edit: Callable[[], Awaitable[float]],
+    aftermath: float,
+    somebody: Person,
+    running: Controller,
+    watch: TemplateWatch,
+    consumers: int,
+) -> _Run:
+    """Edit, wait for each consumer's rollout and `aftermath` seconds more, and count."""
+    before, events, seen = await running.requests(), await somebody.events(), len(watch.seen)
+    answered = await edit()
+    await watch.until(seen + consumers)
+    await asyncio.sleep(aftermath)
+    await running.quiet()
+    after = await running.requests()
+    return _Run(
+        consumers,
+        seconds=watch.seen[-1].at - answered,
+        rollouts=len(watch.seen) - seen,
+        events=await somebody.events() - events,
+        requests={method: count - before.get(method, 0) for method, count in after.items()},
+    )

@@ -1,0 +1,129 @@
+"""How long from an edit to the new file in a running pod, with hotmap and without?"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from benchmarks.clusters import PATIENCE, Cluster, Person, person
+from benchmarks.figures import Figure, Table, at_most
+from benchmarks.generate import config_map, file_consumer
+from benchmarks.processes import controller, local_plane
+from benchmarks.scope import Scope, measured
+from benchmarks.test_bed import real_node
+
+__all__ = ["run"]
+
+#: Seconds between two looks at a file: while one is waited for, and while many are.
+_LOOK, _LOOK_AT_MANY = 0.001, 0.01
+
+#: Seconds over which edits without hotmap are spread: a kubelet syncs each pod every 60 to 90.
+_SPREAD = 90.0
+
+#: Pods that take turns, so that each has been left alone for a while when its turn comes.
+_TURNS = 8
+
+
+async def run(scope: Scope) -> AsyncIterator[Table]:
+    """Edit ConfigMaps that pods mount, on the local plane and, if asked, on a real kubelet."""
+    if not scope.cluster:
+        async with local_plane() as plane:
+            yield await _table(scope, plane.cluster(), alone=False)
+        return
+    async with real_node() as cluster:
+        yield await _table(scope, cluster, alone=True)
+    async with local_plane() as plane:
+        yield await _table(scope, plane.cluster(), alone=True)
+
+
+async def _table(scope: Scope, cluster: Cluster, *, alone: bool) -> Table:
+    count = scope.count(40)
+    figures = []
+    with measured(f"Edit → file in the pod, {cluster.name}") as result:
+        if alone:
+            values = await _without_hotmap(cluster, rounds=scope.count(2, 1), pods=scope.count(20))
+            figures.append(Figure("without hotmap", values, "s"))
+        nudged = await _with_hotmap(cluster, count)
+        figures.append(Figure("with hotmap's controller", nudged, "s", at_most(0.3)))
+        result.figures = figures
+        result.notes = [
+            "From sending the edit to the new content under the pod's volume, seen from the host.",
+            "A ConfigMap volume; the workload says that it re-reads files, so it is nudged.",
+        ]
+    return result.table()
+
+
+async def _with_hotmap(cluster: Cluster, count: int) -> list[float]:
+    """Edit one ConfigMap after another; returns seconds."""
+    async with person(cluster) as somebody:
+        names = [f"nudged-{one}" for one in range(min(count, _TURNS))]
+        files = await _running_pods(cluster, somebody, names, follow=True)
+        async with controller(cluster):
+            values = []
+            for number in range(count):
+                name = names[number % len(names)]
+                await asyncio.sleep(random.uniform(0.3, 0.6))
+                values.append(await _delay(somebody, name, files[name], f"n{number}", _LOOK))
+        await _clean(somebody, names)
+    return values
+
+
+async def _without_hotmap(cluster: Cluster, *, rounds: int, pods: int) -> list[float]:
+    """Edit ConfigMaps at random times, many at once; returns seconds."""
+    async with person(cluster) as somebody:
+        names = [f"alone-{one}" for one in range(pods)]
+        files = await _running_pods(cluster, somebody, names, follow=False)
+
+        async def edits(name: str) -> list[float]:
+            values = []
+            for number in range(rounds):
+                await asyncio.sleep(random.uniform(0, _SPREAD))
+                values.append(
+                    await _delay(somebody, name, files[name], f"n{number}", _LOOK_AT_MANY)
+                )
+            return values
+
+        measured_values = await asyncio.gather(*(edits(name) for name in names))
+        await _clean(somebody, names)
+    return [value for values in measured_values for value in values]
+
+
+async def _delay(somebody: Person, source: str, file: Path, value: str, look: float) -> float:
+    began, _ = await somebody.edit(source, {"LEVEL": value})
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if file.read_text() == value:
+                return time.perf_counter() - began
+            await asyncio.sleep(look)
+
+
+async def _running_pods(
+    cluster: Cluster, somebody: Person, names: Sequence[str], *, follow: bool
+) -> dict[str, Path]:
+    """Create a ConfigMap and a pod that mounts it per name; returns each file on the host."""
+    assert cluster.kubelet is not None
+    await somebody.create(config_map(name, LEVEL="old") for name in names)
+    await somebody.create(
+        file_consumer(name, name, image=cluster.image, follow=follow) for name in names
+    )
+    files: dict[str, Path] = {}
+    async with asyncio.timeout(PATIENCE):
+        while len(files) < len(names):
+            await asyncio.sleep(0.2)
+            for pod in await somebody.pods():
+                app = (pod.metadata.labels or {}).get("app", "")
+                if app in names and pod.status.phase == "Running":
+                    files[app] = _volume(cluster.kubelet, pod.metadata.uid) / "LEVEL"
+    return files
+
+
+def _volume(kubelet: Path, uid: str) -> Path:
+    return kubelet / "pods" / uid / "volumes" / "kubernetes.io~configmap" / "files"
+
+
+async def _clean(somebody: Person, names: Sequence[str]) -> None:
+    for name in names:
+        await somebody.remove(name)

@@ -1,0 +1,92 @@
+"""How long from an edit to the rollout's patch, when the controller has nothing else to do?"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+from benchmarks.clusters import Cluster, Person, TemplateWatch, person, watch_templates
+from benchmarks.figures import Figure, Table, Target, at_most
+from benchmarks.generate import config_map, consumer, secret
+from benchmarks.processes import controller, local_plane
+from benchmarks.scope import Scope, measured
+from benchmarks.test_bed import real_control_plane
+
+__all__ = ["run"]
+
+#: The controller's default settle time in milliseconds.
+_SETTLE = 500.0
+
+#: Beside the best of the peers (baselines: a bare prototype has 3.8 / 6.2 ms).
+_WITHOUT_SETTLING = (Target(5, "p50"), Target(10))
+
+
+async def run(scope: Scope) -> AsyncIterator[Table]:
+    """Edit ConfigMaps one by one, each with one consumer, on every backend."""
+    async with AsyncExitStack() as exits:
+        plane = await exits.enter_async_context(local_plane())
+        yield await _table(scope, plane.cluster())
+    if scope.cluster:
+        async with real_control_plane() as cluster:
+            yield await _table(scope, cluster)
+
+
+async def _table(scope: Scope, cluster: Cluster) -> Table:
+    few, many = scope.count(100), scope.count(1000, quick=4)
+    edits = scope.count(100)
+    with measured(f"Rollout delay, {cluster.name}") as result:
+        async with person(cluster) as somebody:
+            await _create(somebody, 0, few)
+            plain = await _delays(cluster, somebody, few, edits, settle="0s")
+            settled = await _delays(cluster, somebody, few, edits, settle="500ms")
+            await _create(somebody, few, many)
+            await somebody.create(secret(f"secret-{one}", LEVEL="0") for one in range(many))
+            crowded = await _delays(cluster, somebody, many, edits, settle="0s")
+        result.figures = [
+            Figure(f"{few:,} consumers, settle 0", plain, "ms", _WITHOUT_SETTLING),
+            Figure(
+                f"{few:,} consumers, settle 500 ms, beyond it",
+                [delay - _SETTLE for delay in settled],
+                "ms",
+                at_most(10),
+            ),
+            Figure(
+                f"{many:,} consumers, ConfigMaps, Secrets, settle 0",
+                crowded,
+                "ms",
+                _WITHOUT_SETTLING,
+            ),
+        ]
+        result.notes = [
+            "From the edit's answer to the line of an independent watch with the new revision.",
+            "Controller, API server and observer are processes of their own. DaemonSets, no nodes.",
+        ]
+    return result.table()
+
+
+async def _create(somebody: Person, first: int, end: int) -> None:
+    numbers = range(first, end)
+    await somebody.create(config_map(f"source-{one}", LEVEL="0") for one in numbers)
+    await somebody.create_consumers(consumer(f"app-{one}", f"source-{one}") for one in numbers)
+
+
+async def _delays(
+    cluster: Cluster, somebody: Person, consumers: int, edits: int, *, settle: str
+) -> list[float]:
+    """Edit the sources in turn; returns milliseconds from each answer to the rollout seen."""
+    async with controller(cluster, "--settle", settle), watch_templates(cluster) as watch:
+        return [
+            await _delay(somebody, watch, f"source-{number % consumers}", f"{settle} {number}")
+            for number in range(edits)
+        ]
+
+
+async def _delay(somebody: Person, watch: TemplateWatch, source: str, value: str) -> float:
+    # Whatever followed the edit before is over: the workload controllers', the Event, the record.
+    await asyncio.sleep(random.uniform(0.1, 0.3))
+    before = len(watch.seen)
+    _, answered = await somebody.edit(source, {"LEVEL": value})
+    await watch.until(before + 1)
+    return (watch.seen[before].at - answered) * 1e3

@@ -1,0 +1,213 @@
+"""A cluster to measure on: what a person does to it, and an independent watch of what follows.
+
+All moments are `time.perf_counter()`: the monotonic clock, which every process here shares.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from benchmarks.generate import NAMESPACE
+from hotmap.core.objects import ObjectMeta, Pod, Workload
+from hotmap.kube.client import Client
+from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.resources import (
+    BY_KIND,
+    CONFIGMAPS,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    EVENTS,
+    PODS,
+    Resource,
+)
+from hotmap.kube.watch import Bookmark, Failure, Unreadable, WatchDecoder
+
+__all__ = ["Cluster", "Person", "Revision", "TemplateWatch", "person", "watch_templates"]
+
+#: Writes at once while the objects of a benchmark are made.
+_WRITERS = 16
+
+#: Seconds after which something that should have happened counts as not happened.
+PATIENCE = 120.0
+
+
+class Cluster(NamedTuple):
+    """Where to measure."""
+
+    #: As tables call it.
+    name: str
+    kubeconfig: Path
+    #: The kubelet's root directory; None where there is no node.
+    kubelet: Path | None
+    #: The image of pods that run a host's program or a real one.
+    image: str
+
+
+class _Bare(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class Person:
+    """Somebody with rights and a client: creates, edits, looks."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def create(self, bodies: Iterable[dict[str, Any]]) -> None:
+        """Create objects, many at once."""
+        waiting = iter(bodies)
+
+        async def write() -> None:
+            for body in waiting:
+                await self._client.create(BY_KIND[body["kind"]], NAMESPACE, body, type=_Bare)
+
+        await asyncio.gather(*(write() for _ in range(_WRITERS)))
+
+    async def create_consumers(self, bodies: Iterable[dict[str, Any]]) -> None:
+        """Create DaemonSets and report them as rolled out, since not every cluster does."""
+        waiting = iter(bodies)
+
+        async def write() -> None:
+            for body in waiting:
+                made = await self._client.create(DAEMONSETS, NAMESPACE, body, type=_Bare)
+                status = {"status": {"observedGeneration": made.metadata.generation}}
+                await self._client.patch(
+                    DAEMONSETS,
+                    NAMESPACE,
+                    made.metadata.name,
+                    status,
+                    type=_Bare,
+                    subresource="status",
+                    field_manager="daemonset-controller",
+                )
+
+        await asyncio.gather(*(write() for _ in range(_WRITERS)))
+
+    async def delete(self, resource: Resource, name: str) -> None:
+        """Delete an object and what it owns, without grace."""
+        await self._client.delete(resource, NAMESPACE, name, grace_period=0)
+
+    async def remove(self, name: str) -> None:
+        """Delete the Deployment and the ConfigMap of a name."""
+        for resource in (DEPLOYMENTS, CONFIGMAPS):
+            await self._client.delete(resource, NAMESPACE, name, propagation="Background")
+
+    async def edit(self, name: str, data: Mapping[str, str]) -> tuple[float, float]:
+        """Edit a ConfigMap; returns when it was sent and when the answer was there."""
+        began = time.perf_counter()
+        await self._client.patch(CONFIGMAPS, NAMESPACE, name, {"data": data}, type=_Bare)
+        return began, time.perf_counter()
+
+    async def pods(self) -> list[Pod]:
+        """List the pods."""
+        return (await self._client.list_page(PODS, NAMESPACE, type=Pod, limit=0)).items
+
+    async def events(self) -> int:
+        """Count what hotmap's Events report."""
+        page = await self._client.list_page(EVENTS, NAMESPACE, type=_Event, limit=0)
+        return sum(one.count or 1 for one in page.items if one.source.component == "hotmap")
+
+    def watch_pods(self) -> AsyncIterator[tuple[float, Pod]]:
+        """Iterate over the states of pods from now on, each with the moment it arrived."""
+        return _watch(self._client, PODS, Pod)
+
+
+class _EventSource(msgspec.Struct):
+    component: str = ""
+
+
+class _Event(msgspec.Struct):
+    metadata: ObjectMeta
+    source: _EventSource = msgspec.field(default_factory=_EventSource)
+    count: int | None = None
+
+
+@asynccontextmanager
+async def person(cluster: Cluster) -> AsyncIterator[Person]:
+    """Give somebody access to a cluster for the length of a block."""
+    config = load_kubeconfig(str(cluster.kubeconfig))
+    async with Client(config, user_agent="hotmap-benchmarks") as client:
+        yield Person(client)
+
+
+# -- watching ----------------------------------------------------------------------------------
+
+
+class Revision(NamedTuple):
+    """A pod template's new `hotmap.dev/revision`, as a watch line brought it."""
+
+    at: float
+    consumer: str
+    revision: str
+
+
+class TemplateWatch:
+    """Notes every new revision of a pod template when its watch line arrives."""
+
+    def __init__(self) -> None:
+        self.seen: list[Revision] = []
+        self._current: dict[str, str] = {}
+        self._arrived = asyncio.Event()
+
+    def take(self, at: float, item: Workload) -> None:
+        """Look at one state of a DaemonSet."""
+        name = item.metadata.name
+        annotations = item.spec.template.metadata.annotations or {}
+        revision = annotations.get("hotmap.dev/revision", "")
+        if name in self._current and self._current[name] != revision:
+            self.seen.append(Revision(at, name, revision))
+            self._arrived.set()
+        self._current[name] = revision
+
+    async def until(self, count: int) -> None:
+        """Wait until `count` new revisions have been seen in all."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.seen) < count:
+                self._arrived.clear()
+                await self._arrived.wait()
+
+
+@asynccontextmanager
+async def watch_templates(cluster: Cluster) -> AsyncIterator[TemplateWatch]:
+    """Watch the DaemonSets with a client and a connection of its own."""
+    watch = TemplateWatch()
+    config = load_kubeconfig(str(cluster.kubeconfig))
+    async with Client(config, user_agent="hotmap-benchmarks-watch") as client:
+        page = await client.list_page(DAEMONSETS, NAMESPACE, type=Workload, limit=0)
+        for item in page.items:
+            watch.take(0.0, item)
+
+        async def follow() -> None:
+            async for at, item in _watch(client, DAEMONSETS, Workload, page.resource_version):
+                watch.take(at, item)
+
+        following = asyncio.create_task(follow())
+        try:
+            yield watch
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+
+async def _watch(
+    client: Client, resource: Resource, type_: type[Any], since: str = ""
+) -> AsyncIterator[tuple[float, Any]]:
+    """Iterate over objects of a watch; without `since` it begins with what there is."""
+    decoder = WatchDecoder(type_)
+    params = {"timeoutSeconds": "3600", **({"resourceVersion": since} if since else {})}
+    async with client.open_watch(resource, NAMESPACE, params=params) as stream:
+        async for chunk in stream.chunks():
+            at = time.perf_counter()
+            for event in decoder.feed(chunk):
+                if isinstance(event, Failure):
+                    raise event.error
+                if not isinstance(event, Bookmark | Unreadable):
+                    yield at, event.object
+    raise RuntimeError(f"the watch of {resource.plural} ended before the benchmark did")

@@ -1,0 +1,71 @@
+"""What the kernel says of this machine and of processes: load, memory, processor time.
+
+Linux only, by /proc.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from pathlib import Path
+
+from benchmarks.figures import Sample
+
+__all__ = ["cpu_seconds", "resident_mb", "sample"]
+
+_PROC = Path("/proc")
+
+
+def sample() -> Sample:
+    """Describe this machine as it is now."""
+    return Sample(
+        cores=len(os.sched_getaffinity(0)),
+        processor=_processor(),
+        load=os.getloadavg()[0],
+        python=platform.python_version(),
+        kernel=platform.release(),
+        date=time.strftime("%Y-%m-%d %H:%M"),
+    )
+
+
+def resident_mb(pid: int) -> float:
+    """Return the resident memory of a process in MB (10⁶ bytes)."""
+    for line in (_PROC / str(pid) / "status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise ProcessLookupError(f"process {pid} has no memory any more")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the processor time that a process and its living descendants have used so far."""
+    return sum(_own_cpu_seconds(one) for one in (pid, *_descendants(pid)))
+
+
+def _own_cpu_seconds(pid: int) -> float:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return 0.0
+    # proc(5): the name in parentheses may hold anything; utime and stime are fields 14 and 15.
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    for children in (_PROC / str(pid) / "task").glob("*/children"):
+        try:
+            direct = [int(child) for child in children.read_text().split()]
+        except OSError:
+            continue
+        for child in direct:
+            found += [child, *_descendants(child)]
+    return found
+
+
+def _processor() -> str:
+    for line in (_PROC / "cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return ""
