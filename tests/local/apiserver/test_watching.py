@@ -205,3 +205,15 @@ async def test_a_client_that_goes_frees_its_watch(api: Api, registry: Registry) 
     async with api.watch(CONFIGMAPS):
         assert registry.store._watches
     await eventually(lambda: not registry.store._watches)
+
+
+async def test_watches_share_what_a_write_looks_like(registry: Registry) -> None:
+    """The bytes of an object are made once for all who watch it, and not kept for long."""
+    with registry.watch("configmaps") as one, registry.watch("configmaps", "default") as two:
+        await registry.create("configmaps", "default", configmap("a"), manager="t")
+        assert one.take()[0][1] is two.take()[0][1]
+        for number in range(40):
+            change = {"data": {"k": f"{number}" + "x" * (1 << 19)}}
+            await registry.patch("configmaps", "default", "a", change, kind="merge", manager="t")
+        assert len(one.take()) == len(two.take()) == 40
+        assert registry._changes._size <= 16 << 20

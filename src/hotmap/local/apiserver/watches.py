@@ -22,8 +22,8 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 # A watch event as (type, object as JSON).
 Frame = tuple[EventType, bytes]
 
-# Writes kept decoded for watches that come to the same one a moment later.
-_SHARED = 512
+# Bytes of writes kept prepared for watches that come to the same one a moment later.
+_SHARED_BYTES = 16 << 20
 
 
 class RegistryEvent(NamedTuple):
@@ -98,14 +98,16 @@ class Changes:
     def __init__(self) -> None:
         # By revision, oldest first; a cache that may lose anything at any time.
         self._changes: dict[int, _Change] = {}
+        self._size = 0
 
     def of(self, event: StoreEvent) -> _Change:
         """Give the prepared form of a write."""
         change = self._changes.get(event.revision)
         if change is None:
-            if len(self._changes) >= _SHARED:
-                del self._changes[next(iter(self._changes))]
             change = self._changes[event.revision] = _Change(event)
+            self._size += change.size
+            while self._size > _SHARED_BYTES:
+                self._size -= self._changes.pop(next(iter(self._changes))).size
         return change
 
 
@@ -129,6 +131,7 @@ class _Change:
 
     def __init__(self, event: StoreEvent) -> None:
         before, after = event.prev_value, event.value
+        self.size = len(before or b"") + len(after or b"")
         self._before = _State(before, event.revision) if before is not None else None
         self._after = _State(after, event.revision) if after is not None else None
 
