@@ -60,8 +60,8 @@ class Journal:
         revision: str,
         versions: tuple[str, ...],
         outcome: str = "done",
-    ) -> None:
-        """Keep a decision, and log it unless it only confirms or repeats.
+    ) -> bool:
+        """Keep a decision and log it; False when it only confirms or repeats.
 
         `versions` are the resourceVersions of the sources that it was made from.
         """
@@ -78,7 +78,7 @@ class Journal:
         self.decisions[entry.verdict] += 1
         kept = self._entries.setdefault(consumer.key, [])
         if kept and (plan.confirms or entry.repeats(kept[-1])):
-            return
+            return False
         for act in entry.actions:
             self.actions[consumer.key.kind, act, "done" if outcome == "done" else "failed"] += 1
         kept.append(entry)
@@ -91,6 +91,7 @@ class Journal:
             "" if outcome == "done" else f"; {outcome}",
             extra={"consumer": str(consumer.key), "change": revision},
         )
+        return True
 
     def latest(self, key: ObjectKey) -> Entry | None:
         """Return the last decision on a consumer that said something."""

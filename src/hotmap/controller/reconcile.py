@@ -114,6 +114,8 @@ class Reconciler:
         #: What the pods of a consumer were last told, and when to tell them again, if at all.
         self._told: dict[ObjectKey, Target] = {}
         self._tell_again: dict[ObjectKey, float] = {}
+        #: The reason that the last Event gave, and the versions that it was about.
+        self._announced: dict[ObjectKey, tuple[str, tuple[str, ...]]] = {}
         #: Problems that an Event was written for.
         self._reported: dict[ObjectKey, tuple[str, ...]] = {}
         #: Held by whoever works on a consumer; gone when nobody does.
@@ -167,11 +169,11 @@ class Reconciler:
             self._journal.forget(key)
             return None
         decision = await self._decide(consumer)
-        if decision.plan.requeue_after is not None:
+        again = decision.plan.requeue_after
+        if again is None:
+            self._waiting_since.pop(key, None)
+        else:
             self._waiting_since.setdefault(key, time.monotonic())
-            self._note(decision)
-            return decision.plan.requeue_after
-        self._waiting_since.pop(key, None)
         try:
             generation = await self._act(decision)
         except (Conflict, NotFound) as error:
@@ -182,9 +184,9 @@ class Reconciler:
             self._meet_failure(decision, error)
             raise
         self._record(decision, generation)
-        self._announce(decision)
         self._note(decision)
-        return self._second_nudge_in(key)
+        self._announce(decision)
+        return min(filter(None, (again, self._second_nudge_in(key))), default=None)
 
     # -- observe, judge, plan ------------------------------------------------------------------
 
@@ -199,8 +201,7 @@ class Reconciler:
         key = self._keys.get(record.key_id) if record else None
         if key is None:  # nothing known, or with a key that is lost
             record, key = None, self._newest
-        named = index.sources_in(consumer.key.namespace) if policy.named else ()
-        uses = followed_uses(consumer, policy, named)
+        uses = followed_uses(consumer, policy, self._sources_to_match(consumer, policy, record))
         sources = index.sources_of(uses)
         ignored = ignored_sources(sources)
         presents = look_at([use for use in uses if use.source not in ignored], sources, key)
@@ -230,6 +231,17 @@ class Reconciler:
             facts.revision,
             looked=facts.starts is not None,
         )
+
+    def _sources_to_match(
+        self, consumer: Consumer, policy: Policy, record: Record | None
+    ) -> Sequence[ObjectKey]:
+        """List what name patterns are tried on: sources that exist, and those that once did."""
+        if not policy.named:
+            return ()
+        namespace = consumer.key.namespace
+        asked = record.sources if record else ()
+        known = [ObjectKey(source.kind, namespace, source.name) for source in asked]
+        return [*self._index.sources_in(namespace), *known]
 
     def _windows(self, record: Record | None, presents: Sequence[Present]) -> tuple[Window, ...]:
         """Find edits that were taken back since something was asked (rule 3)."""
@@ -329,9 +341,7 @@ class Reconciler:
     def _meet_failure(self, decision: Decision, error: HotmapError) -> None:
         """Say once what keeps a consumer from its change; it is tried again, with pauses."""
         outcome = f"failed, and is tried again: {error}"
-        before = self._journal.latest(decision.consumer.key)
-        self._note(decision, outcome=outcome)
-        if before is None or before.outcome != outcome:
+        if self._note(decision, outcome=outcome):
             message = f"{decision.plan.reason}; {outcome}"
             self._event(decision.consumer, Reason.FAILED, message, type_="Warning")
 
@@ -346,13 +356,8 @@ class Reconciler:
         if rollout is None and consumer.rolling:
             # What its own controller is rolling out may have read older content: not vouched for.
             generation = record.generation if record else UNVOUCHED
-        asked = record_asked(
-            consumer,
-            record,
-            self._under_newest(decision),
-            key_id=self._newest.id,
-            generation=generation,
-        )
+        findings, key = self._for_record(decision)
+        asked = record_asked(consumer, record, findings, key_id=key.id, generation=generation)
         if rollout is not None:
             now = time.time()
             asked = record_rollout(
@@ -368,17 +373,20 @@ class Reconciler:
             return
         self._records.put(asked)
 
-    def _under_newest(self, decision: Decision) -> tuple[Finding, ...]:
-        """Give the findings with fingerprints of the newest key, for the record."""
+    def _for_record(self, decision: Decision) -> tuple[tuple[Finding, ...], FingerprintKey]:
+        """Give the findings with fingerprints of the newest key, and that key.
+
+        What is kept of a source that is held or gone was made with the older key and cannot be
+        made again, so such a record stays with it.
+        """
         findings = decision.judgement.findings
-        if decision.key is self._newest:
-            return findings
+        kept = any(f.verdict is Verdict.HOLD or not f.present.exists for f in findings)
+        if kept or decision.key is self._newest:
+            return findings, decision.key
         uses = [use for present in decision.presents for use in present.uses]
         presents = look_at(uses, self._index.sources_of(uses), self._newest)
-        return tuple(
-            finding._replace(present=present)
-            for finding, present in zip(findings, presents, strict=True)
-        )
+        pairs = zip(findings, presents, strict=True)
+        return tuple(f._replace(present=present) for f, present in pairs), self._newest
 
     def _first_seen(self, decision: Decision) -> float | None:
         times = [
@@ -391,15 +399,22 @@ class Reconciler:
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept in memory of a consumer that is gone."""
         self._journal.forget(key)
-        for kept in (self._waiting_since, self._told, self._tell_again, self._reported):
+        for kept in (
+            self._waiting_since,
+            self._told,
+            self._tell_again,
+            self._announced,
+            self._reported,
+        ):
             kept.pop(key, None)
 
-    def _note(self, decision: Decision, *, outcome: str = "done") -> None:
-        self._journal.note(
+    def _note(self, decision: Decision, *, outcome: str = "done") -> bool:
+        """Keep a decision; False when it was told before."""
+        return self._journal.note(
             decision.consumer,
             decision.plan,
             revision=decision.revision,
-            versions=tuple(present.resource_version for present in decision.presents),
+            versions=_versions(decision),
             outcome=outcome,
         )
 
@@ -408,10 +423,12 @@ class Reconciler:
     def _announce(self, decision: Decision) -> None:
         """Write at most one Event for a settled change."""
         plan, consumer = decision.plan, decision.consumer
+        told = (plan.reason, _versions(decision))
+        if self._announced.get(consumer.key) == told:
+            return
+        self._announced[consumer.key] = told
         if plan.warning:
-            before = self._journal.latest(consumer.key)
-            if before is None or before.reason != plan.reason:
-                self._event(consumer, Reason.HELD, plan.reason, type_="Warning")
+            self._event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
         acts = [action.act for action in plan.actions]
         if Act.ROLLOUT in acts:
@@ -452,6 +469,10 @@ def _nudge_settles(decision: Decision) -> bool:
     """Tell whether the plan only nudges."""
     actions = decision.plan.actions
     return bool(actions) and all(action.act is Act.NUDGE for action in actions)
+
+
+def _versions(decision: Decision) -> tuple[str, ...]:
+    return tuple(present.resource_version for present in decision.presents)
 
 
 def _versions_asked(

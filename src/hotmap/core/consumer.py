@@ -75,10 +75,11 @@ def consumer_from_workload(kind: str, item: Workload) -> Consumer:
     spec, status = item.spec, item.status
     update = spec.update_strategy
     wanted = 1 if spec.replicas is None else spec.replicas
-    behind = status.updated_replicas < wanted or status.replicas > status.updated_replicas
-    rolling = status.observed_generation < item.metadata.generation or (
-        kind in ("Deployment", "StatefulSet") and behind
-    )
+    rolling = status.observed_generation < item.metadata.generation
+    if kind in ("Deployment", "StatefulSet"):
+        rolling |= status.updated_replicas < wanted or status.replicas > status.updated_replicas
+    elif kind == "DaemonSet":
+        rolling |= status.updated_number_scheduled < status.desired_number_scheduled
     return _consumer(
         kind,
         item.metadata,

@@ -9,7 +9,8 @@ events play no part, so downtime, failover, lost watches and recreated objects a
     2  the source's resourceVersion is smaller than the one asked for     → wait: a stale store
     3  equal                                                              → fresh, unless a pod
        started while the content was another one: then frozen change, under a name of its own.
-       Too early to tell → do what the rest says, count nothing as asked, look again
+       Too early to tell → do what the rest says, count nothing as asked, look again.
+       Equal to what a record says that a crash kept from noting our last rollout → as rule 6
     4  only what is in live use differs                                   → live change
     5  what is in frozen use differs, generation as vouched for           → frozen change
     6  … and the generation moved on → wait for the consumer's own rollout, look at the pods:
@@ -292,6 +293,8 @@ def _judge_source(
     if _is_older(present, asked):
         return found(Verdict.WAIT, "is an older version than the one last asked for: a stale store")
     if (present.frozen, present.live) == (asked.frozen, asked.live):
+        if _has_overlooked(consumer, record, present, facts):
+            return found(*_judge_start(consumer, record, present, facts, _READ_AT_START))
         return found(Verdict.FRESH, "is what was last asked for")
     if not present.exists:
         return found(*_judge_deleted(present, asked, facts))
@@ -396,6 +399,24 @@ def _already_asked(consumer: Consumer, present: Present, facts: Facts) -> bool:
         and consumer.written_at is not None
         and present.changed_at is not None
         and consumer.written_at >= present.changed_at
+    )
+
+
+def _has_overlooked(consumer: Consumer, record: Record, present: Present, facts: Facts) -> bool:
+    """Rule 3: tell whether we have asked for other content than the present since the record.
+
+    A crash between the patch and the record, and then the content that the record knows is back.
+    The template tells: it carries another revision under the same key, written by us, for an undo
+    takes the annotation over, and its generation is not the one vouched for.
+    """
+    before, _, _ = consumer.revision.partition(".")
+    key_id, _, _ = facts.revision.partition(".")
+    return (
+        bool(present.frozen or facts.live_rolls)
+        and before == key_id
+        and _content(consumer.revision) != facts.revision
+        and consumer.written_at is not None
+        and consumer.generation != record.generation
     )
 
 

@@ -312,7 +312,9 @@ class WorkloadStatus(_Part, frozen=True, gc=False):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
-    available_replicas: int = 0
+    #: A DaemonSet's words for replicas and updatedReplicas.
+    desired_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
 
 
 class Workload(_Part, frozen=True):

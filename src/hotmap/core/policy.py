@@ -182,15 +182,7 @@ def read_policy(
 ) -> Policy:
     """Read one consumer's policy; never fails, problems stand in the result."""
     reader = _Reader(consumer, namespace_annotations or {})
-    follow = reader.read(FOLLOW, parse_follow, "off", Follow(False, ()), inherit=True)
-    origin = reader.origin(FOLLOW)
-    if follow is None and (dialect := reloader_dialect.read(reader.lookup)) is not None:
-        follow = Follow(dialect.auto, tuple(_expression(*named) for named in dialect.named))
-        origin = dialect.origin
-        reader.problems += [Problem(*problem) for problem in dialect.problems]
-    if follow is None:
-        follow = parse_follow(defaults.follow)
-        origin = f"the default follow={defaults.follow}" if follow.auto or follow.named else ""
+    follow, origin = _read_follow(reader, defaults)
     strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
     settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
     settle_max = reader.read(
@@ -213,6 +205,26 @@ def read_policy(
         origin=origin or Policy().origin,
         problems=(*reader.problems, *reader.unknown()),
     )
+
+
+def _read_follow(reader: _Reader, defaults: Defaults) -> tuple[Follow, str]:
+    """Find what a consumer follows, and who says so.
+
+    Itself, in either dialect; then its Namespace; then the flags.
+    """
+    nothing = Follow(False, ())
+    follow = reader.read(FOLLOW, parse_follow, "off", nothing)
+    if follow is not None:
+        return follow, reader.origin(FOLLOW)
+    if (dialect := reloader_dialect.read(reader.lookup)) is not None:
+        reader.problems += [Problem(*problem) for problem in dialect.problems]
+        named = tuple(_expression(*named) for named in dialect.named)
+        return Follow(dialect.auto, named), dialect.origin
+    follow = reader.read(FOLLOW, parse_follow, "off", nothing, inherit=True)
+    if follow is not None:
+        return follow, reader.origin(FOLLOW)
+    follow = parse_follow(defaults.follow)
+    return follow, f"the default follow={defaults.follow}" if follow != nothing else ""
 
 
 class Follow(NamedTuple):
