@@ -32,6 +32,7 @@ cluster-down: $(VENV)/.development ## Stop it; nothing is left running
 	@$(BIN)/python -m tests.cluster down
 
 test-cluster: $(VENV)/.development ## Run the tests on a real Kubernetes (root, Go; builds it once)
+	@$(BIN)/python -m tests.cluster build --kwok 1 || true
 	@$(BIN)/python -m pytest -q -m cluster
 
 bench-cluster: $(VENV)/.development ## Measure propagation on a real Kubernetes
