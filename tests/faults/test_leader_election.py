@@ -123,6 +123,7 @@ async def test_a_leader_that_is_cut_off_stops_before_another_leads():
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
         await held.known_to(second, holder="a")
+        await held.until(lambda: first.elector.statistics().attempts > 5)
         first.wire.stall()
         await held.leader(second)
         assert first.at_work == 0
