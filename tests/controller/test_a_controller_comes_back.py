@@ -106,6 +106,24 @@ async def test_a_crash_between_the_rollout_and_its_record(world: World) -> None:
         await world.rollout(after=revision)
 
 
+async def test_a_crash_before_the_record_of_a_rollout_that_is_then_undone(world: World) -> None:
+    """The record's content is back, yet the pods hold what was asked for in between."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    await _run_once(world)
+    ((shard, text),) = (await world.records()).items()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        revision = await world.rollout()
+        await world.rolled_out()
+    await world.merge("Secret", shard, {"data": {"state": text}}, namespace="hotmap")
+    await world.edit(LEVEL="info")
+    async with world.controller():
+        await world.rollout(after=revision)
+
+
 async def _delete(world: World, shard: str) -> None:
     await world.registry.delete("secrets", "hotmap", shard)
 

@@ -232,6 +232,34 @@ def test_rule_3_recreated_with_the_same_content_is_fresh() -> None:
     assert judged(deployment(), [app()], [app(uid="uid-2")]).verdict is Verdict.FRESH
 
 
+@pytest.mark.parametrize(
+    ("generation", "written_at", "started", "verdict"),
+    [
+        pytest.param(2, 90, [95], Verdict.FROZEN, id="a pod has what we asked for meanwhile"),
+        pytest.param(2, 90, None, Verdict.LOOK, id="the pods have to be looked at"),
+        pytest.param(2, 90, [200], Verdict.ADOPT, id="they are proven younger"),
+        pytest.param(2, None, [95], Verdict.FRESH, id="an undo wrote the revision"),
+        pytest.param(1, 90, [95], Verdict.FRESH, id="the record vouches for the generation"),
+    ],
+)
+def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
+    generation: int, written_at: float | None, started: list[float | None] | None, verdict: Verdict
+) -> None:
+    """The record's content is back, but the template was asked for another one meanwhile."""
+    other = look_at(deployment().uses, sources(app(B_FROZEN)), KEY)
+    revision = revision_of(other, KEY, uid="uid-web", live_rolls=False)
+    who = deployment(generation=generation, revision=revision, written_at=written_at)
+    now = [app(version=3, changed_at=100)]
+    assert judged(who, [app()], now, started=started).verdict is verdict
+
+
+def test_rule_3_a_revision_under_another_key_tells_nothing() -> None:
+    """A key that was made anew is no sign of a crash."""
+    who = deployment(generation=2, revision="XXXX.AAAAAAAAAAA", written_at=90)
+    now = [app(version=3, changed_at=100)]
+    assert judged(who, [app()], now, started=[95]).verdict is Verdict.FRESH
+
+
 def test_rule_5_recreated_with_other_content_is_a_change() -> None:
     """Delete and recreate with other content is a change like any other."""
     now = [app(B_FROZEN, uid="uid-2")]
