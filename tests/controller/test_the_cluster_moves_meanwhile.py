@@ -143,12 +143,12 @@ async def test_the_answer_to_the_write_is_lost(world: World) -> None:
 
 async def test_a_policy_refuses_the_rollout(world: World) -> None:
     """One Warning says who refuses; it is tried again, and done when it is allowed."""
-    refusals = 2
+    refused = False
 
     async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
-        nonlocal refusals
-        if plural == "deployments" and refusals:
-            refusals -= 1
+        nonlocal refused
+        if plural == "deployments" and not refused:
+            refused = True
             raise api_error(403, 'admission webhook "freeze.example.org" denied the request')
 
     world.registry.guards.append(refuse)

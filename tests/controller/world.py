@@ -28,7 +28,7 @@ Object = dict[str, Any]
 DEADLINE = 10.0
 
 #: Short, so that waiting for a settled change is no long wait.
-SETTLE = 0.05
+SETTLE = 0.03
 
 NAMESPACE = "default"
 
