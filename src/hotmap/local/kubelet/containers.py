@@ -373,7 +373,9 @@ class PodContainers:
             causes: list[asyncio.Task[Any]] = [*running, told]
             await asyncio.wait(causes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
-        await asyncio.gather(*watchers)
+        if watchers:
+            # Not gather: a kubelet that stops cancels this wait, and the watchers by themselves.
+            await asyncio.wait(watchers)
 
     async def _pre_stop(self, names: Sequence[str], grace: float) -> None:
         """Run the preStop hooks; the time they take is part of the grace period."""
