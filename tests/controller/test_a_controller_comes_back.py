@@ -13,7 +13,9 @@ from tests.controller.world import DEADLINE, FOLLOW, World, env
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import SettingsError, Unauthorized, Unreachable
+from hotmap.kube.client import Client, Limits
+from hotmap.kube.config import BearerToken
 
 
 async def _run_once(world: World) -> None:
@@ -277,6 +279,25 @@ async def test_the_key_is_garbage(world: World, keys: str) -> None:
     text = str(caught.value)
     assert text.startswith("Secret hotmap/hotmap-key holds no key under 'keys'; delete it")
     assert "c2hvcnQ" not in text
+
+
+async def test_the_api_server_is_not_there(world: World) -> None:
+    """The error names the server; nothing is left running."""
+    await world.plane.stop()
+    async with Client(world.plane.config(), limits=Limits(attempts=1)) as client:
+        with pytest.raises(Unreachable, match=f"127.0.0.1:{world.plane.port}"):
+            await Controller(client, Settings(listen=None)).__aenter__()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_the_token_is_refused(world: World) -> None:
+    """The server's word is passed on; nothing is left running."""
+    config = world.plane.config()._replace(credentials=BearerToken("expired"))
+    async with Client(config) as client:
+        with pytest.raises(Unauthorized):
+            await Controller(client, Settings(listen=None)).__aenter__()
+    await world.plane.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_its_port_is_taken(world: World) -> None:
