@@ -218,7 +218,7 @@ class _Link:
         while data:
             try:
                 data = await reader.read(CHUNK)
-            except ConnectionError:
+            except OSError:
                 self.reset()
                 data = b""
             await waiting.put((clock() + self._faults.delay, data))
@@ -235,7 +235,7 @@ class _Link:
             if self.silent:
                 self._faults.lost += len(data)
                 continue
-            with suppress(ConnectionError, RuntimeError):  # the other direction was reset
+            with suppress(OSError, RuntimeError):  # the other direction was reset
                 if data:
                     writer.write(data)
                     await writer.drain()
