@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.objects import ENV, deployment
+from tests.support.objects import ENV, consumer, cron_job, deployment
 
 from hotmap.core.objects import ObjectKey
-from hotmap.core.policy import Policy, followed_uses, read_policy
+from hotmap.core.policy import (
+    DEFAULTS,
+    Defaults,
+    Policy,
+    Strategy,
+    followed_uses,
+    read_policy,
+    source_ignored,
+    source_offered,
+)
+from hotmap.core.reloader_dialect import DialectSettings, Names
 
+BOTH = frozenset(("ConfigMap", "Secret"))
 AUTO = "reloader.stakater.com/auto"
 CONFIG_MAPS = "configmap.reloader.stakater.com/reload"
 SECRETS = "secret.reloader.stakater.com/reload"
+CONFIG_MAP_AUTO = "configmap.reloader.stakater.com/auto"
+SECRET_AUTO = "secret.reloader.stakater.com/auto"
+SEARCH = "reloader.stakater.com/search"
+EXCLUDED_CONFIG_MAPS = "configmaps.exclude.reloader.stakater.com/reload"
+EXCLUDED_SECRETS = "secrets.exclude.reloader.stakater.com/reload"
+PAUSE = "deployment.reloader.stakater.com/pause-period"
+
+APP = ObjectKey("ConfigMap", "shop", "app")
+DB = ObjectKey("Secret", "shop", "db")
+EVERYTHING = Defaults(dialect=DialectSettings(auto_reload_all=True))
 
 
 def follows(policy: Policy, name: str, kind: str = "ConfigMap") -> bool:
@@ -22,7 +43,7 @@ def follows(policy: Policy, name: str, kind: str = "ConfigMap") -> bool:
 def test_auto(place: str) -> None:
     """`auto` follows what is referenced, on the consumer or its pod template."""
     policy = read_policy(deployment(ENV, **{place: {AUTO: "true"}}))
-    assert (policy.opted_in, policy.auto, policy.problems) == (True, True, ())
+    assert (policy.opted_in, policy.auto, policy.problems) == (True, BOTH, ())
     suffix = " on the pod template" if place == "template_annotations" else ""
     assert policy.origin == f"{AUTO}: true{suffix}"
 
@@ -108,3 +129,204 @@ def test_a_plain_name_is_known_before_it_exists() -> None:
     who = deployment(annotations={CONFIG_MAPS: "app,db-.*"})
     uses = followed_uses(who, read_policy(who), [])
     assert [use.source.name for use in uses] == ["app"]
+
+
+# -- auto, for all and for one kind ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["", "auto-reload-all"])
+@pytest.mark.parametrize(
+    ("said", "plainly", "with_flag"),
+    [
+        pytest.param({}, "", "ConfigMap Secret", id="nothing"),
+        pytest.param({AUTO: "true"}, "ConfigMap Secret", "ConfigMap Secret", id="auto"),
+        pytest.param({AUTO: "false"}, "", "", id="not auto"),
+        pytest.param({AUTO: ""}, "", "ConfigMap Secret", id="empty is not said"),
+        pytest.param({AUTO: "yes"}, "", "", id="no boolean is false"),
+        pytest.param({CONFIG_MAP_AUTO: "true"}, "ConfigMap", "ConfigMap Secret", id="one kind"),
+        pytest.param({CONFIG_MAP_AUTO: "false"}, "", "Secret", id="not one kind"),
+        pytest.param({AUTO: "false", SECRET_AUTO: "true"}, "Secret", "Secret", id="typed wins"),
+        pytest.param(
+            {AUTO: "true", SECRET_AUTO: "false"},
+            "ConfigMap Secret",
+            "ConfigMap Secret",
+            id="either says yes",
+        ),
+        pytest.param({SEARCH: "true"}, "", "ConfigMap Secret", id="search"),
+    ],
+)
+def test_which_kinds_are_auto(
+    said: dict[str, str], plainly: str, with_flag: str, everything: bool
+) -> None:
+    """`auto`, or `auto` of the kind, or neither is said and a flag makes everything auto."""
+    defaults = EVERYTHING if everything else DEFAULTS
+    policy = read_policy(deployment(annotations=said), defaults=defaults)
+    assert sorted(policy.auto) == (with_flag if everything else plainly).split()
+    assert policy.follows(APP, referenced=True) is ("ConfigMap" in policy.auto)
+    assert policy.follows(DB, referenced=True) is ("Secret" in policy.auto)
+    assert not policy.follows(APP, referenced=False)
+
+
+def test_everything_is_auto_after_the_namespace_has_spoken() -> None:
+    """The flag is a default: a Namespace's own word goes over it."""
+    off = {"hotmap.dev/follow": "off"}
+    who = deployment(ENV)
+    assert read_policy(who, defaults=EVERYTHING).origin == "the default --auto-reload-all"
+    assert not read_policy(who, namespace_annotations=off, defaults=EVERYTHING).opted_in
+
+
+# -- search and match -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("referenced", [True, False])
+@pytest.mark.parametrize("offered", [True, False])
+@pytest.mark.parametrize(("text", "searches"), [("true", True), ("True", False), ("1", False)])
+def test_search(text: str, searches: bool, offered: bool, referenced: bool) -> None:
+    """Exactly `true`; then what is referenced and says `match` is followed."""
+    policy = read_policy(deployment(annotations={SEARCH: text}))
+    followed = policy.follows(APP, referenced=referenced, offered=offered)
+    assert followed is (searches and offered and referenced)
+
+
+@pytest.mark.parametrize(("text", "offered"), [("true", True), ("True", False), ("false", False)])
+def test_match(text: str, offered: bool) -> None:
+    """A source offers itself with exactly `true`."""
+    assert source_offered({"reloader.stakater.com/match": text}) is offered
+    assert not source_offered(None)
+
+
+def test_uses_that_a_search_finds() -> None:
+    """Of what the template references, only the offered sources count."""
+    who = deployment(ENV, annotations={SEARCH: "true"})
+    policy = read_policy(who)
+    assert followed_uses(who, policy, [], offered=lambda source: False) == ()
+    assert followed_uses(who, policy, [], offered=lambda source: True) == who.uses
+
+
+# -- exclusion and ignoring -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["annotations", "template_annotations"])
+@pytest.mark.parametrize(
+    ("said", "name", "kind", "excluded"),
+    [
+        ({EXCLUDED_CONFIG_MAPS: "app"}, "app", "ConfigMap", True),
+        ({EXCLUDED_CONFIG_MAPS: "a, app ,b"}, "app", "ConfigMap", True),
+        ({EXCLUDED_CONFIG_MAPS: "app"}, "app", "Secret", False),
+        ({EXCLUDED_SECRETS: "app"}, "app", "Secret", True),
+        ({EXCLUDED_CONFIG_MAPS: "ap.*"}, "app", "ConfigMap", False),
+        ({EXCLUDED_CONFIG_MAPS: ""}, "app", "ConfigMap", False),
+    ],
+)
+@pytest.mark.parametrize("ask", [{AUTO: "true"}, {CONFIG_MAPS: "app", SECRETS: "app"}])
+def test_exclusion(
+    ask: dict[str, str], said: dict[str, str], name: str, kind: str, excluded: bool, place: str
+) -> None:
+    """Exact names, in either place, over everything else that is said."""
+    policy = read_policy(deployment(**{"annotations": ask, place: {**ask, **said}}))
+    assert policy.follows(ObjectKey(kind, "shop", name), referenced=True) is not excluded
+
+
+def test_exclusion_counts_beside_our_own_word() -> None:
+    """Who follows by hotmap.dev/follow and excludes in Reloader's words means both."""
+    said = {"hotmap.dev/follow": "auto", EXCLUDED_CONFIG_MAPS: "app"}
+    assert not read_policy(deployment(annotations=said)).follows(APP, referenced=True)
+
+
+@pytest.mark.parametrize(("text", "ignored"), [("true", True), ("True", False), ("false", False)])
+def test_a_source_is_ignored(text: str, ignored: bool) -> None:
+    """Exactly `true`, as Reloader compares it."""
+    assert source_ignored({"reloader.stakater.com/ignore": text}) is ignored
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_kinds_of_sources_that_flags_ignore(kind: str) -> None:
+    """Nothing of that kind is followed, referenced or named."""
+    defaults = Defaults(dialect=DialectSettings(ignored_sources=frozenset((kind,))))
+    said = {AUTO: "true", CONFIG_MAPS: ".*", SECRETS: ".*"}
+    policy = read_policy(deployment(annotations=said), defaults=defaults)
+    for source in (APP, DB):
+        assert policy.follows(source, referenced=True) is (source.kind != kind)
+
+
+def test_kinds_of_workloads_that_flags_ignore() -> None:
+    """They are not opted in, and it is said why."""
+    defaults = Defaults(dialect=DialectSettings(ignored_workloads=frozenset(("CronJob",))))
+    who = cron_job(ENV, annotations={AUTO: "true"})
+    policy = read_policy(who, defaults=defaults)
+    assert (policy.opted_in, policy.origin) == (False, "flags ignore every CronJob")
+    assert read_policy(deployment(annotations={AUTO: "true"}), defaults=defaults).opted_in
+
+
+# -- the pause period -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["annotations", "template_annotations"])
+@pytest.mark.parametrize(("text", "seconds"), [("5m", 300.0), ("1h30m", 5400.0), ("0", 0.0)])
+def test_the_pause_period(place: str, text: str, seconds: float) -> None:
+    """The rollout waits this long from the first change on, in either place."""
+    policy = read_policy(deployment(**{place: {PAUSE: text}}))
+    assert (policy.settle, policy.settle_max) == (seconds, seconds)
+    assert policy.problems == ()
+
+
+@pytest.mark.parametrize("text", ["5", "", "soon", "-5m"])
+def test_a_pause_period_that_cannot_be_read(text: str) -> None:
+    """It is told, and the ordinary settle time counts; nobody else is concerned."""
+    policy = read_policy(deployment(annotations={AUTO: "true", PAUSE: text}))
+    assert policy.settle == Policy().settle
+    assert policy.opted_in
+    (problem,) = policy.problems
+    assert problem.annotation == PAUSE
+    assert problem.message.startswith(f"annotation {PAUSE}: {text!r} is ")
+
+
+def test_a_pause_period_is_for_deployments() -> None:
+    """Other kinds do not have it."""
+    who = consumer("StatefulSet", annotations={PAUSE: "5m"})
+    assert read_policy(who).settle == Policy().settle
+
+
+def test_our_own_settle_time_goes_over_the_pause_period() -> None:
+    """hotmap's word counts where both stand."""
+    said = {PAUSE: "5m", "hotmap.dev/settle": "1s"}
+    assert read_policy(deployment(annotations=said)).settle == 1.0
+
+
+# -- other names ------------------------------------------------------------------------------
+
+
+def test_renamed_annotations() -> None:
+    """What a flag renames is read under its new name, and under no other."""
+    names = Names(auto="acme.com/auto", config_map="acme.com/reload", ignore="acme.com/ignore")
+    defaults = Defaults(dialect=DialectSettings(names=names))
+    assert names.renamed() == {"acme.com/auto", "acme.com/reload", "acme.com/ignore"}
+    assert not read_policy(deployment(annotations={AUTO: "true"}), defaults=defaults).opted_in
+    assert source_ignored({"acme.com/ignore": "true"}, defaults)
+    assert not source_ignored({"reloader.stakater.com/ignore": "true"}, defaults)
+
+
+def test_report_only() -> None:
+    """Where flags allow no more than a report, no annotation asks for more."""
+    said = {AUTO: "true", "hotmap.dev/strategy": "rollout"}
+    defaults = Defaults(muted="--webhook-url is set")
+    policy = read_policy(deployment(annotations=said), defaults=defaults)
+    assert (policy.strategy, policy.muted) == (Strategy.NOTIFY, "--webhook-url is set")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "restarts", "problems"),
+    [
+        ("Rollout", "restart", True, 0),
+        ("Rollout", "rollout", False, 0),
+        ("Rollout", "", False, 0),
+        ("Rollout", "Restart", False, 1),
+        ("Deployment", "restart", False, 0),
+    ],
+)
+def test_how_an_argo_rollout_is_rolled(kind: str, text: str, restarts: bool, problems: int) -> None:
+    """Of Rollouts alone, by their template or by a restart of their pods."""
+    policy = read_policy(
+        consumer(kind, template_annotations={"reloader.stakater.com/rollout-strategy": text})
+    )
+    assert (policy.restarts, len(policy.problems)) == (restarts, problems)

@@ -16,7 +16,7 @@ from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
 from hotmap.core.consumer import REVISION
 from hotmap.core.policy import ANNOTATIONS
-from hotmap.core.reloader_dialect import AUTO, IGNORE, NAMED
+from hotmap.core.reloader_dialect import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
 from hotmap.core.target import TARGET
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
@@ -29,7 +29,17 @@ def page(name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "annotation", [*ANNOTATIONS, REVISION, TARGET, AUTO, IGNORE, *NAMED], ids=str
+    "annotation",
+    [
+        *ANNOTATIONS,
+        REVISION,
+        TARGET,
+        *Names(),
+        *EXCLUDES.values(),
+        ROLLOUT_STRATEGY,
+        LAST_RELOADED_FROM,
+    ],
+    ids=str,
 )
 def test_each_annotation_is_explained(annotation: str) -> None:
     """Every annotation that is read or written stands in annotations.md."""

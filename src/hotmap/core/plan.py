@@ -133,7 +133,8 @@ def _choose(
     """Pick actions and their outcome in words, most binding condition first."""
     frozen = judgement.verdict is Verdict.FROZEN
     if policy.strategy is Strategy.NOTIFY:
-        return (Action(Act.NOTIFY),), "only reported, as its strategy is notify"
+        why = policy.muted or "its strategy is notify"
+        return (Action(Act.NOTIFY),), f"only reported, as {why}"
     if consumer.key.kind not in ROLLABLE:
         return _choose_without_rollout(consumer, policy, frozen=frozen)
     if consumer.replicas == 0:

@@ -18,6 +18,7 @@ from hotmap.core import reloader_dialect
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
 from hotmap.core.references import EVERY_KEY, Life, Use
+from hotmap.core.reloader_dialect import DEFAULT_SETTINGS, Dialect, DialectSettings, Expression
 
 __all__ = [
     "ANNOTATIONS",
@@ -34,6 +35,7 @@ __all__ = [
     "parse_follow",
     "read_policy",
     "source_ignored",
+    "source_offered",
 ]
 
 FOLLOW = "hotmap.dev/follow"
@@ -128,12 +130,16 @@ class Policy(NamedTuple):
 
     #: Whether it is hotmap's business at all.
     opted_in: bool = False
-    #: Follow every source that the pod template references.
-    auto: bool = False
+    #: Kinds of sources that are followed wherever the pod template references one.
+    auto: frozenset[str] = frozenset()
     #: Follow sources by name, referenced or not.
     named: tuple[Pattern, ...] = ()
+    #: Follow the sources that the pod template references and that offer themselves.
+    searches: bool = False
     excluded: tuple[Pattern, ...] = ()
     strategy: Strategy = Strategy.AUTO
+    #: What makes it report only whatever its own strategy, in words; "" when nothing does.
+    muted: str = ""
     rereads: bool = False
     #: Seconds of quiet before a rollout, and its bound.
     settle: float = 0.5
@@ -141,15 +147,20 @@ class Policy(NamedTuple):
     catch_up: bool = False
     on_change: OnChange = OnChange.REPORT
     agent: Agent | None = None
+    #: Argo Rollout: its pods are restarted instead of its template being changed.
+    restarts: bool = False
     #: What opted it in, in words, or why it is not opted in.
     origin: str = "no annotation opts it in"
     problems: tuple[Problem, ...] = ()
 
-    def follows(self, source: ObjectKey, *, referenced: bool) -> bool:
-        """Tell whether a change of a source is this consumer's business."""
+    def follows(self, source: ObjectKey, *, referenced: bool, offered: bool = False) -> bool:
+        """Tell whether a change of a source is this consumer's business.
+
+        `offered` says that the source wants to be found by those who search.
+        """
         if not self.opted_in or any(pattern.covers(source) for pattern in self.excluded):
             return False
-        if referenced and self.auto:
+        if referenced and (source.kind in self.auto or (offered and self.searches)):
             return True
         return any(pattern.covers(source) for pattern in self.named)
 
@@ -166,6 +177,10 @@ class Defaults(NamedTuple):
     follow: str = "off"
     settle: float = 0.5
     settle_max: float = 5.0
+    catch_up: bool = False
+    #: What allows no more than a report, whatever annotations ask for, in words.
+    muted: str = ""
+    dialect: DialectSettings = DEFAULT_SETTINGS
 
 
 DEFAULTS = Defaults()
@@ -182,56 +197,78 @@ def read_policy(
 ) -> Policy:
     """Read one consumer's policy; never fails, problems stand in the result."""
     reader = _Reader(consumer, namespace_annotations or {})
-    follow, origin = _read_follow(reader, defaults)
+    settings = defaults.dialect
+    dialect = reloader_dialect.read(reader.lookup, kind=consumer.key.kind, settings=settings)
+    reader.problems += [Problem(*problem) for problem in dialect.problems]
+    follow, origin = _read_follow(reader, dialect, defaults)
+    if consumer.key.kind in settings.ignored_workloads:
+        follow, origin = _NOTHING, f"flags ignore every {consumer.key.kind}"
     strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
     settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
     settle_max = reader.read(
         SETTLE_MAX, parse_duration, f"{defaults.settle_max:g}s", defaults.settle_max
     )
+    if settle is None and dialect.pause is not None:
+        # A fixed time from the first change on, as Reloader pauses a Deployment.
+        settle = settle_max = dialect.pause
     quiet = defaults.settle if settle is None else settle
-    opted_in = follow.auto or bool(follow.named)
+    catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
-        opted_in=opted_in,
+        opted_in=follow != _NOTHING,
         auto=follow.auto,
         named=follow.named,
-        excluded=reader.read(EXCLUDE, _parse_patterns, "every source", _EVERY_SOURCE) or (),
-        strategy=strategy or Strategy.AUTO,
+        searches=follow.searches,
+        excluded=(
+            *(reader.read(EXCLUDE, _parse_patterns, "every source", _EVERY_SOURCE) or ()),
+            *(Pattern(kind, name, True, name.__eq__) for kind, name in dialect.excluded),
+            *(one for one in _EVERY_SOURCE if one.kind in settings.ignored_sources),
+        ),
+        strategy=Strategy.NOTIFY if defaults.muted else strategy or Strategy.AUTO,
+        muted=defaults.muted,
         rereads=reader.read(REREADS, _parse_bool, "false", False) or False,
         settle=quiet,
         settle_max=max(quiet, defaults.settle_max if settle_max is None else settle_max),
-        catch_up=reader.read(CATCH_UP, _parse_bool, "false", False) or False,
+        catch_up=defaults.catch_up if catch_up is None else catch_up,
         on_change=_on_change(reader, consumer.key.kind),
         agent=reader.read(AGENT, _parse_agent, "no agent", None),
+        restarts=dialect.restarts,
         origin=origin or Policy().origin,
         problems=(*reader.problems, *reader.unknown()),
     )
 
 
-def _read_follow(reader: _Reader, defaults: Defaults) -> tuple[Follow, str]:
+class Follow(NamedTuple):
+    """What a consumer follows."""
+
+    #: Kinds of sources, wherever they are referenced.
+    auto: frozenset[str] = frozenset()
+    named: tuple[Pattern, ...] = ()
+    #: Referenced sources that offer themselves.
+    searches: bool = False
+
+
+_NOTHING = Follow()
+_EVERY_REFERENCE = Follow(auto=frozenset(("ConfigMap", "Secret")))
+
+
+def _read_follow(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[Follow, str]:
     """Find what a consumer follows, and who says so.
 
     Itself, in either dialect; then its Namespace; then the flags.
     """
-    nothing = Follow(False, ())
-    follow = reader.read(FOLLOW, parse_follow, "off", nothing)
+    follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING)
     if follow is not None:
         return follow, reader.origin(FOLLOW)
-    if (dialect := reloader_dialect.read(reader.lookup)) is not None:
-        reader.problems += [Problem(*problem) for problem in dialect.problems]
-        named = tuple(_expression(*named) for named in dialect.named)
-        return Follow(dialect.auto, named), dialect.origin
-    follow = reader.read(FOLLOW, parse_follow, "off", nothing, inherit=True)
+    if dialect.spoken:
+        named = tuple(_expression(one) for one in dialect.named)
+        return Follow(dialect.auto, named, dialect.search), dialect.origin
+    follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING, inherit=True)
     if follow is not None:
         return follow, reader.origin(FOLLOW)
+    if dialect.auto:
+        return Follow(dialect.auto), "the default --auto-reload-all"
     follow = parse_follow(defaults.follow)
-    return follow, f"the default follow={defaults.follow}" if follow != nothing else ""
-
-
-class Follow(NamedTuple):
-    """What the follow annotation says."""
-
-    auto: bool
-    named: tuple[Pattern, ...]
+    return follow, f"the default follow={defaults.follow}" if follow != _NOTHING else ""
 
 
 class _Reader:
@@ -304,10 +341,10 @@ def parse_follow(text: str) -> Follow:
         ValueError: it is none of these; the message names the item.
     """
     if text in ("auto", "true"):
-        return Follow(True, ())
+        return _EVERY_REFERENCE
     if text in ("off", "false", ""):
-        return Follow(False, ())
-    return Follow(False, _parse_patterns(text))
+        return _NOTHING
+    return Follow(named=_parse_patterns(text))
 
 
 _KINDS = {
@@ -345,8 +382,8 @@ _EVERY_SOURCE = _parse_patterns("configmap/*, secret/*")
 _PLAIN_NAME = re.compile(r"[-.a-z0-9]+")
 
 
-def _expression(kind: str, text: str, matches: Callable[[str], bool]) -> Pattern:
-    return Pattern(kind, text, _PLAIN_NAME.fullmatch(text) is not None, matches)
+def _expression(one: Expression) -> Pattern:
+    return Pattern(one.kind, one.text, _PLAIN_NAME.fullmatch(one.text) is not None, one.matches)
 
 
 def _one_of(choices: type[C]) -> Callable[[str], C]:
@@ -425,21 +462,38 @@ def _on_change(reader: _Reader, kind: str) -> OnChange:
 # -- which uses count --------------------------------------------------------------------------
 
 
-def source_ignored(annotations: Mapping[str, str] | None) -> bool:
+def source_ignored(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
     """Tell whether a source says that it never causes an action, in either dialect."""
     said = annotations or {}
-    return said.get(IGNORE) == "true" or reloader_dialect.source_ignored(said)
+    names = defaults.dialect.names
+    return said.get(IGNORE) == "true" or reloader_dialect.source_ignored(said, names)
+
+
+def source_offered(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
+    """Tell whether a source wants to be found by consumers that search."""
+    return reloader_dialect.source_matches(annotations or {}, defaults.dialect.names)
 
 
 def followed_uses(
-    consumer: Consumer, policy: Policy, sources: Iterable[ObjectKey]
+    consumer: Consumer,
+    policy: Policy,
+    sources: Iterable[ObjectKey],
+    *,
+    offered: Callable[[ObjectKey], bool] = lambda source: False,
 ) -> tuple[Use, ...]:
     """Select the uses that count under a policy.
 
     A source that is named but not referenced counts as a frozen use of everything in it: nobody
     knows how it is read. `sources` are the sources of the namespace that exist, for patterns.
+    `offered` is asked of referenced sources where the policy searches.
     """
-    kept = [use for use in consumer.uses if policy.follows(use.source, referenced=True)]
+    kept = [
+        use
+        for use in consumer.uses
+        if policy.follows(
+            use.source, referenced=True, offered=policy.searches and offered(use.source)
+        )
+    ]
     referenced = {use.source for use in kept}
     named = {
         ObjectKey(pattern.kind, consumer.key.namespace, pattern.text)

@@ -1,80 +1,266 @@
 """Reloader's annotations, read into what a Policy needs; no other module knows them.
 
-Understood now: `configmap.reloader.stakater.com/reload` and `secret.…/reload` (comma lists of
-anchored expressions), `reloader.stakater.com/auto` and `reloader.stakater.com/ignore` on sources.
-The rest of the dialect has its place here.
+The rules are those of stakater/Reloader 1.4.21 (pkg/common/common.go ShouldReload), in its order:
+
+1. a kind of workload or of source that a flag ignores, a source that says `ignore` → no
+2. the source is in the consumer's exclude list → no
+3. its name is in the named list → yes, referenced or not
+4. the consumer says `search`, the source says `match` → yes, if it is referenced
+5. `auto`, or `auto` for the source's kind, or neither is said and everything is auto → yes, if
+   it is referenced
+
+`Policy.follows` answers 2 to 5, the callers know 1. Each annotation is looked for on the workload
+and, where it stands not there, on the pod template; Reloader reads some of them in one place only.
 
 Expressions are matched by RE2, Go's own engine: linear time, so that nobody's annotation can
-stall or crash the controller (stakater/Reloader 1.4.21 dies of an invalid one).
+stall or crash the controller (Reloader 1.4.21 dies of an invalid one). They are anchored as a
+whole, where Reloader's `^a|b$` lets `a…` and `…b` through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import enum
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 import re2
 
-__all__ = ["Dialect", "read", "source_ignored"]
+from hotmap.core.go_values import parse_bool, parse_duration
 
-AUTO = "reloader.stakater.com/auto"
-NAMED = {
-    "configmap.reloader.stakater.com/reload": "ConfigMap",
-    "secret.reloader.stakater.com/reload": "Secret",
+__all__ = [
+    "DEFAULT_SETTINGS",
+    "EXCLUDES",
+    "LAST_RELOADED_FROM",
+    "ROLLOUT_STRATEGY",
+    "Dialect",
+    "DialectSettings",
+    "Expression",
+    "Names",
+    "Writing",
+    "read",
+    "source_ignored",
+    "source_matches",
+]
+
+#: The annotations without a flag that renames them: exact names that are never followed, by kind.
+EXCLUDES = {
+    "ConfigMap": "configmaps.exclude.reloader.stakater.com/reload",
+    "Secret": "secrets.exclude.reloader.stakater.com/reload",
 }
-IGNORE = "reloader.stakater.com/ignore"
+ROLLOUT_STRATEGY = "reloader.stakater.com/rollout-strategy"
 
-#: What Go's strconv.ParseBool accepts.
-_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+#: Written into pod templates by the strategy `annotations`.
+LAST_RELOADED_FROM = "reloader.stakater.com/last-reloaded-from"
+
+KINDS = ("ConfigMap", "Secret")
+
+
+class Names(NamedTuple):
+    """The annotations that flags may rename."""
+
+    config_map: str = "configmap.reloader.stakater.com/reload"
+    secret: str = "secret.reloader.stakater.com/reload"
+    auto: str = "reloader.stakater.com/auto"
+    config_map_auto: str = "configmap.reloader.stakater.com/auto"
+    secret_auto: str = "secret.reloader.stakater.com/auto"
+    ignore: str = "reloader.stakater.com/ignore"
+    search: str = "reloader.stakater.com/search"
+    match: str = "reloader.stakater.com/match"
+    pause_period: str = "deployment.reloader.stakater.com/pause-period"
+    paused_at: str = "deployment.reloader.stakater.com/paused-at"
+
+    def named(self, kind: str) -> str:
+        """The annotation that lists sources of a kind by name."""
+        return self.config_map if kind == "ConfigMap" else self.secret
+
+    def typed_auto(self, kind: str) -> str:
+        """The annotation that is `auto` for one kind of source."""
+        return self.config_map_auto if kind == "ConfigMap" else self.secret_auto
+
+    def renamed(self) -> frozenset[str]:
+        """The names that are not Reloader's own."""
+        return frozenset(self) - frozenset(Names())
+
+
+class Writing(enum.Enum):
+    """How a rollout is written into a pod template."""
+
+    #: hotmap's own annotation.
+    REVISION = "revision"
+    #: Reloader's default strategy: a variable with the source's digest in one container.
+    ENV_VARS = "env-vars"
+    #: Reloader's other one: an annotation that names the source, its digest and the time.
+    ANNOTATIONS = "annotations"
+
+
+class DialectSettings(NamedTuple):
+    """What flags say about Reloader's dialect; the defaults are hotmap's own behaviour."""
+
+    names: Names = Names()
+    #: Consumers that do not speak of `auto` are auto.
+    auto_reload_all: bool = False
+    #: Kinds of sources and of workloads that never cause or take an action.
+    ignored_sources: frozenset[str] = frozenset()
+    ignored_workloads: frozenset[str] = frozenset()
+    writing: Writing = Writing.REVISION
+    #: Whether a source that appears, and one that goes, calls for new pods. hotmap takes the first
+    #: appearance of what is optional as the change that it is.
+    reload_on_create: bool = True
+    reload_on_delete: bool = False
+
+
+DEFAULT_SETTINGS = DialectSettings()
+
+
+class Expression(NamedTuple):
+    """One item of a named list."""
+
+    kind: str
+    text: str
+    matches: Callable[[str], bool]
 
 
 class Dialect(NamedTuple):
     """What Reloader's annotations on one consumer ask for."""
 
-    auto: bool
-    #: (kind, expression, matcher) of each named source.
-    named: tuple[tuple[str, str, Callable[[str], bool]], ...]
-    origin: str
+    #: Whether an annotation says what to follow; otherwise `auto` is what flags say.
+    spoken: bool = False
+    #: The kinds of sources that are followed where they are referenced.
+    auto: frozenset[str] = frozenset()
+    named: tuple[Expression, ...] = ()
+    #: Follow the referenced sources that say `match`.
+    search: bool = False
+    #: (kind, name) of each source that is never followed.
+    excluded: tuple[tuple[str, str], ...] = ()
+    #: Seconds that a Deployment waits from the first change on; None: not said.
+    pause: float | None = None
+    #: Argo Rollout: restart its pods instead of changing its template.
+    restarts: bool = False
+    #: What was found, in words.
+    origin: str = ""
     #: (annotation, message) of what could not be read.
-    problems: tuple[tuple[str, str], ...]
+    problems: tuple[tuple[str, str], ...] = ()
 
 
-def read(lookup: Callable[[str], tuple[str, str] | None]) -> Dialect | None:
-    """Read the dialect by `lookup(annotation) -> (value, place) | None`; None: it is not spoken."""
-    problems: list[tuple[str, str]] = []
-    named: list[tuple[str, str, Callable[[str], bool]]] = []
-    said: list[str] = []
-    auto = False
-    if (found := lookup(AUTO)) is not None:
+#: How an annotation is looked up: its value and place in words, or None.
+Lookup = Callable[[str], tuple[str, str] | None]
+
+
+def read(lookup: Lookup, *, kind: str, settings: DialectSettings = DEFAULT_SETTINGS) -> Dialect:
+    """Read the dialect as a consumer of a kind speaks it; never fails, problems are told."""
+    reader = _Reader(lookup)
+    names = settings.names
+    auto = reader.boolean(names.auto)
+    typed = {source: reader.boolean(names.typed_auto(source)) for source in KINDS}
+    named = [expression for source in KINDS for expression in reader.expressions(source, names)]
+    search = reader.text(names.search) == "true"
+    return Dialect(
+        spoken=bool(reader.said),
+        auto=_auto_kinds(auto, typed, everything=settings.auto_reload_all),
+        named=tuple(named),
+        search=search,
+        excluded=tuple(
+            (source, name)
+            for source in KINDS
+            for name in _items(reader.quietly(EXCLUDES[source]) or "")
+        ),
+        pause=reader.duration(names.pause_period) if kind == "Deployment" else None,
+        restarts=kind == "Rollout" and reader.restarts(),
+        origin=", ".join(reader.said),
+        problems=tuple(reader.problems),
+    )
+
+
+def _auto_kinds(
+    auto: bool | None, typed: Mapping[str, bool | None], *, everything: bool
+) -> frozenset[str]:
+    """Step 5: either says yes, so `auto` for one kind beats a plain `auto: "false"`."""
+    return frozenset(
+        kind
+        for kind, said in typed.items()
+        if auto or said or (everything and auto is None and said is None)
+    )
+
+
+class _Reader:
+    """Looks annotations up and collects what was found and what cannot be read."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self.said: list[str] = []
+        self.problems: list[tuple[str, str]] = []
+
+    def text(self, name: str) -> str | None:
+        """Return an annotation that opts in or out, and remember that it was said."""
+        if (found := self._lookup(name)) is None:
+            return None
         text, place = found
-        said.append(f"{AUTO}: {text}{place}")
-        auto = text in _TRUE
-        if text not in _TRUE and text not in _FALSE:
-            problems.append(
-                (AUTO, f"annotation {AUTO}{place}: {text!r} is no boolean; taken as false")
-            )
-    for annotation, kind in NAMED.items():
-        if (found := lookup(annotation)) is None:
-            continue
-        text, place = found
-        said.append(f"{annotation}: {text}{place}")
-        for item in filter(None, (part.strip() for part in text.split(","))):
+        self.said.append(f"{name}: {text}{place}")
+        return text
+
+    def quietly(self, name: str) -> str | None:
+        """Return an annotation that says nothing about opting in."""
+        found = self._lookup(name)
+        return found[0] if found else None
+
+    def boolean(self, name: str) -> bool | None:
+        """Read a boolean; None where nothing or nothing but space stands."""
+        text = self.text(name)
+        if text is None or not text:
+            return None
+        try:
+            return parse_bool(text)
+        except ValueError as error:
+            self._problem(name, f"{error}; taken as false")
+            return False
+
+    def expressions(self, kind: str, names: Names) -> Iterable[Expression]:
+        """Read a list of names, each an expression of its own."""
+        name = names.named(kind)
+        for item in _items(self.text(name) or ""):
             try:
-                named.append((kind, item, _matcher(item)))
+                yield Expression(kind, item, _matcher(item))
             except re2.error as error:
                 reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error
-                problems.append(
-                    (
-                        annotation,
-                        f"annotation {annotation}{place}: {item!r} is no regular expression "
-                        f"({reason}); the others in the list still count",
-                    )
+                self._problem(
+                    name,
+                    f"{item!r} is no regular expression ({reason}); "
+                    "the others in the list still count",
                 )
-    if not said:
-        return None
-    return Dialect(auto, tuple(named), ", ".join(said), tuple(problems))
+
+    def duration(self, name: str) -> float | None:
+        """Read a duration that is not negative."""
+        text = self.quietly(name)
+        if text is None:
+            return None
+        try:
+            seconds = parse_duration(text)
+        except ValueError as error:
+            self._problem(name, f"{error}; taken as none")
+            return None
+        if seconds < 0:
+            self._problem(name, f"{text!r} is in the past; taken as none")
+            return None
+        return seconds
+
+    def restarts(self) -> bool:
+        """Read how an Argo Rollout is to be rolled."""
+        text = self.quietly(ROLLOUT_STRATEGY)
+        if text not in (None, "", "rollout", "restart"):
+            self._problem(
+                ROLLOUT_STRATEGY, f"{text!r} is neither rollout nor restart; taken as rollout"
+            )
+        return text == "restart"
+
+    def _problem(self, name: str, message: str) -> None:
+        found = self._lookup(name)
+        place = found[1] if found else ""
+        self.problems.append((name, f"annotation {name}{place}: {message}"))
+
+
+def _items(text: str) -> list[str]:
+    return [item for part in text.split(",") if (item := part.strip())]
 
 
 @lru_cache(maxsize=4096)
@@ -89,6 +275,11 @@ def _matcher(item: str) -> Callable[[str], bool]:
     return lambda name: pattern.fullmatch(name) is not None
 
 
-def source_ignored(annotations: Mapping[str, str]) -> bool:
+def source_ignored(annotations: Mapping[str, str], names: Names = DEFAULT_SETTINGS.names) -> bool:
     """Tell whether a source carries Reloader's ignore annotation."""
-    return annotations.get(IGNORE) == "true"
+    return annotations.get(names.ignore) == "true"
+
+
+def source_matches(annotations: Mapping[str, str], names: Names = DEFAULT_SETTINGS.names) -> bool:
+    """Tell whether a source wants to be found by those who search."""
+    return annotations.get(names.match) == "true"
