@@ -358,6 +358,8 @@ def load_kubeconfig(path: str | None = None, *, context: str | None = None) -> C
     paths = _kubeconfig_paths(path)
     files = ":".join(map(str, paths))
     merged = _Merged(paths)
+    if not merged.contexts:
+        raise SettingsError(f"kubeconfig {files} has no contexts, so it names no cluster")
     name = context or merged.current_context
     if not name:
         raise SettingsError(
