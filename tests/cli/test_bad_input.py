@@ -104,10 +104,9 @@ def test_what_is_typed_wrong_is_named(typed: str, sentence: str, tmp_path: Path)
 
 def test_a_list_of_sources_that_is_none_is_refused(tmp_path: Path) -> None:
     """The flag's value is named, and how one is written."""
-    status, sentence = hotmap("controller", "--follow", "pod/x", home=tmp_path)
-    assert status == WRONG
-    assert sentence.startswith("hotmap: --follow: ")
-    assert "pod/x" in sentence
+    problem = "--follow: 'pod/x' is not configmap/NAME or secret/NAME"
+    call = ("controller", "--follow", "pod/x")
+    assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
 
 
 # -- kubeconfigs -----------------------------------------------------------------------------
@@ -116,6 +115,7 @@ def test_a_list_of_sources_that_is_none_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
+        ("", "has no contexts, so it names no cluster"),
         ("clusters: [", "is not valid YAML at line 1, column 12"),
         ("- a list\n", "has a wrong shape: Expected `object`, got `array`"),
         (
@@ -123,7 +123,7 @@ def test_a_list_of_sources_that_is_none_is_refused(tmp_path: Path) -> None:
             "has a wrong shape: Expected `array | null`, got `int` - at `$.clusters`",
         ),
     ],
-    ids=["no YAML", "a list", "a number"],
+    ids=["empty", "no YAML", "a list", "a number"],
 )
 def test_a_kubeconfig_that_is_none(content: str, problem: str, tmp_path: Path) -> None:
     """The file is named, and the place in it."""
@@ -144,8 +144,11 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
 def test_no_kubeconfig_and_no_cluster_around(tmp_path: Path) -> None:
     """In an empty home, outside of a pod: what was looked for is said."""
     status, sentence = hotmap("controller", home=tmp_path)
+    looked = f"{tmp_path}/.kube/config does not exist, and this is not a pod"
     assert status == WRONG
-    assert "kubeconfig" in sentence
+    assert sentence.startswith("hotmap: no cluster to talk to: ")
+    assert looked in sentence
+    assert sentence.endswith("`hotmap local up` starts a cluster and prints its kubeconfig")
 
 
 def test_a_context_that_is_not_in_the_kubeconfig(tmp_path: Path) -> None:
@@ -196,9 +199,12 @@ def test_a_token_that_has_expired(plane: Plane, tmp_path: Path) -> None:
     authority = str(plane.directory / "pki" / "ca.crt")
     fields = {"server": server_of(plane), "certificate-authority": authority}
     path = kubeconfig(tmp_path / "kubeconfig", **fields)
-    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
-    assert status == FAILED
-    assert path in sentence
+    problem = (
+        f"{server_of(plane)} refused the credentials (401 Unauthorized): they are wrong or have "
+        f"expired; renew those of kubeconfig {path}, context 'shop'"
+    )
+    call = ("controller", "--kubeconfig", path)
+    assert hotmap(*call, home=tmp_path) == (FAILED, f"hotmap: {problem}")
 
 
 def server_of(plane: Plane) -> str:
