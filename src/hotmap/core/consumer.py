@@ -5,6 +5,8 @@ Made from a decoded workload in one step; the pod template itself is not kept.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from hotmap.core.objects import (
@@ -17,6 +19,9 @@ from hotmap.core.objects import (
     spoken_annotations,
 )
 from hotmap.core.references import Use, find_uses
+from hotmap.core.reloader_dialect import DEFAULT_SETTINGS, DialectSettings, Writing
+from hotmap.core.reloader_writing import FIELD_MANAGER as RELOADER
+from hotmap.core.reloader_writing import Traces, find_traces
 from hotmap.core.source import parse_time
 
 __all__ = [
@@ -61,8 +66,11 @@ class Consumer(msgspec.Struct, frozen=True):
     #: Whether it was made from another consumer's template (a ReplicaSet of a Deployment, a Job of
     #: a CronJob), which is where a rollout has to be written. What an operator made does not count.
     owned: bool
-    #: When our field manager last wrote it, POSIX seconds of the API server; None: never.
+    #: When a rollout was last written by our field manager (or by Reloader's, while we write as it
+    #: does), POSIX seconds of the API server; None: never.
     written_at: float | None
+    #: What its pod template holds of Reloader's, while rollouts are written in that way.
+    traces: Traces | None = None
 
     @property
     def revision(self) -> str:
@@ -70,7 +78,9 @@ class Consumer(msgspec.Struct, frozen=True):
         return self.template_annotations.get(REVISION, "")
 
 
-def consumer_from_workload(kind: str, item: Workload) -> Consumer:
+def consumer_from_workload(
+    kind: str, item: Workload, dialect: DialectSettings = DEFAULT_SETTINGS
+) -> Consumer:
     """Reduce a Deployment, StatefulSet, DaemonSet, ReplicaSet or Job."""
     spec, status = item.spec, item.status
     update = spec.update_strategy
@@ -91,10 +101,11 @@ def consumer_from_workload(kind: str, item: Workload) -> Consumer:
         update_strategy=update.type if update else "",
         partition=(update.rolling_update.partition or 0) if update and update.rolling_update else 0,
         rolling=rolling,
+        dialect=dialect,
     )
 
 
-def consumer_from_cron_job(item: CronJob) -> Consumer:
+def consumer_from_cron_job(item: CronJob, dialect: DialectSettings = DEFAULT_SETTINGS) -> Consumer:
     """Reduce a CronJob; its pods come from the Jobs it makes."""
     return _consumer(
         "CronJob",
@@ -107,6 +118,7 @@ def consumer_from_cron_job(item: CronJob) -> Consumer:
         update_strategy="",
         partition=0,
         rolling=False,
+        dialect=dialect,
     )
 
 
@@ -122,15 +134,18 @@ def _consumer(
     update_strategy: str,
     partition: int,
     rolling: bool,
+    dialect: DialectSettings,
 ) -> Consumer:
+    renamed = dialect.names.renamed()
+    stamped = dialect.writing is not Writing.REVISION
     return Consumer(
         key=ObjectKey(kind, metadata.namespace, metadata.name),
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         uses=find_uses(template, metadata.namespace),
-        annotations=spoken_annotations(metadata),
-        template_annotations=spoken_annotations(template.metadata),
+        annotations=spoken_annotations(metadata, renamed),
+        template_annotations=spoken_annotations(template.metadata, renamed),
         selector=selector,
         replicas=replicas,
         paused=paused,
@@ -142,15 +157,18 @@ def _consumer(
             owner.controller and owner.kind in _TEMPLATE_HOLDERS
             for owner in metadata.owner_references or ()
         ),
-        written_at=_written_at(metadata),
+        written_at=_written_at(
+            metadata, (FIELD_MANAGER, RELOADER) if stamped else (FIELD_MANAGER,)
+        ),
+        traces=find_traces(template, metadata.namespace) if stamped else None,
     )
 
 
-def _written_at(metadata: ObjectMeta) -> float | None:
+def _written_at(metadata: ObjectMeta, managers: Collection[str]) -> float | None:
     times = [
         at
         for entry in metadata.managed_fields or ()
-        if entry.manager == FIELD_MANAGER and not entry.subresource
+        if entry.manager in managers and not entry.subresource
         if (at := parse_time(entry.time)) is not None
     ]
     return max(times) if times else None

@@ -37,6 +37,8 @@ from hotmap.core.evidence import MARGIN, PodStart, proven_younger, started_withi
 from hotmap.core.fingerprint import ABSENT, FingerprintKey, combine, digest
 from hotmap.core.objects import ObjectKey
 from hotmap.core.references import Life, Use
+from hotmap.core.reloader_dialect import Writing
+from hotmap.core.reloader_writing import Stamp, carries
 from hotmap.core.source import Source, fingerprint_of, missing_keys
 from hotmap.core.state import UNVOUCHED, Left, Record, SourceRecord, Window
 
@@ -47,6 +49,7 @@ __all__ = [
     "Judgement",
     "Present",
     "Verdict",
+    "asked_revision",
     "judge",
     "look_at",
     "record_asked",
@@ -97,6 +100,8 @@ class Present(NamedTuple):
     required: bool
     #: Data keys that some use insists on and that are not there.
     missing: tuple[str, ...]
+    #: What templates are marked with for this content, in Reloader's way of writing.
+    stamp: str = ""
 
 
 class Facts(NamedTuple):
@@ -109,6 +114,13 @@ class Facts(NamedTuple):
     catch_up: bool = False
     #: Nobody in the pods takes a live change, so it needs new pods as a frozen one does.
     live_rolls: bool = False
+    #: How rollouts are written, which is where a template shows what it was asked for.
+    writing: Writing = Writing.REVISION
+    #: Whether the first appearance of a source, and its deletion, are changes.
+    wants_created: bool = True
+    wants_deleted: bool = False
+    #: Whether sources may exist that are not seen.
+    partial: bool = False
     #: Windows in which sources of this consumer held other content, not examined yet.
     windows: tuple[Window, ...] = ()
     #: Seconds since this consumer is waited for (rule 6).
@@ -183,6 +195,7 @@ def _present(
         live=fingerprint_of(source, live, key) if live else "",
         required=any(not use.optional for use in uses),
         missing=tuple(sorted(missing)),
+        stamp=source.stamp if source else "",
     )
 
 
@@ -211,6 +224,18 @@ def revision_of(
         f"{present.source}|{present.frozen}|{present.live if live_rolls else ''}"
         for present in presents
         if present.frozen or live_rolls
+    ]
+    return f"{key.id}.{combine(key, parts, uid=uid)}"
+
+
+def asked_revision(
+    record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_rolls: bool
+) -> str:
+    """Name the content that was last asked for, as `revision_of` names what is present."""
+    parts = [
+        f"{ObjectKey(one.kind, namespace, one.name)}|{one.frozen}|{one.live if live_rolls else ''}"
+        for one in record.sources
+        if one.frozen or live_rolls
     ]
     return f"{key.id}.{combine(key, parts, uid=uid)}"
 
@@ -257,13 +282,17 @@ def judge(
     if verdict is not Verdict.FROZEN:
         return Judgement(verdict, reason, tuple(findings))
     # An undo can have brought the present revision back; asking for it again would write nothing.
-    distinct = _content(consumer.revision) == facts.revision
-    return _new_pods(reason, findings, distinct=distinct)
+    distinct = all(
+        _shows(consumer, f.present, facts) for f in findings if f.verdict is Verdict.FROZEN
+    )
+    return _new_pods(reason, findings, facts, distinct=distinct)
 
 
-def _new_pods(reason: str, findings: Sequence[Finding], *, distinct: bool) -> Judgement:
+def _new_pods(
+    reason: str, findings: Sequence[Finding], facts: Facts, *, distinct: bool
+) -> Judgement:
     """Conclude that new pods are needed, unless something would keep them from starting."""
-    if blocked := _unstartable(findings):
+    if blocked := _unstartable(findings, facts):
         held = tuple(
             f._replace(verdict=Verdict.HOLD) if f.verdict in _CHANGED else f for f in findings
         )
@@ -288,8 +317,13 @@ def _judge_source(
 
     if record is None or asked is None or asked.uses != present.digest:
         return found(*_judge_unknown(consumer, asked, present, facts))
-    if not asked.uid and present.exists and _was_waited_for(present.uses):
-        return found(Verdict.ADOPT, "exists now; the containers that waited for it start with it")
+    if not asked.uid and present.exists:
+        if _was_waited_for(present.uses):
+            return found(
+                Verdict.ADOPT, "exists now; the containers that waited for it start with it"
+            )
+        if not facts.wants_created:
+            return found(Verdict.ADOPT, "exists now; flags ask for nothing when a source appears")
     if _is_older(present, asked):
         return found(Verdict.WAIT, "is an older version than the one last asked for: a stale store")
     if (present.frozen, present.live) == (asked.frozen, asked.live):
@@ -297,6 +331,8 @@ def _judge_source(
             return found(*_judge_start(consumer, record, present, facts, _READ_AT_START))
         return found(Verdict.FRESH, "is what was last asked for")
     if not present.exists:
+        if facts.wants_deleted and not present.required:
+            return found(*_judge_start(consumer, record, present, facts, "is deleted"))
         return found(*_judge_deleted(present, asked, facts))
     if asked.immutable and asked.uid != present.uid:
         if consumer.replicas == 0:
@@ -326,6 +362,8 @@ def _judge_unknown(
     read_at_start = bool(present.frozen) or facts.live_rolls
     if not facts.catch_up or not present.exists or not read_at_start:
         return Verdict.ADOPT, f"{what}: noted, nothing to do"
+    if facts.writing is not Writing.REVISION and _shows(consumer, present, facts):
+        return Verdict.ADOPT, f"{what}, and the template is marked with its present content"
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while the consumer rolls out"
     if facts.starts is None:
@@ -395,7 +433,7 @@ def _already_asked(consumer: Consumer, present: Present, facts: Facts) -> bool:
     manager must have written at or after the change. Both times are the API server's.
     """
     return (
-        _content(consumer.revision) == facts.revision
+        _shows(consumer, present, facts)
         and consumer.written_at is not None
         and present.changed_at is not None
         and consumer.written_at >= present.changed_at
@@ -418,6 +456,13 @@ def _has_overlooked(consumer: Consumer, record: Record, present: Present, facts:
         and consumer.written_at is not None
         and consumer.generation != record.generation
     )
+
+
+def _shows(consumer: Consumer, present: Present, facts: Facts) -> bool:
+    """Tell whether the template says that it was asked for what is present."""
+    if facts.writing is Writing.REVISION:
+        return _content(consumer.revision) == facts.revision
+    return carries(consumer.traces, Stamp(present.source, present.stamp), facts.writing)
 
 
 def _content(revision: str) -> str:
@@ -457,15 +502,15 @@ def _judge_windows(
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in plainly.findings
         ]
-        return _new_pods(reason, findings, distinct=True)
+        return _new_pods(reason, findings, facts, distinct=True)
     return plainly
 
 
-def _unstartable(findings: Sequence[Finding]) -> str:
+def _unstartable(findings: Sequence[Finding], facts: Facts) -> str:
     """Say what would keep new pods from starting, or "" when nothing is known to."""
     for finding in findings:
         present = finding.present
-        if not present.exists and present.required:
+        if not present.exists and present.required and not facts.partial:
             return f"{present.source} does not exist and is not optional: new pods could not start"
         if present.missing:
             missing = _listed(present.missing)

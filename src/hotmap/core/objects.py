@@ -7,6 +7,7 @@ is what keeps 100,000 objects small. Only shapes live here; what they mean is de
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import msgspec
@@ -112,12 +113,17 @@ class ObjectMeta(_Part, frozen=True):
     managed_fields: list[ManagedFields] | None = None
 
 
-def spoken_annotations(metadata: ObjectMeta) -> dict[str, str]:
-    """Select the annotations that say something to hotmap, in its own or Reloader's dialect."""
+def spoken_annotations(
+    metadata: ObjectMeta, renamed: AbstractSet[str] = frozenset()
+) -> dict[str, str]:
+    """Select the annotations that say something to hotmap, in its own or Reloader's dialect.
+
+    `renamed` are names outside of both domains that flags gave to Reloader's annotations.
+    """
     return {
         name: value
         for name, value in (metadata.annotations or {}).items()
-        if name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name
+        if name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name or name in renamed
     }
 
 

@@ -25,6 +25,8 @@ from hotmap.core.freshness import Finding, Judgement, Verdict
 from hotmap.core.objects import ObjectKey
 from hotmap.core.policy import OnChange, Policy, Strategy
 from hotmap.core.references import Life, Use
+from hotmap.core.reloader_dialect import Writing
+from hotmap.core.reloader_writing import Stamp
 
 __all__ = ["ROLLABLE", "Act", "Action", "Plan", "live_change_rolls", "make_plan"]
 
@@ -60,6 +62,8 @@ class Action(NamedTuple):
     distinct: bool = False
     #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
     announces_frozen: bool = False
+    #: For a rollout: the sources that call for it, where it is written in Reloader's way.
+    stamps: tuple[Stamp, ...] = ()
 
 
 class Plan(NamedTuple):
@@ -150,7 +154,14 @@ def _choose(
         nudge = Action(Act.NUDGE, announces_frozen=True)
         return (nudge,), "its agent restarts the application in place"
     outcome = _rollout_outcome(consumer) + _why_new_pods(policy, judgement, changed)
-    return (Action(Act.ROLLOUT, distinct=judgement.distinct),), outcome
+    stamps = () if policy.writing is Writing.REVISION else _stamps(judgement)
+    return (Action(Act.ROLLOUT, distinct=judgement.distinct, stamps=stamps),), outcome
+
+
+def _stamps(judgement: Judgement) -> tuple[Stamp, ...]:
+    return tuple(
+        Stamp(finding.present.source, finding.present.stamp) for finding in judgement.changed()
+    )
 
 
 _ONLY_NUDGED = "as its strategy is nudge"

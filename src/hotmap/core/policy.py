@@ -18,7 +18,13 @@ from hotmap.core import reloader_dialect
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
 from hotmap.core.references import EVERY_KEY, Life, Use
-from hotmap.core.reloader_dialect import DEFAULT_SETTINGS, Dialect, DialectSettings, Expression
+from hotmap.core.reloader_dialect import (
+    DEFAULT_SETTINGS,
+    Dialect,
+    DialectSettings,
+    Expression,
+    Writing,
+)
 
 __all__ = [
     "ANNOTATIONS",
@@ -149,6 +155,11 @@ class Policy(NamedTuple):
     agent: Agent | None = None
     #: Argo Rollout: its pods are restarted instead of its template being changed.
     restarts: bool = False
+    #: How its rollouts are written.
+    writing: Writing = Writing.REVISION
+    #: Whether the first appearance of a source, and its deletion, are changes that it wants.
+    wants_created: bool = True
+    wants_deleted: bool = False
     #: What opted it in, in words, or why it is not opted in.
     origin: str = "no annotation opts it in"
     problems: tuple[Problem, ...] = ()
@@ -232,6 +243,9 @@ def read_policy(
         on_change=_on_change(reader, consumer.key.kind),
         agent=reader.read(AGENT, _parse_agent, "no agent", None),
         restarts=dialect.restarts,
+        writing=settings.writing,
+        wants_created=settings.reload_on_create,
+        wants_deleted=settings.reload_on_delete,
         origin=origin or Policy().origin,
         problems=(*reader.problems, *reader.unknown()),
     )

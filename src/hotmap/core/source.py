@@ -6,7 +6,7 @@ decode. What a consumer uses of it is looked at through `fingerprint_of`.
 
 from __future__ import annotations
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from calendar import timegm
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -16,6 +16,8 @@ import msgspec
 from hotmap.core.fingerprint import ABSENT, FingerprintKey, mark, selection
 from hotmap.core.objects import ConfigMap, ObjectKey, ObjectMeta, Secret, spoken_annotations
 from hotmap.core.references import Keys
+from hotmap.core.reloader_dialect import DEFAULT_SETTINGS, DialectSettings, Writing
+from hotmap.core.reloader_writing import digest_of
 
 __all__ = [
     "Mark",
@@ -50,19 +52,26 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     marks: tuple[tuple[str, tuple[Mark, ...]], ...]
     #: Annotations that say something to hotmap, or None.
     annotations: dict[str, str] | None = None
+    #: What pod templates are marked with for this content, while rollouts are written in
+    #: Reloader's way; else "". Nothing is decided by it.
+    stamp: str = ""
 
 
-def source_from_config_map(item: ConfigMap, keys: Sequence[FingerprintKey]) -> Source:
+def source_from_config_map(
+    item: ConfigMap, keys: Sequence[FingerprintKey], dialect: DialectSettings = DEFAULT_SETTINGS
+) -> Source:
     """Reduce a ConfigMap to marks under each of `keys` (newest first, at least one)."""
     values = [(name, False, text.encode()) for name, text in (item.data or {}).items()]
     values += [(name, True, b64decode(text)) for name, text in (item.binary_data or {}).items()]
-    return _source("ConfigMap", item.metadata, item.immutable, values, keys)
+    return _source("ConfigMap", item.metadata, item.immutable, values, keys, dialect)
 
 
-def source_from_secret(item: Secret, keys: Sequence[FingerprintKey]) -> Source:
+def source_from_secret(
+    item: Secret, keys: Sequence[FingerprintKey], dialect: DialectSettings = DEFAULT_SETTINGS
+) -> Source:
     """Reduce a Secret to marks of its decoded values under each of `keys`."""
     values = [(name, False, b64decode(text or "")) for name, text in (item.data or {}).items()]
-    return _source("Secret", item.metadata, item.immutable, values, keys)
+    return _source("Secret", item.metadata, item.immutable, values, keys, dialect)
 
 
 def _source(
@@ -71,6 +80,7 @@ def _source(
     immutable: bool | None,
     values: Iterable[tuple[str, bool, bytes]],
     keys: Sequence[FingerprintKey],
+    dialect: DialectSettings,
 ) -> Source:
     values = sorted(values)
     marks = tuple(
@@ -102,7 +112,15 @@ def _source(
         immutable=bool(immutable),
         changed_at=_last_write(metadata),
         marks=marks,
-        annotations=spoken_annotations(metadata) or None,
+        annotations=spoken_annotations(metadata, dialect.names.renamed()) or None,
+        stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
+    )
+
+
+def _stamp(values: Iterable[tuple[str, bool, bytes]]) -> str:
+    return digest_of(
+        (data_key.encode(), b64encode(value) if binary else value)
+        for data_key, binary, value in values
     )
 
 

@@ -1,0 +1,68 @@
+"""How a rollout is written into a pod template: in hotmap's own way, or in one of Reloader's.
+
+Whichever it is, the patch names nothing else, so an apply by the owner keeps it and no replica
+count is touched; and it carries the uid and the resourceVersion that the decision saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hotmap.core import reloader_writing
+from hotmap.core.consumer import FIELD_MANAGER, REVISION, Consumer
+from hotmap.core.reloader_dialect import Writing
+from hotmap.core.reloader_writing import Stamp, stamp_patch
+
+__all__ = ["TemplatePatch", "template_patch"]
+
+_MERGE = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class TemplatePatch(NamedTuple):
+    """A patch of a consumer, ready to be sent."""
+
+    body: dict[str, Any]
+    content_type: str
+    field_manager: str
+
+
+def template_patch(
+    consumer: Consumer,
+    revision: str,
+    *,
+    writing: Writing,
+    stamps: Sequence[Stamp],
+    distinct: bool,
+    now: float,
+) -> TemplatePatch:
+    """Make the patch that has a consumer's controller replace its pods.
+
+    `revision` names the present content, `stamps` are the sources that changed, `distinct` says
+    that this content was asked for before and that its pods cannot be trusted. `now` is POSIX
+    seconds; only Reloader's annotation tells it.
+
+    Where Reloader's way would change nothing, the revision is written too: Reloader then does
+    nothing, and its users keep pods with the old content. A custom resource (Rollout) takes no
+    strategic merge patch, and a plain one would replace the other variables of a container; so
+    its variables are left alone and the revision is written instead.
+    """
+    precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
+    stamped: dict[str, Any] = {}
+    if writing is Writing.ANNOTATIONS or (
+        writing is Writing.ENV_VARS and consumer.key.kind != "Rollout"
+    ):
+        assert consumer.traces is not None, "the strategy is read at decode"
+        stamped = stamp_patch(
+            consumer.traces, stamps, writing, namespace=consumer.key.namespace, now=now
+        )
+    template: dict[str, Any] = stamped["spec"]["template"] if stamped else {}
+    if distinct or not template:
+        annotations = template.setdefault("metadata", {}).setdefault("annotations", {})
+        annotations[REVISION] = revision
+    return TemplatePatch(
+        {"metadata": precondition, "spec": {"template": template}},
+        _STRATEGIC if stamped and consumer.key.kind != "Rollout" else _MERGE,
+        reloader_writing.FIELD_MANAGER if stamped else FIELD_MANAGER,
+    )

@@ -1,0 +1,282 @@
+"""When rollouts are written in Reloader's way: what is decided, and what the patch says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.objects import ENV, FILES, KEY, config_map, workload
+
+from hotmap.core.consumer import Consumer, consumer_from_workload
+from hotmap.core.freshness import (
+    Facts,
+    Judgement,
+    Verdict,
+    asked_revision,
+    judge,
+    look_at,
+    record_asked,
+    revision_of,
+)
+from hotmap.core.objects import ObjectKey
+from hotmap.core.plan import Act, Action, make_plan
+from hotmap.core.policy import Defaults, read_policy
+from hotmap.core.reloader_dialect import LAST_RELOADED_FROM, DialectSettings, Names, Writing
+from hotmap.core.reloader_writing import Stamp
+from hotmap.core.source import Source, source_from_config_map
+from hotmap.core.state import Record
+from hotmap.core.template_patch import template_patch
+
+ENV_VARS = DialectSettings(writing=Writing.ENV_VARS)
+ANNOTATIONS = DialectSettings(writing=Writing.ANNOTATIONS)
+OLD, NEW = {"LEVEL": "info"}, {"LEVEL": "debug"}
+APP = ObjectKey("ConfigMap", "shop", "app")
+
+
+def read(data: dict[str, str] | None, dialect: DialectSettings = ENV_VARS, **at: Any) -> Source:
+    return source_from_config_map(config_map(data=data, **at), [KEY], dialect)
+
+
+def marked(
+    digest: str, spec: str = ENV, *, dialect: DialectSettings = ENV_VARS, **options: Any
+) -> Consumer:
+    """A Deployment whose template Reloader marked with a digest of app."""
+    text = spec.replace(
+        "      env:", f"      env:\n      - {{name: STAKATER_APP_CONFIGMAP, value: '{digest}'}}"
+    )
+    return consumer_from_workload("Deployment", workload(text, **options), dialect)
+
+
+def decide(who: Consumer, source: Source | None, record: Record | None, **facts: Any) -> Judgement:
+    presents = look_at(who.uses, {source.key: source} if source else {}, KEY)
+    revision = revision_of(presents, KEY, uid=who.uid, live_rolls=True)
+    known = {"now": 100.0, "live_rolls": True, "writing": Writing.ENV_VARS, **facts}
+    return judge(who, record, presents, Facts(revision=revision, **known))
+
+
+def asked(who: Consumer, source: Source | None) -> Record:
+    """The record after a source was first seen."""
+    judgement = decide(who, source, None)
+    return record_asked(who, None, judgement.findings, key_id=KEY.id, generation=who.generation)
+
+
+# -- what is kept -----------------------------------------------------------------------------
+
+
+def test_digests_are_kept_only_while_they_are_written() -> None:
+    """In hotmap's own way of writing neither sources nor consumers carry anything of Reloader's."""
+    plain = DialectSettings()
+    assert read(OLD, plain).stamp == ""
+    assert read(OLD).stamp == read(OLD, ANNOTATIONS).stamp
+    assert len(read(OLD).stamp) == 40
+    assert marked("1", dialect=plain).traces is None
+    assert marked("1").traces is not None
+
+
+def test_binary_data_is_digested_as_base64() -> None:
+    """As Reloader does it, so that data `aGk=` and binaryData `hi` are one digest."""
+    text = source_from_config_map(config_map(data={"k": "aGk="}), [KEY], ENV_VARS)
+    raw = source_from_config_map(config_map(binary={"k": b"hi"}), [KEY], ENV_VARS)
+    assert text.stamp == raw.stamp
+    assert text.marks != raw.marks
+
+
+def test_renamed_annotations_are_kept() -> None:
+    """What a flag renames is outside of both domains, and is read all the same."""
+    renamed = DialectSettings(names=Names(auto="acme.com/auto"))
+    said = {"acme.com/auto": "true", "acme.com/other": "x"}
+    who = consumer_from_workload(
+        "Deployment", workload(ENV, annotations=said, template_annotations=said), renamed
+    )
+    assert who.annotations == who.template_annotations == {"acme.com/auto": "true"}
+    assert read(OLD, renamed, annotations=said).annotations == {"acme.com/auto": "true"}
+    assert read_policy(who, defaults=Defaults(dialect=renamed)).opted_in
+
+
+# -- what is decided --------------------------------------------------------------------------
+
+
+def test_a_mark_that_another_wrote_after_the_change() -> None:
+    """A running Reloader, or we before a crash, asked already: nothing more is to do."""
+    new = read(NEW, version=2, changed_at=50)
+    before = asked(marked(""), read(OLD))
+    who = marked(new.stamp, generation=2, written_at=51)
+    judgement = decide(who, new, before)
+    assert judgement.verdict is Verdict.ADOPT
+    assert judgement.reason.endswith("is what the template was already asked for")
+
+
+def test_reloaders_own_field_manager_counts() -> None:
+    """What stands in managedFields as Reloader was written as a rollout, by it or by us."""
+    item = workload(ENV)
+    assert item.metadata.managed_fields is not None
+    item.metadata.managed_fields.append(
+        type(item.metadata.managed_fields[0])("Reloader", "Update", "2026-01-01T00:00:00Z")
+    )
+    assert consumer_from_workload("Deployment", item, ENV_VARS).written_at is not None
+    assert consumer_from_workload("Deployment", item).written_at is None
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_catching_up_trusts_a_mark(right: bool) -> None:
+    """At first sight a right mark is proof; a wrong one leaves it to the pods' starts."""
+    source = read(OLD)
+    judgement = decide(marked(source.stamp if right else "1"), source, None, catch_up=True)
+    assert judgement.verdict is (Verdict.ADOPT if right else Verdict.LOOK)
+
+
+def test_moving_over_adopts() -> None:
+    """Whatever Reloader left, the first sight of a consumer changes nothing."""
+    for digest in ("", "1", read(OLD).stamp):
+        judgement = decide(marked(digest), read(OLD), None)
+        assert judgement.verdict is Verdict.ADOPT
+
+
+def test_an_undo_brought_the_mark_back() -> None:
+    """The variable says what is present, but its pods may not: a name of its own."""
+    old, new = read(OLD), read(NEW, version=2, changed_at=50)
+    before = asked(marked(new.stamp), new)
+    who = marked(old.stamp, generation=1)
+    judgement = decide(who, read(OLD, version=3, changed_at=60), before)
+    assert (judgement.verdict, judgement.distinct) == (Verdict.FROZEN, True)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_source_that_appears(wanted: bool) -> None:
+    """An optional source that was never there is a change, unless flags leave creations alone."""
+    optional = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
+    who = marked("", optional)
+    judgement = decide(who, read(NEW), asked(who, None), wants_created=wanted)
+    assert judgement.verdict is (Verdict.FROZEN if wanted else Verdict.ADOPT)
+
+
+def test_a_source_that_was_recreated() -> None:
+    """Also where creations are left alone, other content under an old name is a change."""
+    who = marked("")
+    judgement = decide(
+        who, read(NEW, uid="uid-2", version=9), asked(who, read(OLD)), wants_created=False
+    )
+    assert judgement.verdict is Verdict.FROZEN
+
+
+@pytest.mark.parametrize(
+    ("optional", "wanted", "verdict"),
+    [
+        (True, True, Verdict.FROZEN),
+        (True, False, Verdict.FRESH),
+        (False, True, Verdict.FRESH),
+    ],
+)
+def test_a_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> None:
+    """Only where flags ask for it, and never where new pods could not start without it."""
+    spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true") if optional else ENV
+    who = marked("1", spec)
+    judgement = decide(who, None, asked(who, read(OLD)), wants_deleted=wanted)
+    assert judgement.verdict is verdict
+    if verdict is Verdict.FROZEN:
+        record = record_asked(who, None, judgement.findings, key_id=KEY.id, generation=2)
+        assert decide(who, None, record, wants_deleted=True).verdict is Verdict.FRESH
+
+
+def test_sources_out_of_sight_hold_nothing_back() -> None:
+    """Where a selector hides sources, one that is not seen may exist."""
+    both = ENV + "      - {name: OTHER, valueFrom: {secretKeyRef: {name: db, key: p}}}\n"
+    who = marked("", both)
+    before = asked(who, read(OLD))
+    new = read(NEW, version=2)
+    assert decide(who, new, before).verdict is Verdict.HOLD
+    assert decide(who, new, before, partial=True).verdict is Verdict.FROZEN
+
+
+@pytest.mark.parametrize("live_rolls", [True, False])
+@pytest.mark.parametrize("spec", [ENV, FILES])
+def test_the_revision_that_was_asked_for(spec: str, live_rolls: bool) -> None:
+    """A record names its content as the content itself was named."""
+    who = marked("", spec)
+    source = read(OLD)
+    presents = look_at(who.uses, {source.key: source}, KEY)
+    assert asked_revision(
+        asked(who, source), KEY, namespace="shop", uid=who.uid, live_rolls=live_rolls
+    ) == revision_of(presents, KEY, uid=who.uid, live_rolls=live_rolls)
+
+
+def test_the_plan_names_what_is_to_be_marked() -> None:
+    """Each changed source with its digest; none where rollouts are written in hotmap's way."""
+    who, new = marked(""), read(NEW, version=2)
+    judgement = decide(who, new, asked(who, read(OLD)))
+    for dialect, stamps in ((ENV_VARS, (Stamp(APP, new.stamp),)), (DialectSettings(), ())):
+        policy = read_policy(who, defaults=Defaults(follow="auto", dialect=dialect))
+        plan = make_plan(who, policy, judgement, changed={})
+        assert plan.actions == (Action(Act.ROLLOUT, stamps=stamps),)
+
+
+# -- what is written --------------------------------------------------------------------------
+
+PRECONDITION = {"uid": "uid-web", "resourceVersion": "1"}
+
+
+def patch(who: Consumer, writing: Writing, *, digest: str = "2", distinct: bool = False) -> Any:
+    return template_patch(
+        who,
+        "k.rev",
+        writing=writing,
+        stamps=[Stamp(APP, digest)],
+        distinct=distinct,
+        now=7.0,
+    )
+
+
+def test_our_own_way() -> None:
+    """A merge patch of one annotation by hotmap."""
+    body = {"template": {"metadata": {"annotations": {"hotmap.dev/revision": "k.rev"}}}}
+    assert patch(marked(""), Writing.REVISION) == (
+        {"metadata": PRECONDITION, "spec": body},
+        "application/merge-patch+json",
+        "hotmap",
+    )
+
+
+def test_reloaders_variable() -> None:
+    """A strategic merge patch by Reloader, with preconditions that it does not send."""
+    env = [{"name": "STAKATER_APP_CONFIGMAP", "value": "2"}]
+    body = {"template": {"spec": {"containers": [{"name": "web", "env": env}]}}}
+    assert patch(marked("1"), Writing.ENV_VARS) == (
+        {"metadata": PRECONDITION, "spec": body},
+        "application/strategic-merge-patch+json",
+        "Reloader",
+    )
+
+
+def test_reloaders_annotation() -> None:
+    """The same with its annotation."""
+    sent = patch(marked("1"), Writing.ANNOTATIONS)
+    assert sent.field_manager == "Reloader"
+    assert list(sent.body["spec"]["template"]) == ["metadata"]
+    assert list(sent.body["spec"]["template"]["metadata"]["annotations"]) == [LAST_RELOADED_FROM]
+
+
+@pytest.mark.parametrize("digest", ["1", ""])
+def test_where_reloader_would_write_nothing(digest: str) -> None:
+    """The revision has the pods replaced that need it, although no variable changes."""
+    who = marked("1") if digest else consumer_from_workload("Deployment", workload(ENV), ENV_VARS)
+    sent = patch(who, Writing.ENV_VARS, digest=digest, distinct=bool(digest))
+    template = {"metadata": {"annotations": {"hotmap.dev/revision": "k.rev"}}}
+    assert sent.body["spec"]["template"] == template
+    assert sent.field_manager == "hotmap"
+
+
+def test_content_whose_pods_cannot_be_trusted() -> None:
+    """A name of its own goes with the variable, so that no earlier ReplicaSet is used again."""
+    template = patch(marked("1"), Writing.ENV_VARS, distinct=True).body["spec"]["template"]
+    assert set(template) == {"spec", "metadata"}
+
+
+@pytest.mark.parametrize(
+    ("writing", "manager"), [(Writing.ENV_VARS, "hotmap"), (Writing.ANNOTATIONS, "Reloader")]
+)
+def test_a_custom_resource(writing: Writing, manager: str) -> None:
+    """A Rollout takes merge patches only, which would replace variables; its annotation is safe."""
+    who = consumer_from_workload("Rollout", workload(ENV), ENV_VARS)
+    sent = patch(who, writing)
+    assert (sent.content_type, sent.field_manager) == ("application/merge-patch+json", manager)
+    assert set(sent.body["spec"]["template"]) == {"metadata"}
