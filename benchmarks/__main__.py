@@ -1,6 +1,7 @@
 """`python -m benchmarks`: all benchmarks, or the named ones, as one table per question.
 
-Exit status 0: measured, whatever came out. Nothing is asserted on time here or in the tests.
+Exit status 0: measured, whatever came out; 1: it could not be measured. Nothing is asserted on
+time, neither here nor in the tests.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+
+from tests.cluster.errors import TestBedError
 
 from benchmarks import (
     bench_cli,
@@ -22,6 +25,7 @@ from benchmarks import (
 from benchmarks.figures import Table
 from benchmarks.results import merged
 from benchmarks.scope import Scope
+from hotmap.core.errors import HotmapError
 
 _Benchmark = Callable[[Scope], AsyncIterator[Table]]
 
@@ -42,10 +46,15 @@ _RESULTS = Path(__file__).with_name("results.md")
 
 def main() -> None:
     """Run what the command line names."""
-    arguments = _parser().parse_args()
+    arguments = _arguments()
     names = arguments.names or (_ON_A_CLUSTER if arguments.cluster else tuple(_BENCHMARKS))
     scope = Scope(quick=arguments.quick, cluster=arguments.cluster)
-    tables = asyncio.run(_run(names, scope))
+    try:
+        tables = asyncio.run(_run(names, scope))
+    except (HotmapError, TestBedError) as error:
+        sys.exit(f"benchmarks: {error}")
+    except TimeoutError:
+        sys.exit("benchmarks: waited in vain for what should follow an edit; see `hotmap demo`")
     if arguments.write:
         before = _RESULTS.read_text() if _RESULTS.exists() else ""
         _RESULTS.write_text(merged(before, tables))
@@ -62,23 +71,24 @@ async def _run(names: tuple[str, ...], scope: Scope) -> list[Table]:
     return tables
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "names",
-        nargs="*",
-        choices=[*_BENCHMARKS, []],
-        metavar="NAME",
-        help=f"which benchmarks: {', '.join(_BENCHMARKS)}; default: all",
+def _arguments() -> argparse.Namespace:
+    there_are = ", ".join(_BENCHMARKS)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure how fast and how big hotmap is."
     )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {there_are}; default: all")
     parser.add_argument(
-        "--cluster", action="store_true", help="measure on the real Kubernetes of tests/cluster too"
+        "--cluster", action="store_true", help="measure the real Kubernetes of tests/cluster too"
     )
     parser.add_argument(
         "--quick", action="store_true", help="two samples of everything, to see that it works"
     )
     parser.add_argument("--write", action="store_true", help=f"update {_RESULTS.name}")
-    return parser
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in _BENCHMARKS:
+            parser.error(f"{name!r} is no benchmark; there are {there_are}")
+    return arguments
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from benchmarks.machine import resident_mb
 from benchmarks.scope import Scope, measured
 from hotmap.controller.index import Index
 from hotmap.core.consumer import consumer_from_workload
+from hotmap.core.errors import HotmapError
 from hotmap.core.objects import Workload
 from hotmap.core.policy import Defaults
 from hotmap.kube.client import Client
@@ -105,7 +106,7 @@ async def _look(objects: Sequence[bytes], *, streams: bool) -> _Look:
         )
         output, _ = await process.communicate()
         if process.returncode != 0:
-            raise RuntimeError("the measuring process failed; its error stands above")
+            raise HotmapError("the measuring process failed; its error stands above")
     finally:
         await runner.cleanup()
     return _Look(**json.loads(output))

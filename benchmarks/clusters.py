@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.generate import NAMESPACE
+from hotmap.core.errors import HotmapError
 from hotmap.core.objects import ObjectMeta, Pod, Workload
 from hotmap.kube.client import Client
 from hotmap.kube.config import load_kubeconfig
@@ -167,11 +168,20 @@ class TemplateWatch:
         self._current[name] = revision
 
     async def until(self, count: int) -> None:
-        """Wait until `count` new revisions have been seen in all."""
-        async with asyncio.timeout(PATIENCE):
-            while len(self.seen) < count:
-                self._arrived.clear()
-                await self._arrived.wait()
+        """Wait until `count` new revisions have been seen in all.
+
+        Raises:
+            HotmapError: they were not seen in time.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while len(self.seen) < count:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            raise HotmapError(
+                f"waited {PATIENCE:g} s for {count} rollouts and saw {len(self.seen)}"
+            ) from None
 
 
 @asynccontextmanager

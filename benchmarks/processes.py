@@ -19,6 +19,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.clusters import Cluster
+from hotmap.core.errors import HotmapError
 
 __all__ = ["Controller", "Plane", "controller", "local_plane", "start_plane", "stop"]
 
@@ -55,7 +56,7 @@ async def start_plane(directory: Path) -> Plane:
         line = await process.stdout.readline()
     ready_after = time.perf_counter() - began
     if not line:
-        raise RuntimeError("the local plane ended instead; run `hotmap local up` to see why")
+        raise HotmapError("the local plane ended instead; run `hotmap local up` to see why")
     kubeconfig = Path(line.decode().strip().partition("=")[2])
     return Plane(process, kubeconfig, directory, ready_after)
 
@@ -153,7 +154,7 @@ async def _port(process: asyncio.subprocess.Process) -> int:
         message = json.loads(line)["message"] if line.startswith(b"{") else ""
         if message.startswith("ready"):
             return int(message.rpartition(" ")[2])
-    raise RuntimeError("the controller ended instead; run `hotmap controller` to see why")
+    raise HotmapError("the controller ended instead; run `hotmap controller` to see why")
 
 
 async def _drain(process: asyncio.subprocess.Process) -> None:

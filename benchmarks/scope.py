@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -32,8 +32,8 @@ class Measurement:
         self._title = title
         self._before = machine.sample()
         self._after: Sample | None = None
-        self.figures: Sequence[Figure] = ()
-        self.notes: Sequence[str] = ()
+        self.figures: list[Figure] = []
+        self.notes: list[str] = []
 
     def end(self) -> None:
         """Look at the machine once more."""
