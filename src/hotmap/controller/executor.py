@@ -10,10 +10,11 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.controller.evidence import list_pods
-from hotmap.core.consumer import REVISION, Consumer
+from hotmap.core.consumer import Consumer
 from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from hotmap.core.objects import ObjectMeta, Pod
 from hotmap.core.target import TARGET, Target, can_be_nudged, read_target
+from hotmap.core.template_patch import TemplatePatch
 from hotmap.kube.client import Client
 from hotmap.kube.resources import BY_KIND, PODS
 
@@ -50,11 +51,8 @@ class Executor:
         self._client = client
         self._nudging = asyncio.Semaphore(_NUDGES_AT_ONCE)
 
-    async def rollout(self, consumer: Consumer, revision: str) -> int:
-        """Write a revision into a consumer's pod template; returns its generation after that.
-
-        A JSON merge patch that names nothing else, so an apply by the owner keeps it and no
-        replica count is touched. uid and resourceVersion are the ones that the decision saw.
+    async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
+        """Write a rollout into a consumer's pod template; returns its generation after that.
 
         Raises:
             Conflict: the consumer moved on; decide again.
@@ -62,13 +60,14 @@ class Executor:
             NotFound: it is gone.
             ApiError, Unreachable: as the client raises them.
         """
-        body = {
-            "metadata": {"uid": consumer.uid, "resourceVersion": consumer.resource_version},
-            "spec": {"template": {"metadata": {"annotations": {REVISION: revision}}}},
-        }
-        resource = BY_KIND[consumer.key.kind]
         answer = await self._client.patch(
-            resource, consumer.key.namespace, consumer.key.name, body, type=_Written
+            BY_KIND[consumer.key.kind],
+            consumer.key.namespace,
+            consumer.key.name,
+            patch.body,
+            type=_Written,
+            content_type=patch.content_type,
+            field_manager=patch.field_manager,
         )
         return answer.metadata.generation
 

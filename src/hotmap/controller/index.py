@@ -14,7 +14,14 @@ from hotmap.controller.history import History
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import live_change_rolls
-from hotmap.core.policy import Defaults, Policy, read_policy, source_ignored
+from hotmap.core.policy import (
+    FOLLOW,
+    Defaults,
+    Policy,
+    read_policy,
+    source_ignored,
+    source_offered,
+)
 from hotmap.core.references import Life, Use
 from hotmap.core.source import Source
 from hotmap.kube.store import Store
@@ -46,15 +53,25 @@ class Queues(NamedTuple):
 class Index:
     """Sources and consumers of the cluster, and who uses what."""
 
-    def __init__(self, *, defaults: Defaults, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        *,
+        defaults: Defaults,
+        is_partial: bool = False,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        names = defaults.dialect.names
+        naming = frozenset((FOLLOW, names.config_map, names.secret))
         self.sources: dict[str, Store[Source]] = {
             kind: Store({"namespace": _namespace_of_source}) for kind in SOURCE_KINDS
         }
         self.consumers: dict[str, Store[Consumer]] = {
-            kind: Store({"uses": _used_sources, "names": _names_by_annotation, "namespace": _home})
+            kind: Store({"uses": _used_sources, "names": _names_by(naming), "namespace": _home})
             for kind in CONSUMER_KINDS
         }
         self.namespaces: Store[NamespaceNotes] = Store()
+        #: Whether sources may exist that are not watched, so that an absent one proves nothing.
+        self.is_partial = is_partial
         self.history = History()
         self._defaults = defaults
         self._wall_clock = wall_clock
@@ -88,6 +105,23 @@ class Index:
             if store is not None and (source := store.get(use.source)) is not None:
                 found[use.source] = source
         return found
+
+    def ignored(self, sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
+        """Name the sources that say that they never cause an action."""
+        return {
+            key
+            for key, source in sources.items()
+            if source_ignored(source.annotations, self._defaults)
+        }
+
+    def is_offered(self, key: ObjectKey) -> bool:
+        """Tell whether a source wants to be found by those who search.
+
+        One that does not exist cannot say so. It counts, so that its return is not its first sight.
+        """
+        store = self.sources.get(key.kind)
+        source = store.get(key) if store else None
+        return source is None or source_offered(source.annotations, self._defaults)
 
     def sources_in(self, namespace: str) -> list[ObjectKey]:
         """List the sources of a namespace."""
@@ -156,7 +190,8 @@ class Index:
         """Ask for a consumer to be looked at since a source changed."""
         policy = self.policy(consumer)
         referenced = any(use.source == source for use in consumer.uses)
-        if not policy.follows(source, referenced=referenced):
+        offered = policy.searches and self.is_offered(source)
+        if not policy.follows(source, referenced=referenced, offered=offered):
             return
         if _nudgeable(consumer, policy, source):
             queues.refresh(consumer.key)
@@ -167,11 +202,6 @@ class Index:
         policy = self.policy(consumer)
         if _is_our_business(policy) or (before is not None and _is_our_business(before)):
             queues.reconcile(consumer.key, policy.settle, policy.settle_max)
-
-
-def ignored_sources(sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
-    """Name the sources that say that they never cause an action."""
-    return {key for key, source in sources.items() if source_ignored(source.annotations)}
 
 
 def _is_our_business(policy: Policy) -> bool:
@@ -203,10 +233,14 @@ def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
     return () if consumer.owned else {use.source for use in consumer.uses}
 
 
-def _names_by_annotation(consumer: Consumer) -> Iterable[Hashable]:
-    said = (*consumer.annotations, *consumer.template_annotations)
-    if any(name == "hotmap.dev/follow" or name.endswith("/reload") for name in said):
-        yield consumer.key.namespace
+def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
+    """Make an index of the consumers that may name sources, by their namespace."""
+
+    def names(consumer: Consumer) -> Iterable[Hashable]:
+        if not annotations.isdisjoint((*consumer.annotations, *consumer.template_annotations)):
+            yield consumer.key.namespace
+
+    return names
 
 
 def _home(consumer: Consumer) -> Iterable[Hashable]:

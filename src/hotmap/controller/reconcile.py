@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from hotmap.controller.evidence import list_pods
 from hotmap.controller.executor import Executor
-from hotmap.controller.index import Index, ignored_sources
+from hotmap.controller.index import Index
 from hotmap.controller.journal import Journal
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
@@ -41,6 +41,7 @@ from hotmap.core.freshness import (
     Judgement,
     Present,
     Verdict,
+    asked_revision,
     judge,
     look_at,
     record_asked,
@@ -50,8 +51,10 @@ from hotmap.core.freshness import (
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy, Strategy, followed_uses
+from hotmap.core.reloader_dialect import Writing
 from hotmap.core.state import UNVOUCHED, Record, Window
 from hotmap.core.target import Target, present_target, recorded_target
+from hotmap.core.template_patch import template_patch
 from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
@@ -201,9 +204,14 @@ class Reconciler:
         key = self._keys.get(record.key_id) if record else None
         if key is None:  # nothing known, or with a key that is lost
             record, key = None, self._newest
-        uses = followed_uses(consumer, policy, self._sources_to_match(consumer, policy, record))
+        uses = followed_uses(
+            consumer,
+            policy,
+            self._sources_to_match(consumer, policy, record),
+            offered=index.is_offered,
+        )
         sources = index.sources_of(uses)
-        ignored = ignored_sources(sources)
+        ignored = index.ignored(sources)
         presents = look_at([use for use in uses if use.source not in ignored], sources, key)
         live_rolls = live_change_rolls(consumer, policy)
         facts = Facts(
@@ -211,6 +219,10 @@ class Reconciler:
             revision=revision_of(presents, key, uid=consumer.uid, live_rolls=live_rolls),
             catch_up=policy.catch_up,
             live_rolls=live_rolls,
+            writing=policy.writing,
+            wants_created=policy.wants_created,
+            wants_deleted=policy.wants_deleted,
+            partial=index.is_partial,
             windows=self._windows(record, presents),
             waited=self._waited(consumer.key),
         )
@@ -282,7 +294,15 @@ class Reconciler:
         if action.distinct:
             serial = decision.record.serial if decision.record else 0
             revision = f"{revision}.{serial + 1}"
-        generation = await self._executor.rollout(decision.consumer, revision)
+        patch = template_patch(
+            decision.consumer,
+            revision,
+            writing=decision.policy.writing,
+            stamps=action.stamps,
+            distinct=action.distinct,
+            now=time.time(),
+        )
+        generation = await self._executor.rollout(decision.consumer, patch)
         if (first := self._first_seen(decision)) is not None:
             self._observe_delay(time.time() - first)
         return generation
@@ -362,7 +382,7 @@ class Reconciler:
             now = time.time()
             asked = record_rollout(
                 asked,
-                previous=consumer.revision,
+                previous=self._previous_revision(decision),
                 revision=decision.revision,
                 distinct=rollout.distinct,
                 left_at=self._first_seen(decision) or now,
@@ -372,6 +392,19 @@ class Reconciler:
             self._records.note(asked)
             return
         self._records.put(asked)
+
+    def _previous_revision(self, decision: Decision) -> str:
+        """Name what the template was asked for before; Reloader's ways of writing do not say."""
+        consumer, policy, record = decision.consumer, decision.policy, decision.record
+        if policy.writing is Writing.REVISION or record is None:
+            return consumer.revision
+        return asked_revision(
+            record,
+            decision.key,
+            namespace=consumer.key.namespace,
+            uid=consumer.uid,
+            live_rolls=live_change_rolls(consumer, policy),
+        )
 
     def _for_record(self, decision: Decision) -> tuple[tuple[Finding, ...], FingerprintKey]:
         """Give the findings with fingerprints of the newest key, and that key.

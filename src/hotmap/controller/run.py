@@ -187,15 +187,16 @@ class Controller:
 
     def _make_reflectors(self, keys: tuple[FingerprintKey, ...]) -> list[Reflector[Any, Any]]:
         namespace = self._settings.watch_namespace
+        dialect = self._settings.defaults.dialect
 
         def config_map(item: ConfigMap) -> Source:
-            return source_from_config_map(item, keys)
+            return source_from_config_map(item, keys, dialect)
 
         def secret(item: Secret) -> Source | None:
-            return None if _is_ours(item) else source_from_secret(item, keys)
+            return None if _is_ours(item) else source_from_secret(item, keys, dialect)
 
         def workload(kind: str) -> Callable[[Workload], Consumer]:
-            return lambda item: consumer_from_workload(kind, item)
+            return lambda item: consumer_from_workload(kind, item, dialect)
 
         reflectors: list[Reflector[Any, Any]] = [
             Reflector(

@@ -29,6 +29,7 @@ from hotmap.core.reloader_dialect import (
 __all__ = [
     "ANNOTATIONS",
     "DEFAULTS",
+    "FOLLOW",
     "Agent",
     "Defaults",
     "OnChange",
