@@ -185,7 +185,7 @@ async def test_namespaced_mode(world: World) -> None:
         await world.config_map(LEVEL="info", namespace=name)
         await world.workload(namespace=name)
     await world.workload("silent", annotations={}, namespace="shop")
-    async with world.controller(watch_namespace="shop", namespace="shop") as controller:
+    async with world.controller(watch_namespaces=("shop",), namespace="shop") as controller:
         await world.quiet(controller, namespace="shop")
         await world.edit(LEVEL="debug", namespace="bank")
         await world.edit(LEVEL="debug", namespace="shop")

@@ -45,7 +45,7 @@ def run_controller(
     """
     settings = Settings(
         namespace=namespace or _own_namespace(),
-        watch_namespace=watch_namespace,
+        watch_namespaces=(watch_namespace,) if watch_namespace else (),
         defaults=_defaults(follow, settle, settle_max),
         workers=workers,
         listen=_address(listen),

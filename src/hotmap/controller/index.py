@@ -57,21 +57,29 @@ class Index:
         self,
         *,
         defaults: Defaults,
+        namespaces: int = 1,
         is_partial: bool = False,
+        selects_namespaces: bool = False,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        """`namespaces` says how many are watched, each by itself; 1 also stands for all of them."""
         names = defaults.dialect.names
         naming = frozenset((FOLLOW, names.config_map, names.secret))
         self.sources: dict[str, Store[Source]] = {
-            kind: Store({"namespace": _namespace_of_source}) for kind in SOURCE_KINDS
+            kind: Store({"namespace": _namespace_of_source}, parts=namespaces)
+            for kind in SOURCE_KINDS
         }
         self.consumers: dict[str, Store[Consumer]] = {
-            kind: Store({"uses": _used_sources, "names": _names_by(naming), "namespace": _home})
+            kind: Store(
+                {"uses": _used_sources, "names": _names_by(naming), "namespace": _home},
+                parts=namespaces,
+            )
             for kind in CONSUMER_KINDS
         }
         self.namespaces: Store[NamespaceNotes] = Store()
         #: Whether sources may exist that are not watched, so that an absent one proves nothing.
         self.is_partial = is_partial
+        self._selects_namespaces = selects_namespaces
         self.history = History()
         self._defaults = defaults
         self._wall_clock = wall_clock
@@ -89,11 +97,14 @@ class Index:
         policy = self._policies.get(consumer.key)
         if policy is None:
             notes = self.namespaces.get(ObjectKey("Namespace", "", consumer.key.namespace))
-            policy = read_policy(
-                consumer,
-                namespace_annotations=notes.annotations if notes else None,
-                defaults=self._defaults,
-            )
+            if notes is None and self._selects_namespaces:
+                policy = Policy(origin="its Namespace is not selected")
+            else:
+                policy = read_policy(
+                    consumer,
+                    namespace_annotations=notes.annotations if notes else None,
+                    defaults=self._defaults,
+                )
             self._policies[consumer.key] = policy
         return policy
 

@@ -42,6 +42,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import Reflector, ReflectorStatistics
 from hotmap.kube.resources import BY_KIND, NAMESPACES
+from hotmap.kube.store import Store
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["Controller"]
@@ -62,7 +63,12 @@ class Controller:
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client = client
         self._settings = settings
-        self.index = Index(defaults=settings.defaults)
+        self.index = Index(
+            defaults=settings.defaults,
+            namespaces=max(1, len(settings.watch_namespaces)),
+            is_partial=bool(settings.source_selector),
+            selects_namespaces=bool(settings.namespace_selector) and not settings.watch_namespaces,
+        )
         self.records = Records(client, settings.namespace)
         self.journal = Journal(wall_clock=time.time)
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
@@ -155,7 +161,7 @@ class Controller:
         self.index.feed(queues)
         for store in self.index.consumers.values():
             store.subscribe(self._forget_deleted)
-        if self._settings.watch_namespace is None:  # else some belong to consumers out of sight
+        if not _is_scoped(self._settings):  # else some belong to consumers out of sight
             stores = self.index.consumers.values()
             self.records.retain({one.uid for store in stores for one in store.values()})
         for consumer in self.index.all_consumers():
@@ -186,8 +192,8 @@ class Controller:
     # -- what is watched -----------------------------------------------------------------------
 
     def _make_reflectors(self, keys: tuple[FingerprintKey, ...]) -> list[Reflector[Any, Any]]:
-        namespace = self._settings.watch_namespace
-        dialect = self._settings.defaults.dialect
+        settings = self._settings
+        dialect = settings.defaults.dialect
 
         def config_map(item: ConfigMap) -> Source:
             return source_from_config_map(item, keys, dialect)
@@ -198,51 +204,48 @@ class Controller:
         def workload(kind: str) -> Callable[[Workload], Consumer]:
             return lambda item: consumer_from_workload(kind, item, dialect)
 
-        reflectors: list[Reflector[Any, Any]] = [
-            Reflector(
-                self._client,
-                BY_KIND["ConfigMap"],
-                type=ConfigMap,
-                transform=config_map,
-                store=self.index.sources["ConfigMap"],
-                namespace=namespace,
-            ),
-            Reflector(
-                self._client,
-                BY_KIND["Secret"],
-                type=Secret,
-                transform=secret,
-                store=self.index.sources["Secret"],
-                namespace=namespace,
-            ),
+        sources, consumers = self.index.sources, self.index.consumers
+        labels = settings.source_selector
+        watched: list[tuple[str, type[Any], Callable[[Any], Any], Store[Any], str]] = [
+            ("ConfigMap", ConfigMap, config_map, sources["ConfigMap"], labels),
+            ("Secret", Secret, secret, sources["Secret"], labels),
         ]
-        reflectors += [
-            Reflector(
-                self._client,
-                BY_KIND[kind],
-                type=Workload,
-                transform=workload(kind),
-                store=self.index.consumers[kind],
-                namespace=namespace,
-            )
-            for kind in CONSUMER_KINDS
+        watched += [
+            (kind, Workload, workload(kind), consumers[kind], "") for kind in CONSUMER_KINDS
         ]
-        if namespace is None:
-            reflectors.append(
+        reflectors: list[Reflector[Any, Any]] = []
+        for kind, type_, transform, store, label_selector in watched:
+            if kind in dialect.ignored_sources:
+                store.synced.set()
+                continue
+            reflectors += [
                 Reflector(
                     self._client,
-                    NAMESPACES,
-                    type=Namespace,
-                    transform=lambda item: NamespaceNotes(
-                        item.metadata.name, spoken_annotations(item.metadata)
-                    ),
-                    store=self.index.namespaces,
+                    BY_KIND[kind],
+                    type=type_,
+                    transform=transform,
+                    store=store,
+                    namespace=namespace,
+                    label_selector=label_selector,
+                    field_selector=_outside(settings.ignored_namespaces) if not namespace else "",
                 )
-            )
-        else:
+                for namespace in settings.watch_namespaces or (None,)
+            ]
+        if settings.watch_namespaces:
             self.index.namespaces.synced.set()
             _log.info("namespaced mode: annotations of the Namespace are not read")
-        return reflectors
+            return reflectors
+        namespaces = Reflector(
+            self._client,
+            NAMESPACES,
+            type=Namespace,
+            transform=lambda item: NamespaceNotes(
+                item.metadata.name, spoken_annotations(item.metadata)
+            ),
+            store=self.index.namespaces,
+            label_selector=settings.namespace_selector,
+        )
+        return [*reflectors, namespaces]
 
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
@@ -252,8 +255,12 @@ class Controller:
     # -- what is shown -------------------------------------------------------------------------
 
     def reflector_statistics(self) -> list[ReflectorStatistics]:
-        """Say of each watch how it stands."""
-        return [one.statistics() for one in self._reflectors]
+        """Say of each watched resource how it stands, over all its namespaces."""
+        by_resource: dict[str, list[ReflectorStatistics]] = {}
+        for one in self._reflectors:
+            statistics = one.statistics()
+            by_resource.setdefault(statistics.resource, []).append(statistics)
+        return [_together(parts) for parts in by_resource.values()]
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
         """Count the consumers that are waited for and worked on, by queue."""
@@ -327,6 +334,32 @@ async def _work(
                 queue.add_after(key, again)
         finally:
             queue.done(key)
+
+
+def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
+    """Sum the watches of one resource up: counts together, and the worst of the rest."""
+    first = parts[0]
+    return first._replace(
+        connected=all(one.connected for one in parts),
+        last_byte_age=max(one.last_byte_age for one in parts),
+        lists=sum(one.lists for one in parts),
+        watches=sum(one.watches for one in parts),
+        events=sum(one.events for one in parts),
+        bookmarks=sum(one.bookmarks for one in parts),
+        errors=sum(one.errors for one in parts),
+        unreadable=sum(one.unreadable for one in parts),
+        last_error=next((one.last_error for one in parts if one.last_error), ""),
+    )
+
+
+def _is_scoped(settings: Settings) -> bool:
+    """Tell whether consumers exist that are out of sight."""
+    return bool(settings.watch_namespaces or settings.ignored_namespaces)
+
+
+def _outside(namespaces: Sequence[str]) -> str:
+    """Select, on the server's side, what lies in none of some namespaces."""
+    return ",".join(f"metadata.namespace!={name}" for name in namespaces)
 
 
 def _is_ours(secret: Secret) -> bool:

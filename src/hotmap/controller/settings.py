@@ -17,8 +17,13 @@ class Settings(NamedTuple):
 
     #: The namespace of the controller's own Secrets.
     namespace: str = DEFAULT_NAMESPACE
-    #: Watch only this namespace; None watches all.
-    watch_namespace: str | None = None
+    #: Watch these namespaces alone, without any right on the cluster; none watches all.
+    watch_namespaces: tuple[str, ...] = ()
+    #: Of all namespaces: leave these out, and those whose labels a selector does not match.
+    ignored_namespaces: tuple[str, ...] = ()
+    namespace_selector: str = ""
+    #: Watch only the sources whose labels match.
+    source_selector: str = ""
     #: Annotations' defaults.
     defaults: Defaults = DEFAULTS
     #: Consumers that are worked on at once. A rollout is one PATCH of 2–4 ms; 32 keep a fan-out

@@ -140,7 +140,7 @@ class Reflector(Generic[T, S]):
     """Fills `store` with what `transform` makes of every object, and keeps it so.
 
     `transform` may return None: such an object is not kept. `namespace` None watches all.
-    Only one reflector may write to a store.
+    Only one reflector may write to a store, or one for each namespace.
     """
 
     def __init__(
@@ -403,7 +403,7 @@ class Reflector(Generic[T, S]):
 
     def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
         self._position = resource_version
-        self._store.retain(seen, resource_version=resource_version)
+        self._store.retain(seen, resource_version=resource_version, namespace=self._namespace)
 
     def _apply(self, event: WatchEvent[T]) -> None:
         """Apply one watch event and move the position behind it."""

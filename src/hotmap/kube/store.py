@@ -40,11 +40,15 @@ class Store(Generic[S]):
     `indexes` maps the name of an index to the function that gives the values an object is
     found under. Values must not change after they were put; equality decides whether an object
     has changed at all. Everything is synchronous: a reader on the event loop sees a state
-    between two changes, never half of one.
+    between two changes, never half of one. `parts` is how many reflectors fill it, each with a
+    namespace of its own; it counts as synced when all of them have been complete.
     """
 
     def __init__(
-        self, indexes: Mapping[str, Callable[[S], Iterable[Hashable]]] | None = None
+        self,
+        indexes: Mapping[str, Callable[[S], Iterable[Hashable]]] | None = None,
+        *,
+        parts: int = 1,
     ) -> None:
         #: Set when the first complete list is in, and never cleared: later gaps only make the
         #: content old, not partial.
@@ -57,6 +61,9 @@ class Store(Generic[S]):
         self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {
             name: {} for name in self._index_functions
         }
+        #: The namespaces whose first complete list is in; None stands for all of them.
+        self._complete: set[str | None] = set()
+        self._parts = parts
         self._listeners: list[Listener[S]] = []
         self._changes = 0
 
@@ -131,12 +138,17 @@ class Store(Generic[S]):
         self._reindex(key, old, None)
         self._tell(key, old, None)
 
-    def retain(self, keys: Collection[ObjectKey], *, resource_version: str) -> None:
-        """End a complete list: drop what it did not have, and count as synced."""
+    def retain(
+        self, keys: Collection[ObjectKey], *, resource_version: str, namespace: str | None = None
+    ) -> None:
+        """End a complete list of a namespace (None: of all): drop what it did not have."""
         for key in [key for key in self._objects if key not in keys]:
-            self.remove(key)
+            if namespace in (None, key.namespace):
+                self.remove(key)
         self.resource_version = resource_version
-        self.synced.set()
+        self._complete.add(namespace)
+        if len(self._complete) >= self._parts:
+            self.synced.set()
 
     def replace_all(self, objects: Mapping[ObjectKey, S], *, resource_version: str) -> None:
         """Make the content equal to a complete list; listeners hear each difference."""
