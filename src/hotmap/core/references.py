@@ -21,6 +21,7 @@ import enum
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from hotmap.core.objects import (
@@ -70,6 +71,12 @@ class Keys(NamedTuple):
 
 
 EVERY_KEY = Keys()
+
+
+@lru_cache(maxsize=4096)
+def _shared(keys: Keys) -> Keys:
+    """Return an equal value that is kept once: the same few data keys are used everywhere."""
+    return keys
 
 
 class Use(NamedTuple):
@@ -148,7 +155,7 @@ def _environment_uses(
             yield Use(
                 ObjectKey(kind, namespace, ref.name),
                 Life.FROZEN,
-                Keys(hidden=_hidden_keys(entries, prefix), binary=False),
+                _shared(Keys(hidden=_hidden_keys(entries, prefix), binary=False)),
                 f"{place}.envFrom[{number}]" + _via(through),
                 optional=bool(ref.optional),
                 init=init,
@@ -166,7 +173,7 @@ def _environment_uses(
             yield Use(
                 ObjectKey(kind, namespace, selector.name),
                 Life.FROZEN,
-                Keys(frozenset((selector.key,)), binary=False),
+                _shared(Keys(frozenset((selector.key,)), binary=False)),
                 f"{place}.env[{entry.name}]{_via(reached.get(entry.name, ()))}",
                 bool(selector.optional),
                 init,
@@ -284,7 +291,7 @@ def _volume_items(volume: Volume, namespace: str) -> Iterator[_Item]:
 def _item_keys(items: Sequence[KeyToPath] | None) -> Keys:
     if not items:
         return EVERY_KEY
-    return Keys(frozenset(item.key for item in items))
+    return _shared(Keys(frozenset(item.key for item in items)))
 
 
 def _keys_below(items: Sequence[KeyToPath] | None, sub_path: str | None) -> Keys:
