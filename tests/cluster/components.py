@@ -87,8 +87,18 @@ class Processes:
             )
         except FileNotFoundError:
             raise TestBedError(f"{component.command[0]} is not installed.") from None
+        self._await_exec(pid)
         self._write_record(component.name, current(pid))
         return True
+
+    def _await_exec(self, pid: int) -> None:
+        """Wait until a child shows its mark; the kernel lets its parent go on a moment before."""
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                if self._mark.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                    return
+            time.sleep(0.001)
 
     def state(self, name: str) -> State:
         """Say what has become of a component."""
