@@ -18,12 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from hotmap.controller.evidence import list_pods
 from hotmap.controller.executor import Executor
 from hotmap.controller.index import Index
 from hotmap.controller.journal import Journal
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
+from hotmap.core.budget import brake, note_roll
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import (
     ApiError,
@@ -102,6 +105,7 @@ class Reconciler:
         recorder: Recorder,
         journal: Journal,
         observe_delay: Callable[[float], None],
+        alert: Callable[[Consumer, Sequence[ObjectKey], str], None],
     ) -> None:
         self._client = client
         self._index = index
@@ -112,6 +116,7 @@ class Reconciler:
         self._recorder = recorder
         self._journal = journal
         self._observe_delay = observe_delay
+        self._alert = alert
         #: When a consumer that is waited for was first found so, on the monotonic clock.
         self._waiting_since: dict[ObjectKey, float] = {}
         #: What the pods of a consumer were last told, and when to tell them again, if at all.
@@ -232,6 +237,10 @@ class Reconciler:
             facts = facts._replace(starts=pod_starts(consumer, pods))
             judgement = judge(consumer, record, presents, facts)
         plan = make_plan(consumer, policy, judgement, changed=self._seen(record, presents))
+        if record is not None:
+            changed = [finding.present.source for finding in judgement.changed()]
+            writers = [sources[one].writer for one in changed if one in sources]
+            plan = brake(plan, record.rolls, now=facts.now, writers=writers)
         return Decision(
             consumer,
             policy,
@@ -388,6 +397,7 @@ class Reconciler:
                 left_at=self._first_seen(decision) or now,
                 now=now,
             )
+            asked = msgspec.structs.replace(asked, rolls=note_roll(asked.rolls, now))
         elif record is not None and not decision.looked and _only_versions_moved(record, asked):
             self._records.note(asked)
             return
@@ -466,6 +476,8 @@ class Reconciler:
         acts = [action.act for action in plan.actions]
         if Act.ROLLOUT in acts:
             self._event(consumer, Reason.ROLLED_OUT, plan.reason)
+            changed = [finding.present.source for finding in decision.judgement.changed()]
+            self._alert(consumer, changed, plan.reason)
         elif Act.NOTIFY in acts:
             self._event(consumer, Reason.NOTIFIED, plan.reason)
         elif Act.NUDGE in acts:

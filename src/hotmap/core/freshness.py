@@ -40,7 +40,7 @@ from hotmap.core.references import Life, Use
 from hotmap.core.reloader_dialect import Writing
 from hotmap.core.reloader_writing import Stamp, carries
 from hotmap.core.source import Source, fingerprint_of, missing_keys
-from hotmap.core.state import UNVOUCHED, Left, Record, SourceRecord, Window
+from hotmap.core.state import UNVOUCHED, Left, Record, Rolls, SourceRecord, Window
 
 __all__ = [
     "ROLLOUT_PATIENCE",
@@ -564,6 +564,7 @@ def record_asked(
         windows=record.windows if record and held else (),
         left=record.left if record else (),
         serial=record.serial if record else 0,
+        rolls=record.rolls if record else Rolls(),
     )
 
 

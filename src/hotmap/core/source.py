@@ -6,6 +6,7 @@ decode. What a consumer uses of it is looked at through `fingerprint_of`.
 
 from __future__ import annotations
 
+import sys
 from base64 import b64decode, b64encode
 from calendar import timegm
 from collections.abc import Iterable, Sequence
@@ -55,6 +56,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     #: What pod templates are marked with for this content, while rollouts are written in
     #: Reloader's way; else "". Nothing is decided by it.
     stamp: str = ""
+    #: The field manager that wrote it last, of any part; "" when nobody is named.
+    writer: str = ""
 
 
 def source_from_config_map(
@@ -83,6 +86,7 @@ def _source(
     dialect: DialectSettings,
 ) -> Source:
     values = sorted(values)
+    written_at, writer = _last_write(metadata)
     marks = tuple(
         (
             key.id,
@@ -110,10 +114,11 @@ def _source(
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         immutable=bool(immutable),
-        changed_at=_last_write(metadata),
+        changed_at=written_at,
         marks=marks,
         annotations=spoken_annotations(metadata, dialect.names.renamed()) or None,
         stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
+        writer=writer,
     )
 
 
@@ -124,19 +129,19 @@ def _stamp(values: Iterable[tuple[str, bool, bytes]]) -> str:
     )
 
 
-def _last_write(metadata: ObjectMeta) -> float | None:
-    """Bound the last data change from above by the newest managedFields time.
+def _last_write(metadata: ObjectMeta) -> tuple[float | None, str]:
+    """Bound the last data change from above by the newest managedFields time, and name its manager.
 
     Over all entries without a subresource, not only those that own data: a deletion by another
     manager, `stringData` and cleared managedFields all escape the narrower reading (seen on
     1.36.3). None means that nothing is known, which counts as "just now".
     """
-    times = [
-        parsed
+    writes = [
+        (at, sys.intern(entry.manager))
         for entry in metadata.managed_fields or ()
-        if not entry.subresource and (parsed := parse_time(entry.time)) is not None
+        if not entry.subresource and (at := parse_time(entry.time)) is not None
     ]
-    return max(times) if times else None
+    return max(writes) if writes else (None, "")
 
 
 def parse_time(text: str | None) -> float | None:

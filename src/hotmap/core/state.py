@@ -25,6 +25,7 @@ __all__ = [
     "UNVOUCHED",
     "Left",
     "Record",
+    "Rolls",
     "SourceRecord",
     "Window",
     "read_shard",
@@ -73,6 +74,15 @@ class Left(msgspec.Struct, array_like=True, frozen=True, gc=False):
     at: float
 
 
+class Rolls(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """When a consumer was rolled lately, for the flap breaker."""
+
+    #: POSIX seconds, newest last, at most `budget.LIMIT`.
+    times: tuple[float, ...] = ()
+    #: How often it was rolled right after it had been held back.
+    held: int = 0
+
+
 class Record(msgspec.Struct, array_like=True, frozen=True):
     """What hotmap last asked of one consumer."""
 
@@ -88,6 +98,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     left: tuple[Left, ...] = ()
     #: How often content had to be asked for again under a name of its own (`<revision>.<n>`).
     serial: int = 0
+    rolls: Rolls = Rolls()
 
 
 def shard_of(uid: str) -> int:
