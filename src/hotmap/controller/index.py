@@ -160,6 +160,18 @@ class Index:
                     found[consumer.key] = consumer
         return list(found.values())
 
+    def followers_of(self, source: ObjectKey) -> list[Consumer]:
+        """List the consumers whose business a change of a source is."""
+        return [consumer for consumer in self.users_of(source) if self._follows(consumer, source)]
+
+    def _follows(self, consumer: Consumer, source: ObjectKey) -> bool:
+        policy = self.policy(consumer)
+        return policy.follows(
+            source,
+            referenced=any(use.source == source for use in consumer.uses),
+            offered=policy.searches and self.is_offered(source),
+        )
+
     def _naming(self, store: Store[Consumer], namespace: str) -> list[Consumer]:
         """List the consumers that may follow sources by name."""
         notes = self.namespaces.get(ObjectKey("Namespace", "", namespace))
@@ -175,7 +187,7 @@ class Index:
         def source_changed(key: ObjectKey, old: Source | None, new: Source | None) -> None:
             noted = self.history.note(key, old, new, now=self._wall_clock())
             if noted or _speaks_otherwise(old, new):
-                for consumer in self.users_of(key):
+                for consumer in self.followers_of(key):
                     self._ask(queues, consumer, key)
 
         def consumer_changed(key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
@@ -200,10 +212,6 @@ class Index:
     def _ask(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
         """Ask for a consumer to be looked at since a source changed."""
         policy = self.policy(consumer)
-        referenced = any(use.source == source for use in consumer.uses)
-        offered = policy.searches and self.is_offered(source)
-        if not policy.follows(source, referenced=referenced, offered=offered):
-            return
         if _nudgeable(consumer, policy, source):
             queues.refresh(consumer.key)
         queues.reconcile(consumer.key, policy.settle, policy.settle_max)

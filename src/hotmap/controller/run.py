@@ -26,6 +26,7 @@ from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
 from hotmap.controller.server import StatusServer
 from hotmap.controller.settings import Settings
+from hotmap.controller.webhooks import Webhooks
 from hotmap.core.consumer import Consumer, consumer_from_workload
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.fingerprint import FingerprintKey
@@ -71,6 +72,7 @@ class Controller:
         )
         self.records = Records(client, settings.namespace)
         self.journal = Journal(wall_clock=time.time)
+        self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
         self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
         self._reflectors: list[Reflector[Any, Any]] = []
@@ -126,6 +128,7 @@ class Controller:
             recorder=self._recorder,
             journal=self.journal,
             observe_delay=self._metrics.observe_delay,
+            alert=self._webhooks.rolled,
         )
         self._reflectors = self._make_reflectors(keys)
         self._tasks += [asyncio.create_task(one.run()) for one in self._reflectors]
@@ -159,6 +162,9 @@ class Controller:
             ),
         )
         self.index.feed(queues)
+        for sources in self.index.sources.values():
+            sources.subscribe(self._webhooks.source_changed)
+        self._webhooks.start()
         for store in self.index.consumers.values():
             store.subscribe(self._forget_deleted)
         if not _is_scoped(self._settings):  # else some belong to consumers out of sight
@@ -186,6 +192,7 @@ class Controller:
             task.cancel()
         await asyncio.gather(*self._workers, *self._tasks, return_exceptions=True)
         await self.records.flush()
+        await self._webhooks.aclose()
         await self._recorder.aclose()
         await self._server.close()
 

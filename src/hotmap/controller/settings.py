@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hotmap.controller.webhooks import WebhookSettings
 from hotmap.core.policy import DEFAULTS, Defaults
 
 __all__ = ["DEFAULT_NAMESPACE", "Settings"]
@@ -26,6 +27,8 @@ class Settings(NamedTuple):
     source_selector: str = ""
     #: Annotations' defaults.
     defaults: Defaults = DEFAULTS
+    #: Who is told of changes and rollouts over HTTP.
+    webhooks: WebhookSettings = WebhookSettings()
     #: Consumers that are worked on at once. A rollout is one PATCH of 2–4 ms; 32 keep a fan-out
     #: of 1,000 under 3 s without crowding an API server.
     workers: int = 32

@@ -1,0 +1,234 @@
+"""Other programs are told what changed, and nothing waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.controller.world import FOLLOW, SETTLE, World, env
+
+from hotmap.controller.run import Controller
+from hotmap.controller.settings import Settings
+from hotmap.controller.webhooks import AlertSettings, WebhookSettings
+from hotmap.core.policy import Defaults
+
+
+class Receiver:
+    """An HTTP server that keeps what it gets, and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.bodies: list[str] = []
+        self.content_types: list[str] = []
+        #: Statuses of the next answers; 200 after them.
+        self.answers: list[int] = []
+        #: While set, requests are not answered.
+        self.hangs = asyncio.Event()
+        self.url = ""
+
+    async def take(self, request: web.Request) -> web.Response:
+        self.bodies.append(await request.text())
+        self.content_types.append(request.content_type)
+        if self.hangs.is_set():
+            await asyncio.sleep(3600)
+        status = self.answers.pop(0) if self.answers else 200
+        return web.Response(status=status, headers={"Location": "/elsewhere"})
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    receiver = Receiver()
+    app = web.Application()
+    app.add_routes([web.post("/hook/{password}", receiver.take)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook/planted-password"
+    yield receiver
+    await runner.cleanup()
+
+
+def controller(world: World, webhooks: WebhookSettings, *, muted: str = "") -> Controller:
+    return Controller(
+        world.client,
+        Settings(
+            defaults=Defaults(settle=SETTLE, settle_max=1.0, muted=muted),
+            webhooks=webhooks,
+            listen=("127.0.0.1", 0),
+        ),
+    )
+
+
+def changes(receiver: Receiver, **options: Any) -> WebhookSettings:
+    return WebhookSettings(change_url=receiver.url, settle=SETTLE, settle_max=1.0, **options)
+
+
+async def received(world: World, receiver: Receiver, count: int = 1) -> list[Any]:
+    async def enough() -> bool:
+        return len(receiver.bodies) >= count
+
+    await world.until(enough, f"{count} requests arrive")
+    return [json.loads(body) for body in receiver.bodies]
+
+
+# -- instead of acting ------------------------------------------------------------------------
+
+
+async def test_a_change_is_told(world: World, receiver: Receiver) -> None:
+    """Reloader's body, and beside it what changed where and whose business it is."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.workload("other", annotations={})
+    muted = "--webhook-url is set"
+    async with controller(world, changes(receiver), muted=muted) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        (document,) = await received(world, receiver)
+        await world.quiet(running)
+    assert document == {
+        "webhook": "update successful",
+        "change": "updated",
+        "kind": "ConfigMap",
+        "namespace": "default",
+        "name": "app",
+        "dataKeys": ["LEVEL"],
+        "consumers": [{"kind": "Deployment", "namespace": "default", "name": "web"}],
+    }
+    assert receiver.content_types == ["application/json"]
+    assert await world.revision() == ""
+    (message,) = await world.messages("Notified")
+    assert message.endswith(": only reported, as --webhook-url is set")
+
+
+async def test_edits_in_a_row_are_one_request(world: World, receiver: Receiver) -> None:
+    """It is sent when the source is quiet, and names every data key that changed."""
+    await world.config_map(LEVEL="info", MODE="a")
+    async with controller(world, changes(receiver)) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await world.edit(MODE="b")
+        (document,) = await received(world, receiver)
+    assert document["dataKeys"] == ["LEVEL", "MODE"]
+    assert document["consumers"] == []
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_creation_and_deletion(world: World, receiver: Receiver, wanted: bool) -> None:
+    """They are told where flags ask for them."""
+    settings = changes(receiver, on_create=wanted, on_delete=wanted)
+    async with controller(world, settings) as running:
+        await world.quiet(running)
+        await world.config_map("new", LEVEL="info")
+        if wanted:
+            await received(world, receiver)
+        await world.delete("ConfigMap", "new")
+        if wanted:
+            await received(world, receiver, 2)
+        await world.quiet(running)
+    told = [json.loads(body)["change"] for body in receiver.bodies]
+    assert told == (["created", "deleted"] if wanted else [])
+
+
+async def test_what_is_no_change_of_data(world: World, receiver: Receiver) -> None:
+    """Labels and annotations are nobody's business."""
+    await world.config_map(LEVEL="info")
+    async with controller(world, changes(receiver)) as running:
+        await world.quiet(running)
+        await world.merge("ConfigMap", "app", {"metadata": {"labels": {"a": "b"}}})
+        await world.edit(LEVEL="debug")
+        (document,) = await received(world, receiver)
+    assert document["dataKeys"] == ["LEVEL"]
+
+
+async def test_a_receiver_that_fails_is_told_again(
+    world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With pauses, until it takes it; its host is named, and never the path."""
+    receiver.answers = [500, 302]
+    await world.config_map(LEVEL="info")
+    with caplog.at_level(logging.WARNING, "hotmap"):
+        async with controller(world, changes(receiver)) as running:
+            await world.quiet(running)
+            await world.edit(LEVEL="debug")
+            documents = await received(world, receiver, 3)
+    assert [one["dataKeys"] for one in documents] == [["LEVEL"]] * 3
+    assert "127.0.0.1 answers 500" in caplog.text
+    assert "127.0.0.1 answers 302" in caplog.text
+    assert "planted" not in caplog.text
+
+
+# -- after acting -----------------------------------------------------------------------------
+
+
+async def test_an_alert(world: World, receiver: Receiver) -> None:
+    """Reloader's sentence without its asterisks, and the reason."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    alert = AlertSettings(receiver.url, info="cluster one")
+    async with controller(world, WebhookSettings(alert=alert)) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(running)
+    assert receiver.bodies == [
+        "cluster one : Reloader detected changes in app of type CONFIGMAP in namespace default. "
+        "Hence reloaded web of type Deployment in namespace default. ConfigMap default/app LEVEL "
+        "changed, read at start in containers[main].env[LEVEL]: rollout"
+    ]
+    assert receiver.content_types == ["text/plain"]
+
+
+async def test_no_secret_value_is_told(world: World, receiver: Receiver) -> None:
+    """Names of data keys are, values are not."""
+    await world.secret("login", password="planted-old")
+    await world.workload(spec=env("password", source="login", kind="secret"))
+    settings = WebhookSettings(
+        receiver.url, settle=SETTLE, settle_max=1.0, alert=AlertSettings(receiver.url)
+    )
+    async with controller(world, settings) as running:
+        await world.quiet(running)
+        await world.edit("login", kind="Secret", password="planted-new")
+        await world.rollout()
+        await world.quiet(running)
+    assert len(receiver.bodies) == 2
+    assert "password" in receiver.bodies[0]
+    assert not any("planted" in body for body in receiver.bodies)
+
+
+async def test_a_receiver_that_never_answers_delays_nobody(
+    world: World, receiver: Receiver
+) -> None:
+    """Rollouts go on while an alert waits for its answer."""
+    receiver.hangs.set()
+    await world.config_map(LEVEL="info")
+    for name in ("web", "two", "three"):
+        await world.workload(name, annotations=FOLLOW)
+    settings = WebhookSettings(alert=AlertSettings(receiver.url))
+    async with controller(world, settings) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        for name in ("web", "two", "three"):
+            await world.rollout(name)
+        await world.quiet(running)
+    assert len(receiver.bodies) == 1
+
+
+async def test_a_receiver_that_is_not_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """It is said, with the host alone, and tried again."""
+    await world.config_map(LEVEL="info")
+    settings = WebhookSettings("http://localhost:9/planted", settle=SETTLE)
+    with caplog.at_level(logging.WARNING, "hotmap"):
+        async with controller(world, settings) as running:
+            await world.quiet(running)
+            await world.edit(LEVEL="debug")
+
+            async def said() -> bool:
+                return "localhost cannot be reached" in caplog.text
+
+            await world.until(said, "it is said")
+    assert "planted" not in caplog.text
