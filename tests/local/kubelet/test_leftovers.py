@@ -52,11 +52,15 @@ async def test_nothing_outlives_the_kubelet(tmp_path: Path, number: signal.Signa
         started = process.stdout.readline() == b"running\n"
         requires("namespaces", available=started, reason="no pod could be started here")
         # The parent, the zygote and its outer half, the container's two shells.
-        assert len(processes_with(marker)) >= 3
-        process.send_signal(number)
-        process.wait()
-        await eventually(lambda: processes_with(marker) == [])
-        await eventually(lambda: processes_with(str(directory)) == [])
+        try:
+            # A process shows its arguments a moment after it was started.
+            await eventually(lambda: len(processes_with(marker)) >= 3)
+            process.send_signal(number)
+            process.wait()
+            await eventually(lambda: processes_with(marker) == [])
+            await eventually(lambda: processes_with(str(directory)) == [])
+        finally:
+            process.kill()
     assert str(directory) not in Path("/proc/self/mounts").read_text()
     clean_up(directory)
     assert not directory.exists() or list(directory.iterdir()) == []
