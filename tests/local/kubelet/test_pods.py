@@ -202,3 +202,10 @@ async def test_a_pod_that_succeeds_with_a_map_keeps_its_logs(node: LocalNode) ->
     assert sorted((await node.logs("done")).splitlines()) == ["one", "two"]
     await node.registry.delete("pods", "default", "done")
     await node.gone("done")
+
+
+async def test_a_container_gets_its_three_streams_and_no_other(node: LocalNode) -> None:
+    """Descriptors of the kubelet's own, such as the specification with all its values, stay out."""
+    seen = await node.output("streams", "cd /proc/self/fd && echo *")
+    # 3 is the shell's own, for reading the directory.
+    assert seen.split() == ["0", "1", "2", "3"]

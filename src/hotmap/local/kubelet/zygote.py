@@ -103,11 +103,12 @@ class Zygote:
 
     def _answer(self) -> bool:
         """Handle one message; False at the end of the conversation."""
-        data, fds, _, _ = socket.recv_fds(
-            self._control, MAX_PACKET, 4, flags=socket.MSG_CMSG_CLOEXEC
-        )
+        data, fds, _, _ = socket.recv_fds(self._control, MAX_PACKET, 4)
         if not data:
             return False
+        for fd in fds:
+            # Python 3.11 does not pass flags on, so MSG_CMSG_CLOEXEC would do nothing.
+            os.set_inheritable(fd, False)
         message = json.loads(data)
         try:
             if message["op"] == "signal":
