@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 from contextlib import suppress
 from pathlib import Path
 
 from hotmap.cli.logs import set_up_logging
+from hotmap.cli.reloader_flags import ReloaderFlags
+from hotmap.cli.reloader_settings import read_reloader_flags
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
 from hotmap.core.errors import SettingsError
@@ -34,8 +37,9 @@ def run_controller(
     settle: str,
     settle_max: str,
     workers: int,
-    listen: str,
+    listen: str | None,
     log_format: str,
+    reloader: ReloaderFlags,
 ) -> int:
     """Run the controller until SIGINT or SIGTERM; returns the exit status.
 
@@ -43,14 +47,29 @@ def run_controller(
         SettingsError: a flag or the kubeconfig cannot be used.
         ApiError, Unreachable: the API server cannot be worked with.
     """
+    asked = read_reloader_flags(reloader, os.environ)
+    if watch_namespace and asked.watch_namespaces:
+        raise SettingsError("--watch-namespace and --namespaces: name the namespaces with one")
+    defaults = _defaults(follow, settle, settle_max)._replace(
+        catch_up=asked.catch_up,
+        muted=asked.muted,
+        on_change=asked.on_change,
+        dialect=asked.dialect,
+    )
     settings = Settings(
         namespace=namespace or _own_namespace(),
-        watch_namespaces=(watch_namespace,) if watch_namespace else (),
-        defaults=_defaults(follow, settle, settle_max),
+        watch_namespaces=(watch_namespace,) if watch_namespace else asked.watch_namespaces,
+        ignored_namespaces=() if watch_namespace else asked.ignored_namespaces,
+        namespace_selector=asked.namespace_selector,
+        source_selector=asked.source_selector,
+        defaults=defaults,
+        webhooks=asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=workers,
-        listen=_address(listen),
+        listen=_address(asked.listen if listen is None else listen),
     )
-    set_up_logging(log_format)
+    set_up_logging(log_format, level=asked.log_level)
+    for note in asked.notes:
+        _log.warning(note)
     # Most objects live for the whole process; young collections alone cost a third of a big
     # first list (measured: 0.37 s against 0.165 s for 20,000 Deployments).
     gc.set_threshold(50_000, 20, 100)
@@ -79,6 +98,8 @@ async def _serve(client: Client, settings: Settings) -> None:
 
 
 def _own_namespace() -> str:
+    if named := os.environ.get("POD_NAMESPACE"):
+        return named
     try:
         return _POD_NAMESPACE.read_text().strip() or DEFAULT_NAMESPACE
     except OSError:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from hotmap import __version__
+from hotmap.cli.reloader_flags import QuotedChoice, ReloaderFlags, reloader_flags
 from hotmap.core.errors import HotmapError, ManifestError, SettingsError
 
 __all__ = ["run"]
@@ -72,7 +74,8 @@ _kubeconfig = click.option(
 _context = click.option("--context", metavar="NAME", help="The kubeconfig's context to use.")
 _log_format = click.option(
     "--log-format",
-    type=click.Choice(["text", "json"]),
+    metavar="text|json",
+    type=QuotedChoice(["text", "json", ""]),
     default="text",
     show_default=True,
     help="How log lines are written.",
@@ -115,11 +118,10 @@ _log_format = click.option(
 @click.option(
     "--listen",
     metavar="HOST:PORT|none",
-    default="127.0.0.1:9533",
-    show_default=True,
-    help="Where metrics, health and status are served.",
+    help="Where metrics, health and status are served. Default: 127.0.0.1:9533.",
 )
 @_log_format
+@reloader_flags
 def controller(
     kubeconfig: str | None,
     context: str | None,
@@ -129,8 +131,9 @@ def controller(
     settle: str,
     settle_max: str,
     workers: int,
-    listen: str,
+    listen: str | None,
     log_format: str,
+    **reloader: Any,
 ) -> int:
     """Run the controller against a cluster until it is told to stop."""
     from hotmap.cli.controller import run_controller
@@ -146,6 +149,7 @@ def controller(
         workers=workers,
         listen=listen,
         log_format=log_format,
+        reloader=ReloaderFlags(**reloader),
     )
 
 

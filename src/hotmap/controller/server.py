@@ -1,4 +1,4 @@
-"""What the controller shows over HTTP: /metrics, /healthz, /readyz and /v1/status.
+"""What the controller shows over HTTP: /metrics, /healthz (and /live), /readyz and /v1/status.
 
 Plain HTTP for scrapers and probes; nothing can be changed through it and no debug surface stands
 behind it. The status is a document that the command line prints too.
@@ -50,6 +50,7 @@ class StatusServer:
             [
                 web.get("/metrics", self._get_metrics),
                 web.get("/healthz", self._get_health),
+                web.get("/live", self._get_life),
                 web.get("/readyz", self._get_readiness),
                 web.get("/v1/status", self._get_status),
             ]
@@ -80,6 +81,11 @@ class StatusServer:
 
     async def _get_health(self, request: web.Request) -> web.Response:
         return _answer(self._health())
+
+    async def _get_life(self, request: web.Request) -> web.Response:
+        # Reloader's own probe and its answers.
+        healthy, _ = self._health()
+        return web.Response(text="alive" if healthy else "dead", status=200 if healthy else 500)
 
     async def _get_readiness(self, request: web.Request) -> web.Response:
         return _answer(self._readiness())

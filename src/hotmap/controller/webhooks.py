@@ -65,7 +65,7 @@ class WebhookSettings(NamedTuple):
     settle_max: float = 5.0
     #: Whether the creation and the deletion of a source are changes.
     on_create: bool = True
-    on_delete: bool = True
+    on_delete: bool = False
     alert: AlertSettings | None = None
 
 

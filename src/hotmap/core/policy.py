@@ -190,6 +190,8 @@ class Defaults(NamedTuple):
     settle: float = 0.5
     settle_max: float = 5.0
     catch_up: bool = False
+    #: What kinds without a rollout may have done to them.
+    on_change: frozenset[OnChange] = frozenset()
     #: What allows no more than a report, whatever annotations ask for, in words.
     muted: str = ""
     dialect: DialectSettings = DEFAULT_SETTINGS
@@ -241,7 +243,7 @@ def read_policy(
         settle=quiet,
         settle_max=max(quiet, defaults.settle_max if settle_max is None else settle_max),
         catch_up=defaults.catch_up if catch_up is None else catch_up,
-        on_change=_on_change(reader, consumer.key.kind),
+        on_change=_on_change(reader, consumer.key.kind, defaults),
         agent=reader.read(AGENT, _parse_agent, "no agent", None),
         restarts=dialect.restarts,
         writing=settings.writing,
@@ -457,9 +459,12 @@ def _parse_agent(text: str) -> Agent | None:
     return agent
 
 
-def _on_change(reader: _Reader, kind: str) -> OnChange:
+def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
     value = reader.read(ON_CHANGE, _one_of(OnChange), "reporting only", OnChange.REPORT)
-    if value in (None, OnChange.REPORT):
+    if value is None:
+        fitting = (one for one in defaults.on_change if _ON_CHANGE_KINDS[one] == kind)
+        return next(fitting, OnChange.REPORT)
+    if value is OnChange.REPORT:
         return OnChange.REPORT
     if _ON_CHANGE_KINDS[value] != kind:
         needed = _ON_CHANGE_KINDS[value]

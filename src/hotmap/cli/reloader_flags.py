@@ -1,0 +1,134 @@
+"""Reloader's flags under their own names, as the controller command takes them.
+
+Declared here, read by `reloader_settings`. Values stay texts until then: Go's rules for them are
+not click's, a manifest may have left quotes around them, and what is not said must be told from
+what is said to be the default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import click
+
+from hotmap.core.go_values import unquote
+
+__all__ = ["QuotedChoice", "ReloaderFlags", "reloader_flags"]
+
+Command = Callable[..., Any]
+
+
+class ReloaderFlags(NamedTuple):
+    """What was said by flags; None or () where nothing was. Fields are named as the flags."""
+
+    reloader_compat: bool = False
+    reload_strategy: str | None = None
+    auto_reload_all: str | None = None
+    reload_on_create: str | None = None
+    reload_on_delete: str | None = None
+    sync_after_restart: str | None = None
+    is_argo_rollouts: str | None = None
+    resources_to_ignore: tuple[str, ...] = ()
+    ignored_workload_types: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    namespaces_to_ignore: tuple[str, ...] = ()
+    namespace_selector: tuple[str, ...] = ()
+    resource_label_selector: tuple[str, ...] = ()
+    webhook_url: str | None = None
+    configmap_annotation: str | None = None
+    secret_annotation: str | None = None
+    auto_annotation: str | None = None
+    configmap_auto_annotation: str | None = None
+    secret_auto_annotation: str | None = None
+    ignore_annotation: str | None = None
+    auto_search_annotation: str | None = None
+    search_match_annotation: str | None = None
+    pause_deployment_annotation: str | None = None
+    pause_deployment_time_annotation: str | None = None
+    log_level: str | None = None
+    enable_ha: str | None = None
+    enable_pprof: str | None = None
+    pprof_addr: str | None = None
+    enable_csi_integration: str | None = None
+
+
+class QuotedChoice(click.Choice[str]):
+    """A choice whose value may stand in quotes that a manifest left."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take the quotes off, then choose."""
+        return super().convert(unquote(value), param, ctx)
+
+
+class _Flag(NamedTuple):
+    name: str
+    #: "text", "bool" (also without a value), "list" (repeated, commas) or "switch".
+    type: str
+    metavar: str
+    help: str
+
+
+_FLAGS = (
+    _Flag(
+        "--reloader-compat",
+        "switch",
+        "",
+        "Behave as stakater/Reloader with the same flags: its defaults instead of hotmap's.",
+    ),
+    _Flag(
+        "--reload-strategy",
+        "text",
+        "revision|env-vars|annotations",
+        "How a rollout is written: in hotmap's own way (default) or in one of Reloader's.",
+    ),
+    _Flag("--auto-reload-all", "bool", "BOOL", "Consumers that do not speak of auto are auto."),
+    _Flag("--reload-on-create", "text", "true|false", "A source that appears is a change."),
+    _Flag("--reload-on-delete", "text", "true|false", "A source that goes is a change."),
+    _Flag("--sync-after-restart", "bool", "BOOL", "Make up for what was missed while down."),
+    _Flag("--is-Argo-Rollouts", "text", "true|false", "Serve Argo Rollouts."),
+    _Flag("--resources-to-ignore", "list", "configmaps|secrets", "Do not watch one kind."),
+    _Flag("--ignored-workload-types", "list", "jobs,cronjobs", "Leave these kinds alone."),
+    _Flag("--namespaces", "list", "LIST", "Serve these namespaces alone."),
+    _Flag("--namespaces-to-ignore", "list", "LIST", "Serve all namespaces but these."),
+    _Flag("--namespace-selector", "list", "SELECTOR", "Serve namespaces with these labels."),
+    _Flag("--resource-label-selector", "list", "SELECTOR", "Watch sources with these labels."),
+    _Flag("--webhook-url", "text", "URL", "Tell this URL of changes instead of acting."),
+    _Flag("--configmap-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--secret-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--auto-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--configmap-auto-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--secret-auto-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--ignore-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--auto-search-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--search-match-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag("--pause-deployment-annotation", "text", "NAME", "Another name for that annotation."),
+    _Flag(
+        "--pause-deployment-time-annotation", "text", "NAME", "Another name for that annotation."
+    ),
+    _Flag("--log-level", "text", "LEVEL", "trace, debug, info, warning, error, fatal or panic."),
+    _Flag("--enable-ha", "bool", "BOOL", "Run several replicas, of which one acts."),
+    _Flag("--enable-pprof", "bool", "BOOL", "Accepted; there is no debug surface."),
+    _Flag("--pprof-addr", "text", "ADDRESS", "Accepted; there is no debug surface."),
+    _Flag("--enable-csi-integration", "bool", "BOOL", "Accepted; comes in a later version."),
+)
+
+
+def reloader_flags(command: Command) -> Command:
+    """Add Reloader's flags to a command, which gets them as keywords named as in ReloaderFlags."""
+    for flag in reversed(_FLAGS):
+        command = _option(flag)(command)
+    return command
+
+
+def _option(flag: _Flag) -> Callable[[Command], Command]:
+    if flag.type == "switch":
+        return click.option(flag.name, is_flag=True, help=flag.help)
+    if flag.type == "list":
+        return click.option(flag.name, metavar=flag.metavar, multiple=True, help=flag.help)
+    if flag.type == "bool":
+        # As pflag has it: `--flag` alone is true, `--flag=false` is not.
+        return click.option(
+            flag.name, metavar=flag.metavar, is_flag=False, flag_value="true", help=flag.help
+        )
+    return click.option(flag.name, metavar=flag.metavar, help=flag.help)
