@@ -1,0 +1,143 @@
+"""One thread's poll loop: descriptors, timers and signals, and nothing that blocks.
+
+A loop of its own because asyncio costs 11 MB, more than all the rest of the agent.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import select
+import signal
+import time
+
+__all__ = ["READ", "WRITE", "Loop", "Timer"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+READ = select.POLLIN
+WRITE = select.POLLOUT
+
+
+class Timer:
+    """A call that is due at one time, until it is cancelled."""
+
+    __slots__ = ("_call", "at")
+
+    def __init__(self, at: float, call: Callable[[], None]) -> None:
+        self.at = at
+        self._call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        """Make sure that the call does not happen; cancelling twice is no error."""
+        self._call = None
+
+    def fire(self) -> None:
+        """Make the call, once."""
+        call, self._call = self._call, None
+        if call is not None:
+            call()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether there is nothing left to call."""
+        return self._call is None
+
+
+class Loop:
+    """Calls back when a descriptor is ready, a time has come, or a signal has arrived.
+
+    Times are seconds of the monotonic clock: a wall clock that jumps moves nothing.
+    """
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._calls: dict[int, Callable[[], None]] = {}
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._count = 0
+        self._signals: dict[int, Callable[[int], None]] = {}
+        self._wake_up, self._waker = -1, -1
+
+    @staticmethod
+    def now() -> float:
+        """Read the clock that the timers go by."""
+        return time.monotonic()
+
+    def watch(self, descriptor: int, events: int, call: Callable[[], None]) -> None:
+        """Call each time the descriptor is ready for `events`, or hung up; replaces an earlier one.
+
+        Whoever watches closes; `forget` comes first.
+        """
+        self._calls[descriptor] = call
+        self._poll.register(descriptor, events)
+
+    def forget(self, descriptor: int) -> None:
+        """Watch a descriptor no longer; one that is not watched is no error."""
+        if self._calls.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def at(self, when: float, call: Callable[[], None]) -> Timer:
+        """Call once when the clock has reached `when`."""
+        timer = Timer(when, call)
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, timer))
+        return timer
+
+    def after(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Call once after some seconds."""
+        return self.at(self.now() + seconds, call)
+
+    def on_signals(self, signals: Iterable[int], call: Callable[[int], None]) -> None:
+        """Call with the signal's number, from the loop, soon after it arrived."""
+        if self._wake_up < 0:
+            self._wake_up, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            # If the pipe is full the loop is about to wake up anyway.
+            signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+            self.watch(self._wake_up, READ, self._read_signals)
+        for number in signals:
+            self._signals[number] = call
+            signal.signal(number, _ignore)
+
+    def turn(self) -> None:
+        """Wait for whatever comes next, and make the calls that are due."""
+        ready = self._poll.poll(self._wait())
+        for descriptor, _ in ready:
+            # A call before it in this turn may have forgotten it.
+            if call := self._calls.get(descriptor):
+                call()
+        now = self.now()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2].fire()
+
+    def close(self) -> None:
+        """Give back what the loop itself opened."""
+        if self._wake_up >= 0:
+            signal.set_wakeup_fd(-1)
+            self.forget(self._wake_up)
+            os.close(self._wake_up)
+            os.close(self._waker)
+            self._wake_up = self._waker = -1
+
+    def _wait(self) -> float | None:
+        while self._timers and self._timers[0][2].cancelled:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return None
+        # Rounded up: a turn that wakes before its timer would be a turn for nothing.
+        left = self._timers[0][0] - self.now()
+        return max(0, int(left * 1000) + 1) if left > 0 else 0
+
+    def _read_signals(self) -> None:
+        try:
+            arrived = os.read(self._wake_up, 4096)
+        except BlockingIOError:
+            return
+        for number in dict.fromkeys(arrived):
+            if call := self._signals.get(number):
+                call(number)
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing: the number went through the pipe already."""

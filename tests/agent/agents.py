@@ -1,0 +1,259 @@
+"""Runs agents as processes and looks at them as a person would: status, signals, webhooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from hotmap.core.payload import PayloadFile
+from hotmap.volume.atomic_writer import AtomicWriter
+
+#: Seconds that anything may take before a test gives up.
+PATIENCE = 20.0
+
+
+def eventually(condition: Callable[[], Any], what: str = "it") -> Any:
+    """Wait until a condition holds and give its value."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not come true within {PATIENCE:g} s")
+        time.sleep(0.005)
+
+
+class Volume:
+    """A mounted ConfigMap, written as the kubelet writes it."""
+
+    def __init__(self, path: Path, /, **files: str) -> None:
+        self.path = path
+        path.mkdir()
+        self._writer = AtomicWriter(str(path))
+        if files:
+            self.write(**files)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def write(self, /, **files: str) -> None:
+        """Publish files; `nginx__conf` stands for nginx.conf."""
+        self.publish({name.replace("__", "."): text.encode() for name, text in files.items()})
+
+    def publish(self, files: dict[str, bytes]) -> None:
+        """Publish files by name."""
+        self._writer.write({name: PayloadFile(data, 0o644) for name, data in files.items()})
+
+    def swap(self) -> None:
+        """Publish the same content as another revision, as projected volumes do for tokens."""
+        old = self.path / os.readlink(self.path / "..data")
+        new = self.path / f"..2026_01_01_00_00_00.{time.monotonic_ns()}"
+        subprocess.run(["cp", "-a", old, new], check=True)
+        link = self.path / "..data_tmp"
+        link.symlink_to(new.name)
+        link.rename(self.path / "..data")
+
+
+class Agent:
+    """A running `hotmap agent`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], socket_path: Path, log: Path) -> None:
+        self.process = process
+        self.pid = process.pid
+        self._socket = socket_path
+        self._log = log
+
+    @property
+    def log(self) -> str:
+        """What it has written so far."""
+        return self._log.read_text(errors="replace")
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask it on its unix socket."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(PATIENCE)
+            connection.connect(str(self._socket))
+            connection.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+            data = b""
+            while piece := connection.recv(65536):
+                data += piece
+        head, _, body = data.partition(b"\r\n\r\n")
+        return int(head.split()[1]), body.decode()
+
+    def status(self) -> dict[str, Any]:
+        """Read its status; an empty one while it does not answer yet."""
+        try:
+            document: dict[str, Any] = json.loads(self.get("/status")[1])
+        except (FileNotFoundError, ConnectionError, IndexError):
+            if self.process.poll() is not None:
+                raise AssertionError(f"the agent has ended:\n{self.log}") from None
+            return {}
+        return document
+
+    def reaches(self, state: str) -> dict[str, Any]:
+        """Wait until its status is in one state."""
+
+        def look() -> dict[str, Any]:
+            status = self.status()
+            return status if status.get("state") == state else {}
+
+        try:
+            found: dict[str, Any] = eventually(look, f"state {state}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.status()}\n{self.log}") from None
+        return found
+
+    def rule(self, name: str = "default") -> dict[str, Any]:
+        """Read what it says of one rule."""
+        return next(one for one in self.status()["rules"] if one["name"] == name)
+
+    def end(self) -> int:
+        """Send TERM and wait for the end."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
+    """Run an agent with some flags; quick to settle and to retry unless told otherwise."""
+    given = [str(flag) for flag in flags]
+    folder.mkdir(exist_ok=True)
+    socket_path, log = folder / "agent.sock", folder / "agent.log"
+    defaults = {
+        "--settle": "5ms", "--listen": "none", "--retry-first": "20ms", "--retry-max": "200ms",
+        "--socket": str(socket_path),
+    }  # fmt: skip
+    words = [word for flag, text in defaults.items() if flag not in given for word in (flag, text)]
+    command = [*options.pop("before", ()), sys.executable, "-m", "hotmap", "agent", *words, *given]
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stderr=output, stdin=subprocess.DEVNULL, **options)
+    running = Agent(process, socket_path, log)
+    try:
+        yield running
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+class Webhook:
+    """An endpoint that remembers what it was called with, and answers as it is told."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.calls: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.status = 200
+        self.hang = threading.Event()
+        self.hang.set()
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                body = self.rfile.read(length)
+                endpoint.calls.append((self.command, self.path, dict(self.headers), body))
+                endpoint.hang.wait(PATIENCE)
+                try:
+                    self.send_response(endpoint.status)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                except OSError:
+                    return
+
+            do_GET = do_POST = do_PUT = _answer
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/-/reload"
+
+    def close(self) -> None:
+        """Go away; connections that hang are dropped."""
+        self.hang.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextmanager
+def webhook(port: int = 0) -> Iterator[Webhook]:
+    """Run an endpoint for the length of a block."""
+    endpoint = Webhook(port)
+    try:
+        yield endpoint
+    finally:
+        endpoint.close()
+
+
+#: A program that writes the content of a file, and its time, each time it is told by HUP.
+READER = """
+import os, signal, sys, time
+source, output = sys.argv[1:3]
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+while True:
+    with open(source) as file: text = file.read()
+    with open(output, "a") as file: file.write(f"{os.getpid()} {text}\\n")
+    if not os.path.exists(output + ".pid"):
+        with open(output + ".new", "w") as file: file.write(str(os.getpid()))
+        os.rename(output + ".new", output + ".pid")
+    signal.sigwait([signal.SIGHUP])
+"""
+
+
+class Reader:
+    """A process that loads a file at its start and at each HUP."""
+
+    def __init__(self, source: Path, folder: Path) -> None:
+        self.output = folder / "loaded"
+        self.pidfile = folder / "loaded.pid"
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-c", READER, str(source), str(self.output)]
+        )
+        eventually(self.pidfile.exists, "the reader's start")
+
+    @property
+    def loads(self) -> list[str]:
+        """What it has loaded so far, oldest first."""
+        lines = self.output.read_text().splitlines()
+        return [line.partition(" ")[2] for line in lines]
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def reader(source: Path, folder: Path) -> Iterator[Reader]:
+    """Run such a process for the length of a block."""
+    running = Reader(source, folder)
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def free_port() -> int:
+    """Name a TCP port that nobody listens on at this moment."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
