@@ -15,6 +15,7 @@ from hotmap.core.reloader_dialect import DialectSettings, Writing
 from hotmap.core.reloader_writing import digest_of
 
 AUTO = {"reloader.stakater.com/auto": "true"}
+VARIABLE = "STAKATER_APP_CONFIGMAP"
 LAST = "reloader.stakater.com/last-reloaded-from"
 
 INFO = digest_of([(b"LEVEL", b"info")])
@@ -83,7 +84,7 @@ async def test_env_vars(world: World, kind: str, sent: list[Any]) -> None:
     async with controller(world) as running:
         await world.quiet(running)
         await world.edit(LEVEL="debug")
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG, kind=kind)
+        await until_variable(world, VARIABLE, DEBUG, kind=kind)
         await world.quiet(running)
     after = await world.get(kind, "web")
     managers = [entry["manager"] for entry in after["metadata"]["managedFields"]]
@@ -152,7 +153,7 @@ async def test_moving_over_and_catching_up(world: World, digest: str, rolled: bo
     await world.pod("web-1")
     async with controller(world, catch_up=True) as running:
         if rolled:
-            await until_variable(world, "STAKATER_APP_CONFIGMAP", INFO)
+            await until_variable(world, VARIABLE, INFO)
         await world.quiet(running)
     assert await variables(world) == {"STAKATER_APP_CONFIGMAP": INFO}
     assert len(await world.events("RolledOut")) == int(rolled)
@@ -191,7 +192,7 @@ async def test_a_restart_in_between(world: World, sent: list[Any]) -> None:
         await world.quiet(running)
     await world.edit(LEVEL="debug")
     async with controller(world) as running:
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG)
+        await until_variable(world, VARIABLE, DEBUG)
         await world.quiet(running)
     async with controller(world) as running:
         await world.quiet(running)
@@ -218,7 +219,7 @@ async def test_an_undo_before_the_content_came_back(world: World) -> None:
     async with controller(world) as running:
         await world.quiet(running)
         await world.edit(LEVEL="debug")
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG)
+        await until_variable(world, VARIABLE, DEBUG)
         await world.rolled_out()
         await world.quiet(running)
 
@@ -235,6 +236,25 @@ async def test_an_undo_before_the_content_came_back(world: World) -> None:
         await world.quiet(running)
 
 
+async def test_contents_that_share_a_digest(world: World) -> None:
+    """Reloader does not see this edit; its variable stays, and a revision has pods replaced."""
+    one, two = {"LEVEL": "a;MODE=b"}, {"LEVEL": "a", "MODE": "b"}
+    await world.config_map(**one)
+    spec = marked(env("LEVEL"), digest_of([(b"LEVEL", b"a;MODE=b")]))
+    await world.workload(spec=spec, annotations=AUTO)
+    async with controller(world) as running:
+        await world.quiet(running)
+        before = await variables(world)
+        await world.edit(**two)
+        await world.rollout()
+        await world.quiet(running)
+    assert (
+        await variables(world)
+        == before
+        == {VARIABLE: digest_of([(b"LEVEL", b"a"), (b"MODE", b"b")])}
+    )
+
+
 # -- creation and deletion --------------------------------------------------------------------
 
 
@@ -246,7 +266,7 @@ async def test_reload_on_create(world: World, wanted: bool) -> None:
         await world.quiet(running)
         await world.config_map(LEVEL="info")
         if wanted:
-            await until_variable(world, "STAKATER_APP_CONFIGMAP", INFO)
+            await until_variable(world, VARIABLE, INFO)
         await world.quiet(running)
     assert bool(await variables(world)) is wanted
 
@@ -260,7 +280,7 @@ async def test_deleted_and_created_again(world: World) -> None:
         await world.delete("ConfigMap", "app")
         await world.quiet(running)
         await world.config_map(LEVEL="debug")
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG)
+        await until_variable(world, VARIABLE, DEBUG)
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -274,7 +294,7 @@ async def test_reload_on_delete(world: World, wanted: bool, sent: list[Any]) -> 
         await world.quiet(running)
         await world.delete("ConfigMap", "app")
         if wanted:
-            await until_variable(world, "STAKATER_APP_CONFIGMAP", None)
+            await until_variable(world, VARIABLE, None)
         await world.quiet(running)
     assert len(sent) == int(wanted)
     obj = await world.get("Deployment", "web")
@@ -310,7 +330,7 @@ async def test_search_and_match(world: World) -> None:
         await world.quiet(running)
         assert await variables(world) == {}
         await world.edit(LEVEL="debug")
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG)
+        await until_variable(world, VARIABLE, DEBUG)
 
 
 async def test_a_found_source_is_deleted_and_created_again(world: World) -> None:
@@ -325,7 +345,7 @@ async def test_a_found_source_is_deleted_and_created_again(world: World) -> None
         await world.quiet(running)
         body = {"metadata": {"name": "app", **match["metadata"]}, "data": {"LEVEL": "debug"}}
         await world.registry.create("configmaps", "default", body, manager="kubectl")
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG)
+        await until_variable(world, VARIABLE, DEBUG)
 
 
 async def test_named_but_not_referenced(world: World) -> None:
@@ -346,7 +366,7 @@ async def test_files(world: World) -> None:
     async with controller(world) as running:
         await world.quiet(running)
         await world.edit(LEVEL="debug")
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG)
+        await until_variable(world, VARIABLE, DEBUG)
 
 
 async def test_changes_in_a_pause_period_are_one_rollout(world: World, sent: list[Any]) -> None:
@@ -358,6 +378,6 @@ async def test_changes_in_a_pause_period_are_one_rollout(world: World, sent: lis
         await world.quiet(running)
         for value in ("warn", "error", "debug"):
             await world.edit(LEVEL=value)
-        await until_variable(world, "STAKATER_APP_CONFIGMAP", DEBUG)
+        await until_variable(world, VARIABLE, DEBUG)
         await world.quiet(running)
     assert len(sent) == 1

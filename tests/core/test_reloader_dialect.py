@@ -9,6 +9,7 @@ from hotmap.core.objects import ObjectKey
 from hotmap.core.policy import (
     DEFAULTS,
     Defaults,
+    OnChange,
     Policy,
     Strategy,
     followed_uses,
@@ -330,3 +331,27 @@ def test_how_an_argo_rollout_is_rolled(kind: str, text: str, restarts: bool, pro
         consumer(kind, template_annotations={"reloader.stakater.com/rollout-strategy": text})
     )
     assert (policy.restarts, len(policy.problems)) == (restarts, problems)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "expected"),
+    [
+        ("Job", None, OnChange.RECREATE),
+        ("Job", "", OnChange.REPORT),
+        ("CronJob", None, OnChange.RUN_NOW),
+        ("Deployment", None, OnChange.REPORT),
+    ],
+)
+def test_what_kinds_without_a_rollout_have_done_to_them(
+    kind: str, said: str | None, expected: OnChange
+) -> None:
+    """Flags may say it for Jobs and CronJobs; an annotation goes over them."""
+    defaults = Defaults(on_change=frozenset((OnChange.RUN_NOW, OnChange.RECREATE)))
+    annotations = {} if said is None else {"hotmap.dev/on-change": said}
+    who = (
+        cron_job(ENV, annotations=annotations)
+        if kind == "CronJob"
+        else consumer(kind, ENV, annotations=annotations)
+    )
+    assert read_policy(who, defaults=defaults).on_change is expected
+    assert read_policy(who).on_change is OnChange.REPORT

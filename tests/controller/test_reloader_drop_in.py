@@ -1,0 +1,144 @@
+"""The command with Reloader's flags, as a process beside a cluster that Reloader has worked on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.walkthroughs.local import running_plane
+
+from hotmap.core.errors import Conflict
+from hotmap.core.reloader_writing import digest_of
+from hotmap.kube.client import Client
+from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
+
+Object = dict[str, Any]
+
+DEADLINE = 20.0
+VARIABLE = "STAKATER_APP_CONFIGMAP"
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with running_plane(tmp_path_factory.mktemp("drop-in") / "plane") as plane:
+        yield plane.kubeconfig
+
+
+@pytest.fixture
+async def client(kubeconfig: Path) -> AsyncIterator[Client]:
+    async with Client(load_kubeconfig(str(kubeconfig))) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def controller(kubeconfig: Path, log: Path, *flags: str, **environment: str) -> Iterator[None]:
+    """Run the command while a block lasts."""
+    with (
+        log.open("w") as written,
+        subprocess.Popen(
+            [sys.executable, "-m", "hotmap", "controller", *flags],
+            env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig), **environment},
+            stdin=subprocess.DEVNULL,
+            stderr=written,
+            cwd="/",
+        ) as process,
+    ):
+        try:
+            yield
+        finally:
+            process.terminate()
+            assert process.wait(timeout=DEADLINE) == 0, log.read_text()
+
+
+async def said(log: Path, pattern: str) -> re.Match[str]:
+    """Wait until a log line matches."""
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        if match := re.search(pattern, log.read_text()):
+            return match
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"no line has {pattern!r}: {log.read_text()}")
+
+
+async def deployment(client: Client, namespace: str, variable: str) -> Object:
+    """Create a Deployment that Reloader marked."""
+    env = [
+        {"name": "LEVEL", "valueFrom": {"configMapKeyRef": {"name": "app", "key": "LEVEL"}}},
+        {"name": VARIABLE, "value": variable},
+    ]
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "annotations": {"reloader.stakater.com/auto": "true"}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "app:1", "env": env}]},
+            },
+        },
+    }
+    return await client.create(DEPLOYMENTS, namespace, body, type=Object)
+
+
+async def variable(client: Client, namespace: str) -> str:
+    found = await client.get(DEPLOYMENTS, namespace, "web", type=Object)
+    env = found["spec"]["template"]["spec"]["containers"][0]["env"]
+    return next(entry["value"] for entry in env if entry["name"] == VARIABLE)
+
+
+@pytest.mark.parametrize("one", ["flag", "environment"])
+async def test_a_drop_in(kubeconfig: Path, client: Client, tmp_path: Path, one: str) -> None:
+    """Reloader's arguments as they are, quotes included: its variable, its probe, its scope."""
+    namespace = f"shop-{one}"
+    for name in ("hotmap", namespace):
+        with contextlib.suppress(Conflict):
+            await client.create(NAMESPACES, None, {"metadata": {"name": name}}, type=Object)
+    source = {"metadata": {"name": "app"}, "data": {"LEVEL": "info"}}
+    await client.create(CONFIGMAPS, namespace, source, type=Object)
+    before = await deployment(client, namespace, digest_of([(b"LEVEL", b"info")]))
+    scope = {"KUBERNETES_NAMESPACE": namespace} if one == "environment" else {}
+    flags = [f'--namespaces="{namespace}"'] if one == "flag" else []
+    log = tmp_path / "log"
+    with controller(
+        kubeconfig,
+        log,
+        "--reloader-compat",
+        '--is-Argo-Rollouts="false"',
+        "--auto-reload-all=false",
+        "--enable-pprof",
+        '--log-format=""',
+        "--listen=127.0.0.1:0",
+        "--settle=50ms",
+        *flags,
+        **scope,
+    ):
+        port = (await said(log, r"ready; .* on port (\d+)"))[1]
+        assert log.read_text().count("--enable-pprof") == 1
+        async with aiohttp.ClientSession() as session:
+            for path, text in (("live", "alive"), ("metrics", "hotmap_")):
+                async with session.get(f"http://127.0.0.1:{port}/{path}") as answer:
+                    assert answer.status == 200
+                    assert text in await answer.text()
+        assert await variable(client, namespace) == digest_of([(b"LEVEL", b"info")])
+        edit = {"data": {"LEVEL": "debug"}}
+        await client.patch(CONFIGMAPS, namespace, "app", edit, type=Object)
+        deadline = time.monotonic() + DEADLINE
+        wanted = digest_of([(b"LEVEL", b"debug")])
+        while await variable(client, namespace) != wanted:
+            assert time.monotonic() < deadline, log.read_text()
+            await asyncio.sleep(0.02)
+    after = await client.get(DEPLOYMENTS, namespace, "web", type=Object)
+    assert "annotations" not in after["spec"]["template"]["metadata"]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
