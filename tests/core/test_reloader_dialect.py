@@ -355,3 +355,28 @@ def test_what_kinds_without_a_rollout_have_done_to_them(
     )
     assert read_policy(who, defaults=defaults).on_change is expected
     assert read_policy(who).on_change is OnChange.REPORT
+
+
+PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
+
+
+@pytest.mark.parametrize(
+    ("kind", "paused", "said", "resume_at"),
+    [
+        pytest.param(
+            "Deployment", True, {PAUSED_AT: "1970-01-01T00:10:00Z", PAUSE: "5m"}, 900.0, id="due"
+        ),
+        pytest.param(
+            "Deployment", True, {PAUSED_AT: "1970-01-01T00:10:00Z"}, 600.0, id="no period"
+        ),
+        pytest.param("Deployment", True, {PAUSED_AT: "?", PAUSE: "5m"}, 300.0, id="unreadable"),
+        pytest.param("Deployment", True, {PAUSE: "5m"}, None, id="paused by somebody else"),
+        pytest.param("Deployment", False, {PAUSED_AT: "1970-01-01T00:10:00Z"}, None, id="running"),
+        pytest.param("StatefulSet", True, {PAUSED_AT: "1970-01-01T00:10:00Z"}, None, id="kind"),
+    ],
+)
+def test_what_reloader_left_paused(
+    kind: str, paused: bool, said: dict[str, str], resume_at: float | None
+) -> None:
+    """A Deployment that Reloader paused may be resumed when its period is over."""
+    assert read_policy(consumer(kind, paused=paused, annotations=said)).resume_at == resume_at

@@ -25,6 +25,7 @@ from hotmap.core.reloader_dialect import (
     Expression,
     Writing,
 )
+from hotmap.core.source import parse_time
 
 __all__ = [
     "ANNOTATIONS",
@@ -156,6 +157,8 @@ class Policy(NamedTuple):
     agent: Agent | None = None
     #: Argo Rollout: its pods are restarted instead of its template being changed.
     restarts: bool = False
+    #: From when on (POSIX seconds) what Reloader left paused may be resumed; None: it is not.
+    resume_at: float | None = None
     #: How its rollouts are written.
     writing: Writing = Writing.REVISION
     #: Whether the first appearance of a source, and its deletion, are changes that it wants.
@@ -246,6 +249,7 @@ def read_policy(
         on_change=_on_change(reader, consumer.key.kind, defaults),
         agent=reader.read(AGENT, _parse_agent, "no agent", None),
         restarts=dialect.restarts,
+        resume_at=_resume_at(consumer, dialect, settings.names.paused_at),
         writing=settings.writing,
         wants_created=settings.reload_on_create,
         wants_deleted=settings.reload_on_delete,
@@ -457,6 +461,18 @@ def _parse_agent(text: str) -> Agent | None:
         else:
             raise ValueError(f"{item!r} is not port=1…65535 or restart={'|'.join(_RESTARTS)}")
     return agent
+
+
+def _resume_at(consumer: Consumer, dialect: Dialect, paused_at: str) -> float | None:
+    """Say when a Deployment that Reloader paused has been paused long enough.
+
+    Reloader keeps the time in memory only, so after its end nobody would resume it.
+    """
+    if consumer.key.kind != "Deployment" or not consumer.paused:
+        return None
+    if (text := consumer.annotations.get(paused_at)) is None:
+        return None
+    return (parse_time(text) or 0.0) + (dialect.pause or 0.0)
 
 
 def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
