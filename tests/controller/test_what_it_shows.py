@@ -100,22 +100,45 @@ async def test_health(world: World, http: aiohttp.ClientSession) -> None:
 
 async def test_readiness(world: World, http: aiohttp.ClientSession) -> None:
     """Not ready before every store is complete; the answer names what is missing."""
-    world.registry.withheld.add("secrets")
+    await world.plane.stop()
     controller = world.controller()
     starting = asyncio.create_task(controller.__aenter__())
     try:
-        for kind in ("Deployment", "StatefulSet", "DaemonSet"):
-            await asyncio.wait_for(controller.index.consumers[kind].synced.wait(), 10)
-        await asyncio.wait_for(controller.index.sources["ConfigMap"].synced.wait(), 10)
-        await asyncio.wait_for(controller.index.namespaces.synced.wait(), 10)
+
+        async def listens() -> int:
+            return controller.port
+
+        await world.until(listens, "the controller listens")
         status, body = await get_json(http, controller, "/readyz")
-        assert (status, body["ready"], body["notSynced"]) == (503, False, ["secrets"])
-        world.registry.withheld.clear()
+        assert (status, body["ready"], body["role"]) == (503, False, "standby")
+        await world.plane.start()
         await starting
         status, body = await get_json(http, controller, "/readyz")
-        assert (status, body["ready"], body["notSynced"]) == (200, True, [])
+        assert (status, body["ready"], body["role"], body["notSynced"]) == (200, True, "leader", [])
     finally:
         await controller.__aexit__()
+
+
+async def test_a_kind_that_may_not_be_seen(world: World, http: aiohttp.ClientSession) -> None:
+    """Readiness names it, everything else is served, and what lies behind it is not acted on."""
+    await world.config_map(LEVEL="info")
+    await world.secret("login", TOKEN="planted")
+    spec = env("LEVEL")
+    spec["containers"] += env("TOKEN", source="login", kind="secret")["containers"]
+    spec["containers"][1]["name"] = "sidecar"
+    await world.workload(spec=spec)
+    world.registry.withheld.add("secrets")
+    async with world.controller() as controller:
+
+        async def looked_at() -> bool:
+            return bool(controller.journal.history())
+
+        await world.until(looked_at, "the consumer was looked at")
+        status, body = await get_json(http, controller, "/readyz")
+        assert (status, body["ready"], list(body["refused"])) == (200, True, ["secrets"])
+        assert "forbidden" in body["refused"]["secrets"]
+        await world.edit(LEVEL="debug")
+        await world.rollout()
 
 
 async def test_status(world: World, http: aiohttp.ClientSession) -> None:

@@ -92,7 +92,10 @@ class World:
     def controller(
         self, *, settle: float = SETTLE, settle_max: float = 1.0, **settings: Any
     ) -> Controller:
-        """A controller with a short settle time that serves on a free port."""
+        """A controller with a short settle time that serves on a free port.
+
+        It holds nobody for rolling often, since tests pack hours into seconds.
+        """
         return Controller(
             self.client,
             Settings(
@@ -100,6 +103,7 @@ class World:
                     follow=settings.pop("follow", "off"), settle=settle, settle_max=settle_max
                 ),
                 listen=("127.0.0.1", 0),
+                flap_limit=settings.pop("flap_limit", 0),
                 **settings,
             ),
         )

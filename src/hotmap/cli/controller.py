@@ -7,6 +7,8 @@ import gc
 import logging
 import os
 import signal
+import socket
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +39,8 @@ def run_controller(
     settle: str,
     settle_max: str,
     workers: int,
+    flap_limit: int,
+    leader_elect: bool | None,
     listen: str | None,
     log_format: str,
     reloader: ReloaderFlags,
@@ -65,6 +69,8 @@ def run_controller(
         defaults=defaults,
         webhooks=asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=workers,
+        flap_limit=flap_limit,
+        identity=_identity(asked.replicas if leader_elect is None else leader_elect),
         listen=_address(asked.listen if listen is None else listen),
     )
     set_up_logging(log_format, level=asked.log_level)
@@ -95,6 +101,12 @@ async def _serve(client: Client, settings: Settings) -> None:
         where = f"; metrics, health and status on port {controller.port}" if controller.port else ""
         _log.info("ready%s", where)
         await asyncio.Event().wait()
+
+
+def _identity(leader_elect: bool | None) -> str:
+    """Make our name for the Lease, another one for every process; "" without election."""
+    wanted = _POD_NAMESPACE.exists() if leader_elect is None else leader_elect
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}" if wanted else ""
 
 
 def _own_namespace() -> str:

@@ -116,6 +116,18 @@ _log_format = click.option(
     help="Consumers at once.",
 )
 @click.option(
+    "--flap-limit",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="Rollouts of one workload in ten minutes before it is held; 0 holds none.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Let one of several replicas act, by a Lease. Default: in a pod.",
+)
+@click.option(
     "--listen",
     metavar="HOST:PORT|none",
     help="Where metrics, health and status are served. Default: 127.0.0.1:9533.",
@@ -131,6 +143,8 @@ def controller(
     settle: str,
     settle_max: str,
     workers: int,
+    flap_limit: int,
+    leader_elect: bool | None,
     listen: str | None,
     log_format: str,
     **reloader: Any,
@@ -147,6 +161,8 @@ def controller(
         settle=settle,
         settle_max=settle_max,
         workers=workers,
+        flap_limit=flap_limit,
+        leader_elect=leader_elect,
         listen=listen,
         log_format=log_format,
         reloader=ReloaderFlags(**reloader),

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from hotmap.controller.evidence import list_pods
 from hotmap.core.consumer import Consumer
-from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from hotmap.core.errors import ApiError, Conflict, Forbidden, HotmapError, Invalid, NotFound
 from hotmap.core.objects import ObjectMeta, Pod
 from hotmap.core.target import TARGET, Target, can_be_nudged, read_target
 from hotmap.core.template_patch import TemplatePatch
 from hotmap.kube.client import Client
 from hotmap.kube.resources import BY_KIND, PODS
 
-__all__ = ["Executor", "NudgeResult"]
+__all__ = ["Executor", "NotLeading", "NudgeResult"]
 
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
 #: then reads the API server, so a burst is spread.
@@ -31,6 +31,10 @@ class _Written(msgspec.Struct):
     """What is read of the answer to a write."""
 
     metadata: ObjectMeta
+
+
+class NotLeading(HotmapError):
+    """Raised instead of a write when the Lease is lost; the next leader does the work."""
 
 
 class NudgeResult(NamedTuple):
@@ -47,8 +51,9 @@ class NudgeResult(NamedTuple):
 class Executor:
     """Writes to the cluster, always with a precondition on what the decision saw."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, may_write: Callable[[], bool]) -> None:
         self._client = client
+        self._may_write = may_write
         self._nudging = asyncio.Semaphore(_NUDGES_AT_ONCE)
 
     async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
@@ -60,6 +65,7 @@ class Executor:
             NotFound: it is gone.
             ApiError, Unreachable: as the client raises them.
         """
+        self._check()
         answer = await self._client.patch(
             BY_KIND[consumer.key.kind],
             consumer.key.namespace,
@@ -92,6 +98,11 @@ class Executor:
             len(needing) - len(refused), len(pods) - len(needing), refused[0] if refused else ""
         )
 
+    def _check(self) -> None:
+        """Refuse to write once another may lead; asked right before each write."""
+        if not self._may_write():
+            raise NotLeading("another replica leads now")
+
     async def _nudge_one(self, consumer: Consumer, pod: Pod, target: Target) -> str:
         told = read_target(pod)
         value = target._replace(sequence=(told.sequence if told else 0) + 1)
@@ -99,6 +110,7 @@ class Executor:
             "metadata": {"uid": pod.metadata.uid, "annotations": {TARGET: str(value)}},
         }
         async with self._nudging:
+            self._check()
             try:
                 await self._client.patch(
                     PODS,

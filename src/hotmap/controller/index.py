@@ -85,6 +85,12 @@ class Index:
         self._wall_clock = wall_clock
         #: Dropped whenever the consumer or its namespace changes.
         self._policies: dict[ObjectKey, Policy] = {}
+        self._queues: Queues | None = None
+        for sources in self.sources.values():
+            sources.subscribe(self._source_changed)
+        for consumers in self.consumers.values():
+            consumers.subscribe(self._consumer_changed)
+        self.namespaces.subscribe(self._namespace_changed)
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -107,6 +113,10 @@ class Index:
                 )
             self._policies[consumer.key] = policy
         return policy
+
+    def knows(self, kind: str) -> bool:
+        """Tell whether all sources of a kind are known; else an absent one proves nothing."""
+        return kind in self.sources and self.sources[kind].synced.is_set()
 
     def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
         """Return the sources of some uses, as far as they exist."""
@@ -181,33 +191,30 @@ class Index:
 
     # -- from changes to keys ------------------------------------------------------------------
 
-    def feed(self, queues: Queues) -> None:
-        """Put the consumers that a change may concern into the queues, from now on."""
+    def feed(self, queues: Queues | None) -> None:
+        """Put the consumers that a change may concern into queues from now on; None: into none."""
+        self._queues = queues
 
-        def source_changed(key: ObjectKey, old: Source | None, new: Source | None) -> None:
-            noted = self.history.note(key, old, new, now=self._wall_clock())
-            if noted or _speaks_otherwise(old, new):
-                for consumer in self.followers_of(key):
-                    self._ask(queues, consumer, key)
+    def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        # What the first list brings has not changed; that it is known now has.
+        first = not self.knows(key.kind)
+        noted = not first and self.history.note(key, old, new, now=self._wall_clock())
+        if self._queues and (first or noted or _speaks_otherwise(old, new)):
+            for consumer in self.followers_of(key):
+                self._ask(self._queues, consumer, key)
 
-        def consumer_changed(key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
-            before = self._policies.pop(key, None)
-            if new is not None and not new.owned and _matters(old, new):
-                self._ask_again(queues, new, before)
+    def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        before = self._policies.pop(key, None)
+        if new is not None and not new.owned and _matters(old, new):
+            self._ask_again(new, before)
 
-        def namespace_changed(
-            key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
-        ) -> None:
-            for store in self.consumers.values():
-                for consumer in store.by_index("namespace", key.name):
-                    before = self._policies.pop(consumer.key, None)
-                    self._ask_again(queues, consumer, before)
-
-        for sources in self.sources.values():
-            sources.subscribe(source_changed)
-        for consumers in self.consumers.values():
-            consumers.subscribe(consumer_changed)
-        self.namespaces.subscribe(namespace_changed)
+    def _namespace_changed(
+        self, key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
+    ) -> None:
+        for store in self.consumers.values():
+            for consumer in store.by_index("namespace", key.name):
+                before = self._policies.pop(consumer.key, None)
+                self._ask_again(consumer, before)
 
     def _ask(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
         """Ask for a consumer to be looked at since a source changed."""
@@ -216,11 +223,13 @@ class Index:
             queues.refresh(consumer.key)
         queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
-    def _ask_again(self, queues: Queues, consumer: Consumer, before: Policy | None) -> None:
+    def _ask_again(self, consumer: Consumer, before: Policy | None) -> None:
         """Ask for a consumer to be looked at since it, or what it inherits, changed."""
+        if self._queues is None:
+            return
         policy = self.policy(consumer)
         if _is_our_business(policy) or (before is not None and _is_our_business(before)):
-            queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+            self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
 
 def _is_our_business(policy: Policy) -> bool:

@@ -106,6 +106,7 @@ class Reconciler:
         journal: Journal,
         observe_delay: Callable[[float], None],
         alert: Callable[[Consumer, Sequence[ObjectKey], str], None],
+        flap_limit: int,
     ) -> None:
         self._client = client
         self._index = index
@@ -117,6 +118,7 @@ class Reconciler:
         self._journal = journal
         self._observe_delay = observe_delay
         self._alert = alert
+        self._flap_limit = flap_limit
         #: When a consumer that is waited for was first found so, on the monotonic clock.
         self._waiting_since: dict[ObjectKey, float] = {}
         #: What the pods of a consumer were last told, and when to tell them again, if at all.
@@ -227,7 +229,7 @@ class Reconciler:
             writing=policy.writing,
             wants_created=policy.wants_created,
             wants_deleted=policy.wants_deleted,
-            partial=index.is_partial,
+            partial=index.is_partial or not all(index.knows(p.source.kind) for p in presents),
             windows=self._windows(record, presents),
             waited=self._waited(consumer.key),
         )
@@ -240,7 +242,7 @@ class Reconciler:
         if record is not None:
             changed = [finding.present.source for finding in judgement.changed()]
             writers = [sources[one].writer for one in changed if one in sources]
-            plan = brake(plan, record.rolls, now=facts.now, writers=writers)
+            plan = brake(plan, record.rolls, now=facts.now, writers=writers, limit=self._flap_limit)
         return Decision(
             consumer,
             policy,
@@ -397,7 +399,9 @@ class Reconciler:
                 left_at=self._first_seen(decision) or now,
                 now=now,
             )
-            asked = msgspec.structs.replace(asked, rolls=note_roll(asked.rolls, now))
+            asked = msgspec.structs.replace(
+                asked, rolls=note_roll(asked.rolls, now, limit=self._flap_limit)
+            )
         elif record is not None and not decision.looked and _only_versions_moved(record, asked):
             self._records.note(asked)
             return

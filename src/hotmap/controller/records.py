@@ -76,6 +76,7 @@ class Records:
             async with reading:
                 await self._read(shard, frozenset())
 
+        self._records, self._dirty, self._versions = {}, {}, {}
         await asyncio.gather(*(read(shard) for shard in range(SHARDS)))
 
     def get(self, uid: str) -> Record | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hotmap.controller.webhooks import WebhookSettings
+from hotmap.core.budget import LIMIT
 from hotmap.core.policy import DEFAULTS, Defaults
 
 __all__ = ["DEFAULT_NAMESPACE", "Settings"]
@@ -32,5 +33,9 @@ class Settings(NamedTuple):
     #: Consumers that are worked on at once. A rollout is one PATCH of 2–4 ms; 32 keep a fan-out
     #: of 1,000 under 3 s without crowding an API server.
     workers: int = 32
+    #: Rollouts of one consumer in ten minutes before it is held; 0 holds nobody.
+    flap_limit: int = LIMIT
+    #: Our name among the replicas that compete for the Lease; "" when this is the only one.
+    identity: str = ""
     #: Where metrics, health and status are served; port 0 picks a free one, None serves nothing.
     listen: tuple[str, int] | None = ("127.0.0.1", 9533)

@@ -27,36 +27,43 @@ _DOUBLINGS = 3
 _FORGIVEN = 3600.0
 
 
-def ready_at(rolls: Rolls, now: float) -> float:
-    """Say from when on a consumer may be rolled, POSIX seconds; a time that is over means now."""
-    if len(rolls.times) < LIMIT or _forgiven(rolls, now):
+def ready_at(rolls: Rolls, now: float, *, limit: int = LIMIT) -> float:
+    """Say from when on a consumer may be rolled, POSIX seconds; a time that is over means now.
+
+    `limit` 0 holds nobody.
+    """
+    if not limit or len(rolls.times) < limit or _forgiven(rolls, now):
         return now
-    return rolls.times[-LIMIT] + _width(rolls)
+    return rolls.times[-limit] + _width(rolls)
 
 
-def note_roll(rolls: Rolls, now: float) -> Rolls:
-    """Add a rollout that is written now."""
+def note_roll(rolls: Rolls, now: float, *, limit: int = LIMIT) -> Rolls:
+    """Add a rollout that is written now; only the last `limit` are kept."""
+    if not limit:
+        return Rolls()
     if _forgiven(rolls, now):
         rolls = Rolls()
-    flapped = len(rolls.times) >= LIMIT and now - rolls.times[-LIMIT] < 2 * _width(rolls)
+    flapped = len(rolls.times) >= limit and now - rolls.times[-limit] < 2 * _width(rolls)
     held = rolls.held + 1 if flapped else rolls.held
-    return Rolls((*rolls.times, now)[-LIMIT:], held)
+    return Rolls((*rolls.times, now)[-limit:], held)
 
 
-def brake(plan: Plan, rolls: Rolls, *, now: float, writers: Sequence[str]) -> Plan:
+def brake(
+    plan: Plan, rolls: Rolls, *, now: float, writers: Sequence[str], limit: int = LIMIT
+) -> Plan:
     """Hold a plan's rollout back while its consumer has been rolled too often.
 
     `writers` are the field managers that wrote the changed sources last; they are named, since
     one of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody.
     """
-    at = ready_at(rolls, now)
+    at = ready_at(rolls, now, limit=limit)
     rolls_out = any(action.act is Act.ROLLOUT for action in plan.actions)
     if not rolls_out or at <= now:
         return plan
     rest = tuple(action for action in plan.actions if action.act is not Act.ROLLOUT)
     who = f"; written last by {' and '.join(sorted(set(writers)))}" if writers else ""
     reason = (
-        f"{plan.reason}; held, since it was rolled {LIMIT} times in {_minutes(_width(rolls))}{who}"
+        f"{plan.reason}; held, since it was rolled {limit} times in {_minutes(_width(rolls))}{who}"
     )
     return plan._replace(
         actions=rest, reason=reason, settles=False, warning=True, requeue_after=at - now

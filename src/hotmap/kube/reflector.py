@@ -20,8 +20,10 @@ from hotmap.core.errors import (
     ApiError,
     BadRequest,
     Expired,
+    Forbidden,
     HotmapError,
     Invalid,
+    NotFound,
     Unreachable,
 )
 from hotmap.core.objects import ObjectKey, ObjectMeta
@@ -99,6 +101,8 @@ class ReflectorStatistics(NamedTuple):
     errors: int
     #: objects that could not be decoded or transformed, and so are not in the store
     unreadable: int
+    #: True while the server does not let us see the resource, or does not have it
+    refused: bool
     #: what went wrong last, in words; "" since a watch has brought something again
     last_error: str
 
@@ -167,6 +171,9 @@ class Reflector(Generic[T, S]):
         self._field_selector = field_selector
         self._timing = timing
         self._backoff = Backoff(timing.pause_first, timing.pause_last)
+        #: Set once this reflector has all objects, or the server has refused them to us.
+        self.answered = asyncio.Event()
+        self._refused = False
         #: The resourceVersion to resume from; "" when only a list can help.
         self._position = ""
         #: False for good once the server has shown that it cannot stream the initial objects.
@@ -193,6 +200,7 @@ class Reflector(Generic[T, S]):
             bookmarks=self._bookmarks,
             errors=self._errors,
             unreadable=self._unreadable,
+            refused=self._refused,
             last_error=self._last_error,
         )
 
@@ -385,6 +393,9 @@ class Reflector(Generic[T, S]):
         ):
             self._position = ""
         self._errors += 1
+        if isinstance(error, Forbidden | NotFound):
+            self._refused = True
+            self.answered.set()
         text = str(error)
         # Said once, however often it is met again.
         level = logging.DEBUG if text == self._last_error else logging.WARNING
@@ -404,6 +415,8 @@ class Reflector(Generic[T, S]):
     def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
         self._position = resource_version
         self._store.retain(seen, resource_version=resource_version, namespace=self._namespace)
+        self._refused = False
+        self.answered.set()
 
     def _apply(self, event: WatchEvent[T]) -> None:
         """Apply one watch event and move the position behind it."""

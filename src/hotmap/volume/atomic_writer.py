@@ -13,8 +13,6 @@ noticed, in `hotmap.volume.watcher`. Standard library only, and of that only wha
 """
 
 # pathlib would cost the agent the import of re, fnmatch and urllib.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH107, PTH112, PTH114, PTH115, PTH118
-# ruff: noqa: PTH120, PTH123, PTH208, PTH211
 
 from __future__ import annotations
 

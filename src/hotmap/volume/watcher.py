@@ -12,7 +12,6 @@ No threads, no asyncio: a file descriptor for the caller's loop, and calls that 
 """
 
 # pathlib would cost the agent the import of re, fnmatch and urllib.
-# ruff: noqa: PTH115, PTH116, PTH118, PTH123
 
 from __future__ import annotations
 

@@ -1,0 +1,169 @@
+"""Decides beside a running Reloader, writes nothing, and tells where the two differ.
+
+What hotmap would have rolled and what Reloader has rolled is collected per consumer and source.
+Reloader acts at once and hotmap after the settle time, so both get PATIENCE seconds; then equal
+counts are agreement, and everything else is one line.
+
+Reloader's own write must not change what hotmap decides, or there would be nothing to compare:
+a template that was marked and a generation that moved on are signs for hotmap that somebody has
+acted. So consumers are looked at `as_if` Reloader had not been there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+
+from hotmap.controller.executor import NudgeResult
+from hotmap.core.consumer import Consumer
+from hotmap.core.objects import ObjectKey
+from hotmap.core.reloader_writing import Traces, variable_name
+from hotmap.core.target import Target
+from hotmap.core.template_patch import TemplatePatch
+
+__all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder"]
+
+#: Seconds that either side gets to follow the other: Reloader needs 0.2 s for each consumer of a
+#: source (client-go's default of 5 requests a second), so 150 of them are done in it.
+PATIENCE = 30.0
+
+
+class ShadowExecutor:
+    """Takes the executor's place and does nothing."""
+
+    async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
+        """Leave the consumer at its generation."""
+        return consumer.generation
+
+    async def nudge(
+        self, consumer: Consumer, target: Target, *, asked: Target | None, again: bool
+    ) -> NudgeResult:
+        """Tell nobody."""
+        return NudgeResult(0, 0, "")
+
+
+class ShadowRecorder:
+    """Takes the recorder's place: Events are not written, since somebody else's cluster it is."""
+
+    def event(self, regarding: ObjectKey, **details: Any) -> None:
+        """Say nothing; the log has the reason."""
+
+    async def aclose(self) -> None:
+        """Nothing waits."""
+
+
+class _Comparison(NamedTuple):
+    """What both sides did about one consumer and one source lately."""
+
+    #: Monotonic seconds of the first sign.
+    since: float
+    ours: int = 0
+    reloaders: int = 0
+    #: Why hotmap would have rolled, in words.
+    reason: str = ""
+
+
+class Shadow:
+    """Compares; `tell` gets one line for each difference."""
+
+    def __init__(
+        self,
+        *,
+        tell: Callable[[str], None],
+        reason_of: Callable[[ObjectKey], str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tell = tell
+        self._reason_of = reason_of
+        self._clock = clock
+        #: By consumer and the variable that Reloader names a source by.
+        self._open: dict[tuple[ObjectKey, str], _Comparison] = {}
+        #: How far a consumer's generation was moved by Reloader, by uid.
+        self._moved: dict[str, int] = {}
+        self.agreed = self.differed = 0
+
+    # -- what is seen --------------------------------------------------------------------------
+
+    def would_roll(self, consumer: Consumer, sources: Sequence[ObjectKey], reason: str) -> None:
+        """Note that hotmap would have rolled a consumer since some sources changed."""
+        for source in sources:
+            before = self._comparison(consumer.key, variable_name(source))
+            self._open[consumer.key, variable_name(source)] = before._replace(
+                ours=before.ours + 1, reason=reason
+            )
+
+    def consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        """Note what Reloader has written; the consumers' stores call this."""
+        if old is None or new is None or old.uid != new.uid:
+            self._moved.pop(old.uid if old else "", None)
+            return
+        marks = _new_marks(old.traces, new.traces)
+        for mark in marks:
+            before = self._comparison(key, mark)
+            self._open[key, mark] = before._replace(reloaders=before.reloaders + 1)
+        if marks:
+            moved = self._moved.get(new.uid, 0) + new.generation - old.generation
+            self._moved[new.uid] = moved
+
+    def as_if(self, consumer: Consumer) -> Consumer:
+        """Show a consumer as it would be without Reloader's writes."""
+        moved = self._moved.get(consumer.uid)
+        if moved is None:
+            return consumer
+        return msgspec.structs.replace(
+            consumer, generation=consumer.generation - moved, rolling=False
+        )
+
+    def _comparison(self, consumer: ObjectKey, mark: str) -> _Comparison:
+        return self._open.get((consumer, mark)) or _Comparison(self._clock())
+
+    # -- what is told --------------------------------------------------------------------------
+
+    async def run(self) -> NoReturn:
+        """Tell differences as they become certain, until cancelled."""
+        while True:
+            await asyncio.sleep(1.0)
+            self.conclude(older_than=PATIENCE)
+
+    def conclude(self, *, older_than: float = 0.0) -> None:
+        """Close the comparisons that are older than some seconds."""
+        now = self._clock()
+        for (consumer, mark), one in list(self._open.items()):
+            if now - one.since < older_than:
+                continue
+            del self._open[consumer, mark]
+            if one.ours == one.reloaders:
+                self.agreed += 1
+            else:
+                self.differed += 1
+                self._tell(self._difference(consumer, mark, one))
+
+    def _difference(self, consumer: ObjectKey, mark: str, one: _Comparison) -> str:
+        if not one.reloaders:
+            return f"{consumer}: Reloader does nothing; hotmap: {one.reason}"
+        if one.ours:
+            return (
+                f"{consumer}: Reloader rolls it {_times(one.reloaders)} for {mark}; "
+                f"hotmap {_times(one.ours)}: {one.reason}"
+            )
+        reason = self._reason_of(consumer) or "it is not hotmap's business"
+        return f"{consumer}: Reloader rolls it for {mark}; hotmap does not: {reason}"
+
+
+def _new_marks(old: Traces | None, new: Traces | None) -> set[str]:
+    """Name the sources, by their variables, that a template was newly marked with."""
+    if old is None or new is None:
+        return set()
+    marks = {variable.name for variable in set(new.variables) ^ set(old.variables)}
+    if new.last is not None and new.last != old.last:
+        kind, name, _ = new.last
+        marks.add(variable_name(ObjectKey(kind, "", name)))
+    return marks
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

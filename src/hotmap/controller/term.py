@@ -1,0 +1,154 @@
+"""One term of leading: from the first look at every consumer to the last write.
+
+1. the records are read: what was last asked of every consumer
+2. every consumer is looked at once, then whenever something changes
+3. at the end workers finish their key, and the records are written
+
+A controller that loses its Lease ends its term and may begin another; nothing of one reaches the
+next but what the cluster keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from hotmap.controller.index import Index, Queues
+from hotmap.controller.reconcile import Reconciler
+from hotmap.controller.records import Records
+from hotmap.controller.settings import Settings
+from hotmap.core.consumer import Consumer
+from hotmap.core.errors import ApiError, HotmapError, Unreachable
+from hotmap.core.objects import ObjectKey
+from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
+
+__all__ = ["Term"]
+
+#: Seconds that workers get to finish their key at the end.
+_GRACE = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Term:
+    """The queues and workers of one leader, from entering the context to leaving it."""
+
+    def __init__(
+        self,
+        *,
+        index: Index,
+        records: Records,
+        reconciler: Reconciler,
+        settings: Settings,
+        may_write: Callable[[], bool],
+    ) -> None:
+        self._index = index
+        self._records = records
+        self._reconciler = reconciler
+        self._settings = settings
+        self._may_write = may_write
+        self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
+        self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
+        self._workers: list[asyncio.Task[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    async def __aenter__(self) -> Self:
+        """Begin; returns when the first look at every consumer is queued.
+
+        Raises:
+            ApiError, Unreachable: the records cannot be read.
+        """
+        await self._records.load()
+        for store in self._index.consumers.values():
+            self._unsubscribe.append(store.subscribe(self._forget_deleted))
+        if not _is_scoped(self._settings):  # else some belong to consumers out of sight
+            stores = self._index.consumers.values()
+            if all(store.synced.is_set() for store in stores):
+                self._records.retain({one.uid for store in stores for one in store.values()})
+        self._index.feed(
+            Queues(
+                refresh=self._refreshes.add,
+                reconcile=lambda key, settle, most: self._reconciles.add_settled(
+                    key, settle=settle, settle_max=most
+                ),
+            )
+        )
+        consumers = list(self._index.all_consumers())
+        for consumer in consumers:
+            self._reconciles.add(consumer.key)
+        for _ in range(self._settings.workers):
+            for queue, work in (
+                (self._refreshes, self._reconciler.refresh),
+                (self._reconciles, self._reconciler.reconcile),
+            ):
+                self._workers.append(asyncio.create_task(_work(queue, work)))
+        self._writer = asyncio.create_task(self._records.run())
+        _log.info("watching %d consumers", len(consumers))
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._index.feed(None)
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._refreshes.shutdown()
+        self._reconciles.shutdown()
+        if self._workers and self._may_write():
+            await asyncio.wait(self._workers, timeout=_GRACE)
+        tasks = [*self._workers, *([self._writer] if self._writer else ())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._may_write():
+            await self._records.flush()
+
+    def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
+        """Count the consumers that are waited for and worked on, by queue."""
+        return {
+            "refresh": self._refreshes.statistics(),
+            "reconcile": self._reconciles.statistics(),
+        }
+
+    def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._records.forget(old.uid)
+            self._reconciler.forget(key)
+
+
+async def _work(
+    queue: WorkQueue[ObjectKey], work: Callable[[ObjectKey], Awaitable[float | None]]
+) -> None:
+    """Take keys and work on them until the queue is shut down.
+
+    Failures are retried for ever, with pauses that grow per key; a defect of ours is treated
+    alike, so that it stays the trouble of one consumer.
+    """
+    while True:
+        try:
+            key = await queue.get()
+        except QueueShutDown:
+            return
+        try:
+            again = await work(key)
+        except (ApiError, Unreachable) as error:
+            pause = queue.retry(key)
+            _log.info("%s: tried again in %.1f s: %s", key, pause, error)
+        except HotmapError as error:
+            pause = queue.retry(key)
+            _log.error("%s: tried again in %.1f s: %s", key, pause, error)
+        except Exception:
+            queue.retry(key)
+            _log.exception("a defect met %s; the others go on", key)
+        else:
+            queue.forget(key)
+            if again is not None:
+                queue.add_after(key, again)
+        finally:
+            queue.done(key)
+
+
+def _is_scoped(settings: Settings) -> bool:
+    """Tell whether consumers exist that are out of sight."""
+    return bool(settings.watch_namespaces or settings.ignored_namespaces)
