@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
-from tests.controller.world import SETTLE, World, env, files
+from tests.controller.world import SETTLE, World, env, files, rfc3339
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
@@ -367,6 +368,42 @@ async def test_files(world: World) -> None:
         await world.quiet(running)
         await world.edit(LEVEL="debug")
         await until_variable(world, VARIABLE, DEBUG)
+
+
+PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
+
+
+@pytest.mark.parametrize(("period", "resumed"), [("5m", False), ("1s", True)])
+async def test_what_reloader_left_paused(world: World, period: str, resumed: bool) -> None:
+    """Reloader resumes from memory; after its end hotmap does, when the period is over."""
+    await world.config_map(LEVEL="info")
+    said = {
+        **AUTO,
+        "deployment.reloader.stakater.com/pause-period": period,
+        PAUSED_AT: rfc3339(time.time() - 60),
+    }
+    await world.workload(annotations=said, paused=True)
+    async with controller(world) as running:
+        if resumed:
+            await world.event("Resumed")
+        else:
+
+            async def looked_at() -> bool:
+                return bool(running.journal.history())
+
+            await world.until(looked_at, "it was looked at")
+    obj = await world.get("Deployment", "web")
+    assert obj["spec"].get("paused", False) is not resumed
+    assert (PAUSED_AT in obj["metadata"]["annotations"]) is not resumed
+
+
+async def test_what_somebody_else_paused(world: World) -> None:
+    """It is none of our business."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO, paused=True)
+    async with controller(world) as running:
+        await world.quiet(running)
+    assert (await world.get("Deployment", "web"))["spec"]["paused"]
 
 
 async def test_changes_in_a_pause_period_are_one_rollout(world: World, sent: list[Any]) -> None:

@@ -9,6 +9,7 @@ from hotmap.core.objects import ObjectKey
 from hotmap.core.policy import (
     DEFAULTS,
     Defaults,
+    LeftPaused,
     OnChange,
     Policy,
     Strategy,
@@ -361,7 +362,7 @@ PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
 
 
 @pytest.mark.parametrize(
-    ("kind", "paused", "said", "resume_at"),
+    ("kind", "paused", "said", "until"),
     [
         pytest.param(
             "Deployment", True, {PAUSED_AT: "1970-01-01T00:10:00Z", PAUSE: "5m"}, 900.0, id="due"
@@ -376,7 +377,8 @@ PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
     ],
 )
 def test_what_reloader_left_paused(
-    kind: str, paused: bool, said: dict[str, str], resume_at: float | None
+    kind: str, paused: bool, said: dict[str, str], until: float | None
 ) -> None:
     """A Deployment that Reloader paused may be resumed when its period is over."""
-    assert read_policy(consumer(kind, paused=paused, annotations=said)).resume_at == resume_at
+    expected = None if until is None else LeftPaused(PAUSED_AT, until)
+    assert read_policy(consumer(kind, paused=paused, annotations=said)).left_paused == expected

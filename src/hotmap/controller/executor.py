@@ -13,6 +13,7 @@ from hotmap.controller.evidence import list_pods
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import ApiError, Conflict, Forbidden, HotmapError, Invalid, NotFound
 from hotmap.core.objects import ObjectMeta, Pod
+from hotmap.core.reloader_writing import FIELD_MANAGER
 from hotmap.core.target import TARGET, Target, can_be_nudged, read_target
 from hotmap.core.template_patch import TemplatePatch
 from hotmap.kube.client import Client
@@ -76,6 +77,26 @@ class Executor:
             field_manager=patch.field_manager,
         )
         return answer.metadata.generation
+
+    async def resume(self, consumer: Consumer, annotation: str) -> None:
+        """Resume a Deployment that Reloader paused, and take away the annotation that says so.
+
+        Raises:
+            Conflict, Invalid, NotFound, ApiError, Unreachable: as for `rollout`.
+        """
+        self._check()
+        precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
+        await self._client.patch(
+            BY_KIND[consumer.key.kind],
+            consumer.key.namespace,
+            consumer.key.name,
+            {
+                "metadata": {**precondition, "annotations": {annotation: None}},
+                "spec": {"paused": False},
+            },
+            type=_Written,
+            field_manager=FIELD_MANAGER,
+        )
 
     async def nudge(
         self, consumer: Consumer, target: Target, *, asked: Target | None, again: bool

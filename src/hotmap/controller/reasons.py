@@ -13,6 +13,7 @@ class Reason(enum.StrEnum):
     ROLLED_OUT = "RolledOut"
     REFRESHED = "Refreshed"
     NOTIFIED = "Notified"
+    RESUMED = "Resumed"
     HELD = "Held"
     FAILED = "Failed"
     NUDGE_REFUSED = "NudgeRefused"

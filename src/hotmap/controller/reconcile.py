@@ -15,6 +15,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -36,7 +37,7 @@ from hotmap.core.errors import (
     NotFound,
     Unreachable,
 )
-from hotmap.core.evidence import pod_starts
+from hotmap.core.evidence import MARGIN, pod_starts
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.freshness import (
     Facts,
@@ -178,6 +179,9 @@ class Reconciler:
         if not self._index.policy(consumer).opted_in:
             self._journal.forget(key)
             return None
+        left = _pause_left(self._index.policy(consumer), now=time.time())
+        if left == 0.0:
+            return await self._resume(consumer)
         decision = await self._decide(consumer)
         again = decision.plan.requeue_after
         if again is None:
@@ -196,7 +200,7 @@ class Reconciler:
         self._record(decision, generation)
         self._note(decision)
         self._announce(decision)
-        return min(filter(None, (again, self._second_nudge_in(key))), default=None)
+        return min(filter(None, (again, left, self._second_nudge_in(key))), default=None)
 
     # -- observe, judge, plan ------------------------------------------------------------------
 
@@ -317,6 +321,16 @@ class Reconciler:
         if (first := self._first_seen(decision)) is not None:
             self._observe_delay(time.time() - first)
         return generation
+
+    async def _resume(self, consumer: Consumer) -> float:
+        """Resume what was left paused; everything else is looked at after that."""
+        left_paused = self._index.policy(consumer).left_paused
+        assert left_paused is not None
+        with suppress(Conflict, NotFound):
+            await self._executor.resume(consumer, left_paused.annotation)
+            reason = "Reloader had paused it, and its pause period is over"
+            self._event(consumer, Reason.RESUMED, reason)
+        return _STALE_PAUSE
 
     async def _nudge(self, decision: Decision) -> int:
         """Tell the pods once now and once more after SECOND_NUDGE; returns how many were told."""
@@ -512,6 +526,13 @@ class Reconciler:
             reason=reason,
             message=message,
         )
+
+
+def _pause_left(policy: Policy, *, now: float) -> float | None:
+    """Seconds until what Reloader left paused is to be resumed; None: it is not ours to do."""
+    if policy.left_paused is None or policy.strategy is Strategy.NOTIFY:
+        return None
+    return max(0.0, policy.left_paused.until + MARGIN - now)
 
 
 def _nudge_settles(decision: Decision) -> bool:

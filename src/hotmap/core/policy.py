@@ -33,6 +33,7 @@ __all__ = [
     "FOLLOW",
     "Agent",
     "Defaults",
+    "LeftPaused",
     "OnChange",
     "Pattern",
     "Policy",
@@ -126,6 +127,15 @@ class Agent(NamedTuple):
     restart: str = "none"
 
 
+class LeftPaused(NamedTuple):
+    """How somebody else left a Deployment."""
+
+    #: The annotation that says so.
+    annotation: str
+    #: POSIX seconds.
+    until: float
+
+
 class Problem(NamedTuple):
     """Something that a person wrote and that cannot be read."""
 
@@ -157,8 +167,8 @@ class Policy(NamedTuple):
     agent: Agent | None = None
     #: Argo Rollout: its pods are restarted instead of its template being changed.
     restarts: bool = False
-    #: From when on (POSIX seconds) what Reloader left paused may be resumed; None: it is not.
-    resume_at: float | None = None
+    #: Set where Reloader has paused it, and may not be there any more to resume it.
+    left_paused: LeftPaused | None = None
     #: How its rollouts are written.
     writing: Writing = Writing.REVISION
     #: Whether the first appearance of a source, and its deletion, are changes that it wants.
@@ -249,7 +259,7 @@ def read_policy(
         on_change=_on_change(reader, consumer.key.kind, defaults),
         agent=reader.read(AGENT, _parse_agent, "no agent", None),
         restarts=dialect.restarts,
-        resume_at=_resume_at(consumer, dialect, settings.names.paused_at),
+        left_paused=_left_paused(consumer, dialect, settings.names.paused_at),
         writing=settings.writing,
         wants_created=settings.reload_on_create,
         wants_deleted=settings.reload_on_delete,
@@ -463,8 +473,8 @@ def _parse_agent(text: str) -> Agent | None:
     return agent
 
 
-def _resume_at(consumer: Consumer, dialect: Dialect, paused_at: str) -> float | None:
-    """Say when a Deployment that Reloader paused has been paused long enough.
+def _left_paused(consumer: Consumer, dialect: Dialect, paused_at: str) -> LeftPaused | None:
+    """Say how long a Deployment that Reloader paused was to be paused.
 
     Reloader keeps the time in memory only, so after its end nobody would resume it.
     """
@@ -472,7 +482,7 @@ def _resume_at(consumer: Consumer, dialect: Dialect, paused_at: str) -> float | 
         return None
     if (text := consumer.annotations.get(paused_at)) is None:
         return None
-    return (parse_time(text) or 0.0) + (dialect.pause or 0.0)
+    return LeftPaused(paused_at, (parse_time(text) or 0.0) + (dialect.pause or 0.0))
 
 
 def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
