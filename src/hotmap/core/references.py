@@ -110,7 +110,7 @@ def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
     """
     spec = template.spec
     uses: list[Use] = []
-    volumes = {volume.name: volume for volume in spec.volumes or ()}
+    volumes = {volume.name: volume for volume in spec.volumes or () if _brings_source(volume)}
     for container, place, init in _containers(spec):
         if container.env or container.env_from:
             uses += _environment_uses(container, f"{place}[{container.name}]", namespace, init)
@@ -275,6 +275,11 @@ def _mount_uses(
         yield Use(source, Life.FOREIGN, EVERY_KEY, at, container=container.name, init=init)
 
 
+def _brings_source(volume: Volume) -> bool:
+    """Tell the few volumes that matter from emptyDirs, claims and host paths."""
+    return bool(volume.config_map or volume.secret or volume.projected or volume.csi)
+
+
 def _volume_items(volume: Volume, namespace: str) -> Iterator[_Item]:
     if part := volume.config_map:
         yield _Item(ObjectKey("ConfigMap", namespace, part.name), part.items, bool(part.optional))
@@ -345,6 +350,8 @@ def _credential_uses(spec: PodSpec, namespace: str) -> Iterator[Use]:
             optional=True,
         )
     for volume in spec.volumes or ():
+        if volume.config_map or volume.secret or volume.projected:
+            continue  # a volume has one source, so this one has no driver
         for name in _login_secrets(volume):
             yield Use(
                 ObjectKey("Secret", namespace, name),

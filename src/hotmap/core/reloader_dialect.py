@@ -80,7 +80,12 @@ class Names(NamedTuple):
 
     def renamed(self) -> frozenset[str]:
         """The names that are not Reloader's own."""
-        return frozenset(self) - frozenset(Names())
+        return _renamed(self)
+
+
+@lru_cache(maxsize=8)
+def _renamed(names: Names) -> frozenset[str]:
+    return frozenset(names) - frozenset(Names())
 
 
 class Writing(enum.Enum):
@@ -104,6 +109,8 @@ class DialectSettings(NamedTuple):
     ignored_sources: frozenset[str] = frozenset()
     ignored_workloads: frozenset[str] = frozenset()
     writing: Writing = Writing.REVISION
+    #: Read what Reloader writes although hotmap writes in its own way, to compare the two.
+    compares: bool = False
     #: Whether a source that appears, and one that goes, calls for new pods. hotmap takes the first
     #: appearance of what is optional as the change that it is.
     reload_on_create: bool = True
