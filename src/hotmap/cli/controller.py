@@ -17,8 +17,10 @@ from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import read_reloader_flags
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
+from hotmap.controller.webhooks import WebhookSettings
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy import Defaults, parse_duration, parse_follow
+from hotmap.core.reloader_dialect import Writing
 from hotmap.kube.client import Client
 from hotmap.kube.config import load_config
 
@@ -60,6 +62,8 @@ def run_controller(
         on_change=asked.on_change,
         dialect=asked.dialect,
     )
+    if reloader.shadow:
+        defaults = _in_shadow(defaults)
     settings = Settings(
         namespace=namespace or _own_namespace(),
         watch_namespaces=(watch_namespace,) if watch_namespace else asked.watch_namespaces,
@@ -67,13 +71,20 @@ def run_controller(
         namespace_selector=asked.namespace_selector,
         source_selector=asked.source_selector,
         defaults=defaults,
-        webhooks=asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
+        webhooks=WebhookSettings()
+        if reloader.shadow
+        else asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=workers,
         flap_limit=flap_limit,
-        identity=_identity(asked.replicas if leader_elect is None else leader_elect),
+        identity=_identity(asked.replicas if leader_elect is None else leader_elect)
+        if not reloader.shadow
+        else "",
+        shadow=reloader.shadow,
         listen=_address(asked.listen if listen is None else listen),
     )
     set_up_logging(log_format, level=asked.log_level)
+    if reloader.shadow:
+        _log.warning("shadow: nothing is written; what is logged as done would be done")
     for note in asked.notes:
         _log.warning(note)
     # Most objects live for the whole process; young collections alone cost a third of a big
@@ -101,6 +112,15 @@ async def _serve(client: Client, settings: Settings) -> None:
         where = f"; metrics, health and status on port {controller.port}" if controller.port else ""
         _log.info("ready%s", where)
         await asyncio.Event().wait()
+
+
+def _in_shadow(defaults: Defaults) -> Defaults:
+    """Decide in hotmap's own way, whatever is written otherwise, and read Reloader's marks.
+
+    What Reloader wrote must not count as asked, nor a missed change be made up for.
+    """
+    dialect = defaults.dialect._replace(writing=Writing.REVISION, compares=True)
+    return defaults._replace(dialect=dialect, catch_up=False)
 
 
 def _identity(leader_elect: bool | None) -> str:

@@ -23,6 +23,7 @@ class ReloaderFlags(NamedTuple):
     """What was said by flags; None or () where nothing was. Fields are named as the flags."""
 
     reloader_compat: bool = False
+    shadow: bool = False
     reload_strategy: str | None = None
     auto_reload_all: str | None = None
     reload_on_create: str | None = None
@@ -75,6 +76,12 @@ _FLAGS = (
         "switch",
         "",
         "Behave as stakater/Reloader with the same flags: its defaults instead of hotmap's.",
+    ),
+    _Flag(
+        "--shadow",
+        "switch",
+        "",
+        "Write nothing; tell where hotmap would do otherwise than a Reloader that runs beside.",
     ),
     _Flag(
         "--reload-strategy",

@@ -60,6 +60,7 @@ class Index:
         namespaces: int = 1,
         is_partial: bool = False,
         selects_namespaces: bool = False,
+        view: Callable[[Consumer], Consumer] | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """`namespaces` says how many are watched, each by itself; 1 also stands for all of them."""
@@ -80,6 +81,7 @@ class Index:
         #: Whether sources may exist that are not watched, so that an absent one proves nothing.
         self.is_partial = is_partial
         self._selects_namespaces = selects_namespaces
+        self._view = view
         self.history = History()
         self._defaults = defaults
         self._wall_clock = wall_clock
@@ -95,8 +97,11 @@ class Index:
     # -- what is known -------------------------------------------------------------------------
 
     def consumer(self, key: ObjectKey) -> Consumer | None:
-        """Return a consumer as it was last seen."""
-        return self.consumers[key.kind].get(key)
+        """Return a consumer as it was last seen, or as its view shows it."""
+        consumer = self.consumers[key.kind].get(key)
+        if consumer is None or self._view is None:
+            return consumer
+        return self._view(consumer)
 
     def policy(self, consumer: Consumer) -> Policy:
         """Return a consumer's policy, read once per state of its annotations."""

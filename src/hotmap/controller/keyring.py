@@ -17,7 +17,7 @@ from hotmap.core.objects import Namespace, Secret
 from hotmap.kube.client import Client
 from hotmap.kube.resources import NAMESPACES, SECRETS
 
-__all__ = ["KEY_SECRET", "load_keyring"]
+__all__ = ["KEY_SECRET", "load_keyring", "passing_keyring"]
 
 KEY_SECRET = "hotmap-key"
 _DATA_KEY = "keys"
@@ -26,6 +26,11 @@ _DATA_KEY = "keys"
 _KEY_LENGTH = 32
 
 _log = logging.getLogger(__name__)
+
+
+def passing_keyring() -> tuple[FingerprintKey, ...]:
+    """Make a key that ends with this process, for who may not write."""
+    return (fingerprint_key(secrets.token_bytes(_KEY_LENGTH)),)
 
 
 async def load_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, ...]:

@@ -15,17 +15,18 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from hotmap.controller.executor import Executor
 from hotmap.controller.index import Index
 from hotmap.controller.journal import Entry, Journal
-from hotmap.controller.keyring import load_keyring
+from hotmap.controller.keyring import load_keyring, passing_keyring
 from hotmap.controller.metrics import CONTENT_TYPE, Metrics
 from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
 from hotmap.controller.server import StatusServer
 from hotmap.controller.settings import Settings
+from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
 from hotmap.controller.term import Term
 from hotmap.controller.watching import Watching
 from hotmap.controller.webhooks import Webhooks
@@ -58,16 +59,18 @@ class Controller:
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client = client
         self._settings = settings
+        self.journal = Journal(wall_clock=time.time)
+        self._shadow = Shadow(reason_of=self._latest_reason) if settings.shadow else None
         self.index = Index(
             defaults=settings.defaults,
             namespaces=max(1, len(settings.watch_namespaces)),
             is_partial=bool(settings.source_selector),
             selects_namespaces=bool(settings.namespace_selector) and not settings.watch_namespaces,
+            view=self._shadow.as_if if self._shadow else None,
         )
-        self.records = Records(client, settings.namespace)
-        self.journal = Journal(wall_clock=time.time)
+        self.records = (ShadowRecords if self._shadow else Records)(client, settings.namespace)
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
-        self._recorder = Recorder(client, component="hotmap")
+        self._recorder = (ShadowRecorder if self._shadow else Recorder)(client, component="hotmap")
         self._metrics = Metrics(
             client=client,
             journal=self.journal,
@@ -87,6 +90,7 @@ class Controller:
         self._elector: LeaderElector | None = None
         self._leading: asyncio.Task[None] | None = None
         self._term: Term | None = None
+        self._comparing: asyncio.Task[NoReturn] | None = None
         #: Set once the Lease was ours, or none was needed.
         self._elected = asyncio.Event()
         #: Set while a term has begun; a standby's is not.
@@ -114,7 +118,13 @@ class Controller:
         if self._settings.listen is not None:
             await self._server.start(*self._settings.listen)
             self.port = self._server.port
-        self._keys = await load_keyring(self._client, self._settings.namespace)
+        if self._shadow:
+            self._keys = passing_keyring()
+            for consumers in self.index.consumers.values():
+                consumers.subscribe(self._shadow.consumer_changed)
+            self._comparing = asyncio.create_task(self._shadow.run())
+        else:
+            self._keys = await load_keyring(self._client, self._settings.namespace)
         self._watching = Watching(
             self._client, index=self.index, settings=self._settings, keys=self._keys
         )
@@ -192,13 +202,21 @@ class Controller:
             index=self.index,
             records=self.records,
             keys=self._keys,
-            executor=Executor(self._client, may_write=self._may_write),
+            executor=(
+                ShadowExecutor(self._client)
+                if self._shadow
+                else Executor(self._client, may_write=self._may_write)
+            ),
             recorder=self._recorder,
             journal=self.journal,
             observe_delay=self._metrics.observe_delay,
-            alert=self._webhooks.rolled,
+            alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
             flap_limit=self._settings.flap_limit,
         )
+
+    def _latest_reason(self, consumer: ObjectKey) -> str:
+        latest = self.journal.latest(consumer)
+        return latest.reason if latest else ""
 
     def _may_write(self) -> bool:
         """Tell whether nobody else may lead at this moment."""
@@ -215,6 +233,9 @@ class Controller:
                 await asyncio.gather(self._leading, return_exceptions=True)
         if self._watching is not None:
             await self._watching.stop()
+        if self._shadow and self._comparing:
+            self._comparing.cancel()
+            self._shadow.close()
         await self._webhooks.aclose()
         await self._recorder.aclose()
         await self._server.close()

@@ -37,5 +37,7 @@ class Settings(NamedTuple):
     flap_limit: int = LIMIT
     #: Our name among the replicas that compete for the Lease; "" when this is the only one.
     identity: str = ""
+    #: Decide and compare with a running Reloader, and write nothing.
+    shadow: bool = False
     #: Where metrics, health and status are served; port 0 picks a free one, None serves nothing.
     listen: tuple[str, int] | None = ("127.0.0.1", 9533)

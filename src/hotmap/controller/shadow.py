@@ -12,32 +12,45 @@ acted. So consumers are looked at `as_if` Reloader had not been there.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from hotmap.controller.executor import NudgeResult
+from hotmap.controller.executor import Executor, NudgeResult
+from hotmap.controller.records import Records
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
 from hotmap.core.reloader_writing import Traces, variable_name
 from hotmap.core.target import Target
 from hotmap.core.template_patch import TemplatePatch
+from hotmap.kube.client import Client
+from hotmap.kube.recorder import Recorder
 
-__all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder"]
+__all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder", "ShadowRecords"]
 
 #: Seconds that either side gets to follow the other: Reloader needs 0.2 s for each consumer of a
 #: source (client-go's default of 5 requests a second), so 150 of them are done in it.
 PATIENCE = 30.0
 
 
-class ShadowExecutor:
-    """Takes the executor's place and does nothing."""
+_log = logging.getLogger(__name__)
+
+
+class ShadowExecutor(Executor):
+    """Does nothing, and says that it was done."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, may_write=lambda: False)
 
     async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
         """Leave the consumer at its generation."""
         return consumer.generation
+
+    async def resume(self, consumer: Consumer, annotation: str) -> None:
+        """Leave it paused."""
 
     async def nudge(
         self, consumer: Consumer, target: Target, *, asked: Target | None, again: bool
@@ -46,14 +59,33 @@ class ShadowExecutor:
         return NudgeResult(0, 0, "")
 
 
-class ShadowRecorder:
-    """Takes the recorder's place: Events are not written, since somebody else's cluster it is."""
+class ShadowRecorder(Recorder):
+    """Writes no Events; the log has the reasons."""
 
-    def event(self, regarding: ObjectKey, **details: Any) -> None:
-        """Say nothing; the log has the reason."""
+    def event(
+        self,
+        regarding: ObjectKey,
+        *,
+        api_version: str,
+        uid: str,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        resource_version: str = "",
+    ) -> None:
+        """Write nothing."""
 
-    async def aclose(self) -> None:
-        """Nothing waits."""
+
+class ShadowRecords(Records):
+    """Keeps what would have been asked in memory."""
+
+    async def load(self) -> None:
+        """Begin with nothing known, so that every consumer is adopted."""
+
+    async def flush(self) -> bool:
+        """Write nothing."""
+        self._dirty.clear()
+        return True
 
 
 class _Comparison(NamedTuple):
@@ -68,16 +100,18 @@ class _Comparison(NamedTuple):
 
 
 class Shadow:
-    """Compares; `tell` gets one line for each difference."""
+    """Compares, and logs one line for each difference.
+
+    `reason_of` gives hotmap's latest reason on a consumer, in words. `clock` gives seconds that
+    never run backwards.
+    """
 
     def __init__(
         self,
         *,
-        tell: Callable[[str], None],
         reason_of: Callable[[ObjectKey], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tell = tell
         self._reason_of = reason_of
         self._clock = clock
         #: By consumer and the variable that Reloader names a source by.
@@ -140,7 +174,12 @@ class Shadow:
                 self.agreed += 1
             else:
                 self.differed += 1
-                self._tell(self._difference(consumer, mark, one))
+                _log.warning(self._difference(consumer, mark, one))
+
+    def close(self) -> None:
+        """Tell what is left, and how often both agreed."""
+        self.conclude()
+        _log.info("shadow: the same %d times, different %d times", self.agreed, self.differed)
 
     def _difference(self, consumer: ObjectKey, mark: str, one: _Comparison) -> str:
         if not one.reloaders:

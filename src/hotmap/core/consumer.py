@@ -69,7 +69,8 @@ class Consumer(msgspec.Struct, frozen=True):
     #: When a rollout was last written by our field manager (or by Reloader's, while we write as it
     #: does), POSIX seconds of the API server; None: never.
     written_at: float | None
-    #: What its pod template holds of Reloader's, while rollouts are written in that way.
+    #: What its pod template holds of Reloader's, while rollouts are written in that way, or are
+    #: compared with it.
     traces: Traces | None = None
 
     @property
@@ -160,7 +161,7 @@ def _consumer(
         written_at=_written_at(
             metadata, (FIELD_MANAGER, RELOADER) if stamped else (FIELD_MANAGER,)
         ),
-        traces=find_traces(template, metadata.namespace) if stamped else None,
+        traces=find_traces(template, metadata.namespace) if stamped or dialect.compares else None,
     )
 
 

@@ -1,0 +1,152 @@
+"""Beside a running Reloader hotmap decides, writes nothing, and tells where the two differ."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from tests.controller.world import SETTLE, World, env
+
+from hotmap.controller.run import Controller
+from hotmap.controller.settings import Settings
+from hotmap.core.policy import Defaults
+from hotmap.core.reloader_dialect import DialectSettings
+
+AUTO = {"reloader.stakater.com/auto": "true"}
+VARIABLE = "STAKATER_APP_CONFIGMAP"
+
+
+def shadow(world: World) -> Controller:
+    dialect = DialectSettings(compares=True)
+    return Controller(
+        world.client,
+        Settings(
+            defaults=Defaults(settle=SETTLE, settle_max=1.0, dialect=dialect),
+            shadow=True,
+            listen=("127.0.0.1", 0),
+        ),
+    )
+
+
+@pytest.fixture(autouse=True)
+def listening(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "hotmap.controller.shadow")
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the shadow has told; complete when the controller has ended."""
+    return [one.message for one in caplog.records if one.name == "hotmap.controller.shadow"]
+
+
+async def reloader_rolls(world: World, digest: str, name: str = "web") -> None:
+    """What Reloader does when a source changes."""
+
+    def mark(obj: dict[str, Any]) -> dict[str, Any]:
+        (container,) = obj["spec"]["template"]["spec"]["containers"]
+        others = [e for e in container["env"] if e["name"] != VARIABLE]
+        container["env"] = [{"name": VARIABLE, "value": digest}, *others]
+        return obj
+
+    await world.registry.modify("deployments", "default", name, mark, manager="Reloader")
+
+
+def decided(running: Controller) -> bool:
+    """Tell whether hotmap has decided on a rollout."""
+    return any(entry.actions for entries in running.journal.history().values() for entry in entries)
+
+
+async def until_decided(world: World, running: Controller) -> None:
+    async def done() -> bool:
+        return decided(running)
+
+    await world.until(done, "hotmap has decided")
+
+
+async def test_nothing_is_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """No key, no record, no Event, no patch; rights to read are enough."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO)
+    async with shadow(world) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await until_decided(world, running)
+        await world.quiet(running)
+    answers = world.answers()
+    assert {method for method in answers if answers[method]} <= {"GET"}
+    assert (await world.registry.list("secrets", "hotmap")).items == []
+    assert told(caplog) == [
+        "Deployment default/web: Reloader does nothing; hotmap: ConfigMap default/app LEVEL "
+        "changed, read at start in containers[main].env[LEVEL]: rollout",
+        "shadow: the same 0 times, different 1 times",
+    ]
+
+
+@pytest.mark.parametrize("first", ["Reloader", "hotmap"])
+async def test_both_do_the_same(world: World, caplog: pytest.LogCaptureFixture, first: str) -> None:
+    """Whoever is first: what Reloader writes does not count as done for hotmap."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO)
+    async with shadow(world) as running:
+        await world.quiet(running)
+        for number, level in enumerate(("debug", "warn"), start=1):
+            before = len(_rollouts(running))
+            await world.edit(LEVEL=level)
+            if first == "Reloader":
+                await reloader_rolls(world, str(number))
+
+            async def decided_again(before: int = before) -> bool:
+                return len(_rollouts(running)) > before
+
+            await world.until(decided_again, "hotmap has decided")
+            if first == "hotmap":
+                await reloader_rolls(world, str(number))
+            await world.rolled_out()
+            await world.quiet(running)
+    assert told(caplog) == ["shadow: the same 1 times, different 0 times"]
+
+
+def _rollouts(running: Controller) -> list[Any]:
+    return [
+        entry
+        for entries in running.journal.history().values()
+        for entry in entries
+        if "rollout" in entry.actions
+    ]
+
+
+async def test_reloader_alone(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """A data key that is not used: Reloader rolls, hotmap does not, and says why."""
+    await world.config_map(LEVEL="info", COLOUR="red")
+    await world.workload(spec=env("LEVEL"), annotations=AUTO)
+    async with shadow(world) as running:
+        await world.quiet(running)
+        await world.edit(COLOUR="blue")
+        await reloader_rolls(world, "1")
+        await world.rolled_out()
+        await world.quiet(running)
+    assert told(caplog) == [
+        "Deployment default/web: Reloader rolls it for STAKATER_APP_CONFIGMAP; hotmap does not: "
+        "ConfigMap default/app COLOUR changed, which it does not use",
+        "shadow: the same 0 times, different 1 times",
+    ]
+
+
+async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Edits in a row are one rollout for hotmap, and several for Reloader."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO)
+    async with shadow(world) as running:
+        await world.quiet(running)
+        for number in range(3):
+            await world.edit(LEVEL=f"level {number}")
+            await reloader_rolls(world, str(number))
+        await until_decided(world, running)
+        await world.rolled_out()
+        await world.quiet(running)
+    assert told(caplog) == [
+        "Deployment default/web: Reloader rolls it 3 times for STAKATER_APP_CONFIGMAP; hotmap "
+        "once: ConfigMap default/app LEVEL changed, read at start in containers[main].env[LEVEL]: "
+        "rollout",
+        "shadow: the same 0 times, different 1 times",
+    ]
