@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -57,7 +57,7 @@ class Volume:
 
     def swap(self) -> None:
         """Publish the same content as another revision, as projected volumes do for tokens."""
-        old = self.path / os.readlink(self.path / "..data")
+        old = self.path / (self.path / "..data").readlink()
         new = self.path / f"..2026_01_01_00_00_00.{time.monotonic_ns()}"
         subprocess.run(["cp", "-a", old, new], check=True)
         link = self.path / "..data_tmp"
@@ -100,6 +100,11 @@ class Agent:
                 raise AssertionError(f"the agent has ended:\n{self.log}") from None
             return {}
         return document
+
+    @property
+    def message(self) -> str:
+        """What its status says is wrong, "" while nothing is or it does not answer yet."""
+        return str(self.status().get("message", ""))
 
     def reaches(self, state: str) -> dict[str, Any]:
         """Wait until its status is in one state."""
@@ -151,7 +156,7 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
 class Webhook:
     """An endpoint that remembers what it was called with, and answers as it is told."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self.calls: list[tuple[str, str, dict[str, str], bytes]] = []
         self.status = 200
         self.hang = threading.Event()
@@ -176,15 +181,24 @@ class Webhook:
             def log_message(self, *_: object) -> None:
                 return
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                return  # a client that does not trust us, or went away
+
+        self._server = Server(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
+        self._scheme = "https" if tls else "http"
+        if tls:
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/-/reload"
+        return f"{self._scheme}://127.0.0.1:{self.port}/-/reload"
 
     def close(self) -> None:
         """Go away; connections that hang are dropped."""
@@ -195,9 +209,9 @@ class Webhook:
 
 
 @contextmanager
-def webhook(port: int = 0) -> Iterator[Webhook]:
+def webhook(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Webhook]:
     """Run an endpoint for the length of a block."""
-    endpoint = Webhook(port)
+    endpoint = Webhook(port, tls)
     try:
         yield endpoint
     finally:

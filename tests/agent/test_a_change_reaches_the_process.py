@@ -132,7 +132,7 @@ def test_actions_happen_in_order_and_succeeded_ones_once(tmp_path: Path) -> None
 
 def test_each_rule_follows_its_own_files(tmp_path: Path) -> None:
     """A change of one file moves only the rules that name it."""
-    volume = Volume(tmp_path / "volume", **{"tls__crt": "1", "app__conf": "1"})
+    volume = Volume(tmp_path / "volume", tls__crt="1", app__conf="1")
     rules = tmp_path / "rules.toml"
     rules.write_text(
         f"""

@@ -166,8 +166,12 @@ class Detector:
 
 def describe(directory: str) -> Directory:
     """Say what is mounted at a path, and what follows for changes."""
-    if not os.path.lexists(directory):
+    try:
+        os.lstat(directory)
+    except FileNotFoundError:
         return Directory("missing", f"{directory} is not there; waiting for it")
+    except OSError as error:
+        return Directory("missing", _unreadable(error, directory))
     if not os.path.isdir(directory):
         return Directory(
             "file",

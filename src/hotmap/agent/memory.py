@@ -49,8 +49,11 @@ class Memory:
                 raise ValueError("it was not written by this program")
         except FileNotFoundError:
             return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            self.problem = f"{self._path} cannot be read and is not used: {error}"
+        except OSError as error:
+            self.problem = f"{self._path} cannot be read: {(error.strerror or '').lower()}"
+            return
+        except (ValueError, KeyError, TypeError) as error:
+            self.problem = f"{self._path} is not used, since it is no state of ours: {error}"
             return
         self.key, self.rules, self.frozen = key, rules, frozen
 

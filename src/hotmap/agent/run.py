@@ -694,7 +694,8 @@ class Agent:
         for rule in rules:
             if rule["state"] == "failing":
                 return "failing", f"{rule['name']}: {rule['error']}"
-        if self._good is None or any(rule["state"] == "pending" for rule in rules):
+        moving = self._gate.undecided or self._settle.due_at() is not None
+        if moving or self._good is None or any(rule["state"] == "pending" for rule in rules):
             return "pending", ""
         return "loaded", ""
 

@@ -60,7 +60,8 @@ class Server:
             try:
                 found = make()
             except OSError as error:
-                self.problem = f"cannot listen on its {name}: {(error.strerror or '').lower()}"
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                self.problem = f"cannot listen on its {name}: {reason.lower()}"
                 continue
             found.setblocking(False)
             self._listening[name] = found

@@ -1,0 +1,241 @@
+"""`hotmap agent … -- PROGRAM`: one copy, started on good content, restarted when it changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Agent, Volume, agent, eventually
+
+#: Writes its environment and its number at each start, then does as it is told.
+APPLICATION = """
+import json, os, signal, sys, time
+folder, manner = sys.argv[1:3]
+def note(text):
+    with open(folder + "/notes", "a") as file: file.write(text + "\\n")
+def end(number, _):
+    note(f"{os.getpid()} got {signal.Signals(number).name}")
+    if manner == "stubborn": return
+    sys.exit(7 if manner == "seven" else 0)
+signal.signal(signal.SIGTERM, end)
+signal.signal(signal.SIGUSR1, lambda *_: note(f"{os.getpid()} got SIGUSR1"))
+own = {name: text for name, text in os.environ.items() if name[:4] == "APP_"}
+note(f"{os.getpid()} started " + json.dumps(own))
+if manner == "short": sys.exit(3)
+if manner == "crash": os.kill(os.getpid(), signal.SIGSEGV)
+if manner == "family" and os.fork() == 0: time.sleep(600)
+while True: time.sleep(0.01)
+"""
+
+
+def application(folder: Path, manner: str = "polite", *more: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-S", "-c", APPLICATION, str(folder), manner, *more)
+
+
+def notes(folder: Path) -> list[str]:
+    """What all copies have noted, without their numbers."""
+    path = folder / "notes"
+    return (
+        [line.split(" ", 1)[1] for line in path.read_text().splitlines()] if path.exists() else []
+    )
+
+
+def starts(folder: Path) -> list[str]:
+    return [note for note in notes(folder) if note.startswith("started")]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_a_change_restarts_it_with_the_new_environment(tmp_path: Path) -> None:
+    """What was an envFrom follows the mounted files, inside the same container."""
+    volume = Volume(tmp_path / "volume", APP_LEVEL="info")
+    with agent(tmp_path, "--env-from", volume, *application(tmp_path)) as running:
+        eventually(lambda: starts(tmp_path) == ['started {"APP_LEVEL": "info"}'])
+        volume.write(APP_LEVEL="debug")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        assert notes(tmp_path) == [
+            'started {"APP_LEVEL": "info"}',
+            "got SIGTERM",
+            'started {"APP_LEVEL": "debug"}',
+        ]
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] == 2
+        assert running.end() == 0
+
+
+def test_it_starts_only_on_good_content(tmp_path: Path) -> None:
+    """The first start waits for content that passes its check; bad content later is ignored."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    flags = ("--dir", volume, "--check", "grep -q good {dir}/text")
+    with agent(tmp_path, *flags, *application(tmp_path)) as running:
+        running.reaches("refused")
+        assert starts(tmp_path) == []
+        volume.write(text="good")
+        running.reaches("loaded")
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        volume.write(text="evil")
+        running.reaches("refused")
+        assert len(starts(tmp_path)) == 1
+
+
+def test_a_signal_goes_to_the_child(tmp_path: Path) -> None:
+    """With --signal the running copy is told instead of being restarted."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--signal", "USR1")
+    with agent(tmp_path, *flags, *application(tmp_path)) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        volume.write(text="two")
+        eventually(lambda: "got SIGUSR1" in notes(tmp_path))
+        assert len(starts(tmp_path)) == 1
+        running.end()
+
+
+def test_signals_are_passed_on(tmp_path: Path) -> None:
+    """What a container's main process may get, the application gets."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path)) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        running.process.send_signal(signal.SIGUSR1)
+        eventually(lambda: "got SIGUSR1" in notes(tmp_path))
+
+
+@pytest.mark.parametrize(("manner", "status"), [("short", 3), ("crash", 128 + signal.SIGSEGV)])
+def test_the_agent_ends_with_the_application(tmp_path: Path, manner: str, status: int) -> None:
+    """Its exit status is the application's, 128+n when a signal ended it."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path, manner)) as running:
+        assert running.process.wait(20) == status
+
+
+def test_no_such_program_is_127(tmp_path: Path) -> None:
+    """As a shell has it."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--", "no-such-program") as running:
+        assert running.process.wait(20) == 127
+        assert "no-such-program: no such program" in running.log
+
+
+def test_term_is_passed_on_and_its_status_kept(tmp_path: Path) -> None:
+    """TERM ends the application first; the agent then ends with its status."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path, "seven")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        assert running.end() == 7
+        assert notes(tmp_path)[-1] == "got SIGTERM"
+
+
+def test_an_application_that_does_not_end_is_killed_after_its_grace(tmp_path: Path) -> None:
+    """On a change as at the end: TERM, the grace, KILL; and never two copies."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--grace", "200ms")
+    with agent(tmp_path, *flags, *application(tmp_path, "stubborn")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        first = running.status()["application"]["pid"]
+        volume.write(text="two")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        assert not alive(first)
+        assert running.end() == 128 + signal.SIGKILL
+
+
+def test_a_second_term_kills_at_once(tmp_path: Path) -> None:
+    """Who asks twice does not want to wait."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--grace", "10m")
+    with agent(tmp_path, *flags, *application(tmp_path, "stubborn")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        running.process.terminate()
+        eventually(lambda: "got SIGTERM" in notes(tmp_path))
+        running.process.terminate()
+        assert running.process.wait(20) == 128 + signal.SIGKILL
+
+
+def test_nothing_of_its_family_is_left_behind(tmp_path: Path) -> None:
+    """What the application had started in its group is gone before another copy starts."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path, "family")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        first = running.status()["application"]["pid"]
+        members = eventually(lambda: _group(first) if len(_group(first)) == 2 else None)
+        volume.write(text="two")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        assert not any(alive(one) for one in members)
+
+
+def _group(leader: int) -> list[int]:
+    done = subprocess.run(["pgrep", "-g", str(leader)], capture_output=True, text=True, check=False)
+    return [int(word) for word in done.stdout.split()]
+
+
+def test_orphans_are_reaped(tmp_path: Path) -> None:
+    """Processes whose parents ended become ours, and do not stay as zombies."""
+    volume = Volume(tmp_path / "volume", text="one")
+    orphan = "setsid sh -c 'sleep 0.05' & echo $! > $0; sleep 0.01; exec sleep 60"
+    words = ("--", "sh", "-c", orphan, str(tmp_path / "orphan"))
+    with agent(tmp_path, "--dir", volume, *words) as running:
+        running.reaches("loaded")
+        pid = int(
+            eventually(
+                lambda: (tmp_path / "orphan").exists() and (tmp_path / "orphan").read_text().strip()
+            )
+        )
+        child = running.status()["application"]["pid"]
+        # The shell has become `sleep`, which waits for nobody: its child stays a zombie until
+        # the parent ends; then it is ours.
+        os.kill(child, signal.SIGKILL)
+        assert running.process.wait(20) == 128 + signal.SIGKILL
+        eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+@pytest.mark.parametrize("state", ["waiting", "checking", "calling", "retrying", "running"])
+def test_term_ends_it_in_every_state(tmp_path: Path, state: str) -> None:
+    """Whatever the agent is in the middle of, TERM ends it at once, and cleanly."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags: dict[str, tuple[str, ...]] = {
+        "waiting": ("--dir", str(tmp_path / "missing")),
+        "checking": ("--dir", str(volume), "--check", "sleep 600"),
+        "calling": ("--dir", str(volume), "--exec", "sleep 600"),
+        "retrying": ("--dir", str(volume), "--exec", "false", "--retry-first", "9m"),
+        "running": ("--dir", str(volume)),
+    }
+    with agent(tmp_path, *flags[state]) as running:
+        eventually(running.status)
+        began = time.monotonic()
+        assert running.end() == 0
+        assert time.monotonic() - began < 10
+        assert _children(running) == []
+
+
+def _children(running: Agent) -> list[str]:
+    done = subprocess.run(
+        ["pgrep", "-P", str(running.pid)], capture_output=True, text=True, check=False
+    )
+    return done.stdout.split()
+
+
+def test_variables_follow_kubernetes_rules(tmp_path: Path) -> None:
+    """Prefix, order, $(VAR) and names that the container keeps; arguments are expanded, too."""
+    first = Volume(tmp_path / "first", A="1", B="1")
+    second = Volume(tmp_path / "second", B="2")
+    flags = (
+        *("--env-from", f"APP_={first}", "--env-from", f"APP_={second}"),
+        *("--env", "APP_C=$(APP_A)-$(APP_B)-$$(APP_A)-$(APP_Z)", "--env", "APP_B"),
+    )
+    words = application(tmp_path, "polite", "$(APP_C)")
+    environment = {**os.environ, "APP_B": "own"}
+    with agent(tmp_path, *flags, *words, env=environment) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        assert starts(tmp_path) == [
+            'started {"APP_B": "own", "APP_A": "1", "APP_C": "1-2-$(APP_A)-$(APP_Z)"}'
+        ]
+        pid = running.status()["application"]["pid"]
+        assert Path(f"/proc/{pid}/cmdline").read_text().split("\0")[-2] == "1-2-$(APP_A)-$(APP_Z)"

@@ -1,0 +1,137 @@
+"""Announcements: what the pod was told to hold, and restarts in place for frozen uses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.agent.agents import Volume, agent, eventually, webhook
+
+from hotmap.agent.announcement import Announcement, Pairing, read_announcement
+from hotmap.core.payload import downward_map
+
+
+class PodFile:
+    """A downwardAPI volume with the pod's annotations."""
+
+    def __init__(self, path: Path) -> None:
+        self._volume = Volume(path)
+        self.file = path / "annotations"
+        self.annotate(None)
+
+    def annotate(self, target: str | None) -> None:
+        """Let the pod have a target, or none, beside another annotation."""
+        annotations = {"example.com/note": 'hotmap.dev/target="9/x/y"'}
+        if target is not None:
+            annotations["hotmap.dev/target"] = target
+        self._volume.publish({"annotations": downward_map(annotations).encode()})
+
+
+@given(st.text(), st.integers(0, 10**9))
+def test_the_target_is_found_among_other_annotations(other: str, sequence: int) -> None:
+    """Whatever else the pod is annotated with, the target is read from its own line."""
+    text = downward_map({"a": other, "hotmap.dev/target": f"{sequence}/live/frozen", "z": other})
+    assert read_announcement(text) == Announcement(sequence, "live", "frozen")
+    assert read_announcement(downward_map({"a": other})) is None
+
+
+def test_announcement_and_files_are_told_apart_by_order() -> None:
+    """Whichever comes first waits for the other; an edit that is taken back is recognised."""
+    pairing = Pairing()
+    assert pairing.relation(None, "one") == "none"
+    assert pairing.relation("A", "one") == "matched"
+    assert pairing.relation("B", "one") == "not yet projected"
+    assert pairing.relation("B", "two") == "matched"
+    assert pairing.relation("B", "one") == "not yet announced"
+    assert pairing.relation("A", "one") == "matched"
+    assert pairing.relation("B", "one") == "not yet projected"
+    assert pairing.relation("B", "two") == "matched"
+
+
+def test_status_shows_the_announcement(tmp_path: Path) -> None:
+    """Announced and projected are compared, without any access to the API."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    with agent(tmp_path, "--dir", volume, "--target-file", pod.file) as running:
+        running.reaches("loaded")
+        pod.annotate("1/aa/f1")
+        eventually(lambda: running.status()["target"]["relation"] == "matched")
+        pod.annotate("2/bb/f1")
+        eventually(lambda: running.status()["target"]["relation"] == "not yet projected")
+        volume.write(text="two")
+        eventually(lambda: running.status()["target"]["relation"] == "matched")
+        assert running.status()["target"]["sequence"] == 2
+
+
+def test_a_supervised_application_is_restarted_once(tmp_path: Path) -> None:
+    """First sight adopts; another live part does nothing; another frozen part restarts."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = ("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen")
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        pod.annotate("2/bb/f1")
+        eventually(lambda: running.status()["target"]["sequence"] == 2)
+        assert running.status()["application"]["starts"] == 1
+        pod.annotate("3/bb/f2")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+        running.reaches("loaded")
+
+
+def test_all_containers_restart_by_our_own_exit_status(tmp_path: Path) -> None:
+    """The agent drains, then ends with the status that the pod's restart rule names; once."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    with webhook() as drain:
+        flags = (
+            *("--dir", volume, "--target-file", pod.file, "--state", tmp_path / "state"),
+            *("--restart-on", "frozen", "--restart", "all-containers", "--drain-url", drain.url),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            pod.annotate("2/aa/f2")
+            assert running.process.wait(20) == 88
+            assert len(drain.calls) == 1
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            assert running.process.poll() is None, "it started with what was announced"
+
+
+def test_the_main_process_of_another_container_is_ended(tmp_path: Path) -> None:
+    """TERM, or KILL after the grace; whoever started it starts it again."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-S", "-c", deaf, str(tmp_path / "mark")])
+    try:
+        flags = (
+            *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+            *("--restart", "term", "--process", f"command:{tmp_path}/mark", "--grace", "200ms"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            assert process.poll() is None
+            pod.annotate("2/aa/f2")
+            assert process.wait(20) == -9
+            running.reaches("loaded")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_was_announced_while_the_agent_was_away_is_restarted(tmp_path: Path) -> None:
+    """With a state file, a frozen change that nobody saw is not lost."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--state", tmp_path / "state"),
+        *("--restart-on", "frozen", "--restart", "all-containers"),
+    )
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        running.end()
+    pod.annotate("2/aa/f2")
+    with agent(tmp_path, *flags) as running:
+        assert running.process.wait(20) == 88

@@ -1,0 +1,251 @@
+"""Missing, unreadable, foreign and frozen mounts; a detector without inotify; a hostile host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import PATIENCE, Volume, agent, eventually, webhook
+from tests.support.requires import requires
+
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that other users may reach; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory(prefix="hotmap-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_a_missing_directory_waits_and_says_so(tmp_path: Path) -> None:
+    """It is loaded once it is there; until then the status says what is waited for."""
+    place = tmp_path / "volume"
+    with webhook() as endpoint, agent(tmp_path, "--dir", place, "--url", endpoint.url) as running:
+        assert running.reaches("waiting")["message"] == f"{place} is not there; waiting for it"
+        assert running.get("/readyz")[0] == 503
+        Volume(place, text="one")
+        running.reaches("loaded")
+        assert running.status()["directories"][0]["kind"] == "projected"
+
+
+def test_a_mount_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
+    """A directory that is removed and made again is watched again."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--check-interval", "50ms")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        shutil.rmtree(volume.path)
+        fresh = Volume(tmp_path / "volume", text="two")
+        eventually(lambda: len(endpoint.calls) == 2)
+        eventually(lambda: running.status()["detector"]["watched"] == 1)
+        fresh.write(text="three")
+        eventually(lambda: len(endpoint.calls) == 3)
+
+
+def test_plain_files_are_compared(tmp_path: Path) -> None:
+    """An emptyDir has no link to watch: its files are compared, and the status says so."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "text").write_text("one")
+    flags = ("--dir", plain, "--check-interval", "20ms")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        directory = running.status()["directories"][0]
+        assert directory["kind"] == "plain"
+        assert "its files are compared at each check" in directory["note"]
+        (plain / "text").write_text("two")
+        eventually(lambda: len(endpoint.calls) == 2)
+
+
+def test_a_single_file_cannot_be_live(tmp_path: Path) -> None:
+    """A file mounted with subPath never changes; that is said at the start, in one sentence."""
+    (tmp_path / "text").write_text("one")
+    with agent(tmp_path, "--dir", tmp_path / "text") as running:
+        directory = running.reaches("loaded")["directories"][0]
+        assert directory["kind"] == "file"
+        assert "mounted with subPath it never changes" in directory["note"]
+        assert running.log.count("mounted with subPath") == 1
+
+
+def test_a_subpath_within_a_volume_is_named(tmp_path: Path) -> None:
+    """A mount below a directory is frozen even where the directory is live."""
+    requires("root", available=ROOT, reason="bind mounts need root")
+    volume = Volume(tmp_path / "volume", text="one")
+    script = f'mount --bind {volume}/text {volume}/text && exec "$@"'
+    unshared = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
+    with agent(tmp_path, "--dir", volume, before=unshared) as running:
+        note = running.reaches("loaded")["directories"][0]["note"]
+        assert "mounted with subPath, never changes while the container runs" in note
+
+
+@pytest.mark.parametrize("frozen", ["instances", "watches"])
+def test_without_inotify_polling_does_it(tmp_path: Path, frozen: str) -> None:
+    """When the kernel gives no inotify, changes are found by looking, and the metric says so."""
+    requires("root", available=ROOT, reason="only root can lower the limit in a namespace")
+    volume = Volume(tmp_path / "volume", text="one")
+    limit = f"echo 0 > /proc/sys/user/max_inotify_{frozen}"
+    unshared = ("unshare", "--user", "--map-root-user", "sh", "-c", f'{limit}; exec "$@"', "sh")
+    probe = subprocess.run([*unshared, "true"], capture_output=True, check=False)
+    requires("userns", available=probe.returncode == 0, reason="user namespaces are not allowed")
+    flags = ("--dir", volume, "--check-interval", "50ms")
+    with (
+        webhook() as endpoint,
+        agent(tmp_path, *flags, "--url", endpoint.url, before=unshared) as running,
+    ):
+        running.reaches("loaded")
+        detector = running.status()["detector"]
+        assert "no inotify" in detector["reason"]
+        if frozen == "instances":
+            assert detector["mode"] == "polling"
+            assert 'hotmap_agent_detector_info{mode="polling"' in running.get("/metrics")[1]
+        volume.write(text="two")
+        eventually(lambda: len(endpoint.calls) == 2)
+
+
+def test_a_file_that_may_not_be_read_is_said(shared: Path) -> None:
+    """It names the file and the user; nothing is acted on until it can be read."""
+    requires("root", available=ROOT, reason="another user is needed")
+    volume = Volume(shared / "volume", text="one")
+    secret = (volume.path / "text").resolve()
+    secret.chmod(0o600)
+    with agent(shared / "agent", "--dir", volume, before=_as_nobody(shared)) as running:
+        message = running.reaches("waiting")["message"]
+        assert "cannot be read by user 65534: permission denied" in message
+        secret.chmod(0o644)
+        running.reaches("loaded")
+
+
+def _as_nobody(folder: Path) -> tuple[str, ...]:
+    """Run as in a restricted pod: no root, no capability; the agent's folder can be written."""
+    (folder / "agent").mkdir(exist_ok=True)
+    (folder / "agent").chmod(0o777)
+    dropped = ("--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--clear-groups")
+    return ("setpriv", "--reuid=65534", "--regid=65534", *dropped, "--")
+
+
+def test_a_restricted_container_is_enough(shared: Path) -> None:
+    """Non-root, all capabilities dropped, read-only root: stage and state go to an emptyDir."""
+    requires("root", available=ROOT, reason="a read-only root needs mount rights first")
+    volume = Volume(shared / "volume", text="good")
+    nobody = _as_nobody(shared)
+    folder = shared / "agent"
+    script = f'mount --bind {folder} {folder} && mount -o remount,ro,bind / && exec "$@"'
+    before = ("unshare", "--mount", "sh", "-c", script, "sh", *nobody)
+    flags = (
+        *("--dir", volume, "--stage", folder / "stage", "--state", folder / "state"),
+        *("--check", "grep -q good {dir}/text", "--exec", "true"),
+    )
+    with agent(folder, *flags, before=before) as running:
+        running.reaches("loaded")
+        assert (folder / "stage" / "text").read_text() == "good"
+        assert (folder / "state").exists()
+        volume.write(text="good 2")
+        eventually(lambda: (folder / "stage" / "text").read_text() == "good 2")
+
+
+def test_a_process_of_another_user_is_explained(shared: Path) -> None:
+    """EPERM is no mystery: the sentence names both users and what to do."""
+    requires("root", available=ROOT, reason="another user is needed")
+    volume, pidfile = Volume(shared / "volume", text="one"), shared / "pid"
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        pidfile.write_text(str(other.pid))
+        flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}")
+        with agent(shared / "agent", *flags, before=_as_nobody(shared)) as running:
+            # The process began after its content, so only newer content is a reason to tell it.
+            eventually(running.status)
+            volume.write(text="two")
+            message = running.reaches("failing")["message"]
+            assert "runs as user 0 and we as user 65534" in message
+            assert "give both containers the same runAsUser" in message
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_namespace_of_its_own_is_explained(tmp_path: Path) -> None:
+    """An agent that sees no other processes says which field of the pod is missing."""
+    requires("root", available=ROOT, reason="a process namespace needs root")
+    volume = Volume(tmp_path / "volume", text="one")
+    alone = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    flags = ("--dir", volume, "--signal", "HUP", "--process", "name:nginx")
+    with agent(tmp_path, *flags, before=alone) as running:
+        message = running.reaches("failing")["message"]
+        assert message.endswith("the pod needs shareProcessNamespace: true")
+
+
+def test_names_that_are_no_text_are_carried(tmp_path: Path) -> None:
+    """A file name that is not UTF-8 is content like any other, in status and environment too."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    with open(os.fsencode(plain) + b"/caf\xe9", "wb") as file:  # noqa: PTH123
+        file.write(b"1")
+    flags = ("--dir", plain, "--exec", f"sh -c 'echo \"$HOTMAP_CHANGED\" > {tmp_path}/seen'")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        assert (tmp_path / "seen").read_bytes() == os.fsencode(plain) + b"/caf\xe9\n"
+
+
+def test_links_that_lead_outside_are_not_content(tmp_path: Path) -> None:
+    """A link in a plain directory to a file elsewhere is not read."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (tmp_path / "outside").write_text("secret")
+    (plain / "escape").symlink_to(tmp_path / "outside")
+    (plain / "text").write_text("one")
+    with agent(tmp_path, "--dir", plain, "--stage", tmp_path / "stage") as running:
+        running.reaches("loaded")
+        assert not (tmp_path / "stage" / "escape").exists()
+        assert (tmp_path / "stage" / "text").read_text() == "one"
+
+
+def test_a_directory_in_the_place_of_a_file_is_read_through(tmp_path: Path) -> None:
+    """Nested paths (items with a path) are files like others."""
+    volume = Volume(tmp_path / "volume")
+    volume.publish({"conf.d/site.conf": b"1", "main": b"2"})
+    with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
+        running.reaches("loaded")
+        assert (tmp_path / "stage" / "conf.d" / "site.conf").read_text() == "1"
+
+
+def test_a_taken_port_does_not_end_it(tmp_path: Path) -> None:
+    """Reloads go on; the status says that the port is taken, and it is taken over when free."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--listen", f"127.0.0.1:{endpoint.port}")
+        with agent(tmp_path, *flags, "--check-interval", "50ms") as running:
+            running.reaches("loaded")
+            assert running.status()["problems"] == [
+                "cannot listen on its port: address already in use"
+            ]
+            endpoint.close()
+            eventually(lambda: running.status()["problems"] == [])
+
+
+def test_large_and_many_files(tmp_path: Path) -> None:
+    """1,000 files and a file of 1 MiB are read, published and reported."""
+    volume = Volume(tmp_path / "volume")
+    files = {f"file-{number}": b"x" * 100 for number in range(1000)}
+    volume.publish({**files, "large": b"y" * (1 << 20)})
+    with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
+        running.reaches("loaded")
+        assert len(list((tmp_path / "stage").iterdir())) == 1001 + 2
+        volume.publish({**files, "file-7": b"z", "large": b"y" * (1 << 20)})
+        eventually(lambda: (tmp_path / "stage" / "file-7").read_bytes() == b"z")
+
+
+def test_a_stopped_agent_is_not_healthy(tmp_path: Path) -> None:
+    """/healthz is the age of the last look, not a constant."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--check-interval", "50ms") as running:
+        running.reaches("loaded")
+        status, body = running.get("/healthz")
+        assert status == 200
+        assert float(body) < PATIENCE
