@@ -188,6 +188,7 @@ def test_search(text: str, searches: bool, offered: bool, referenced: bool) -> N
     policy = read_policy(deployment(annotations={SEARCH: text}))
     followed = policy.follows(APP, referenced=referenced, offered=offered)
     assert followed is (searches and offered and referenced)
+    assert len(policy.problems) == int(not searches)
 
 
 @pytest.mark.parametrize(("text", "offered"), [("true", True), ("True", False), ("false", False)])
@@ -284,9 +285,13 @@ def test_a_pause_period_that_cannot_be_read(text: str) -> None:
 
 
 def test_a_pause_period_is_for_deployments() -> None:
-    """Other kinds do not have it."""
-    who = consumer("StatefulSet", annotations={PAUSE: "5m"})
-    assert read_policy(who).settle == Policy().settle
+    """Other kinds do not have it, which is told."""
+    policy = read_policy(consumer("StatefulSet", annotations={PAUSE: "5m"}))
+    assert policy.settle == Policy().settle
+    (problem,) = policy.problems
+    assert problem.message == (
+        f"annotation {PAUSE}: it is for a Deployment, this is a StatefulSet; it has no effect"
+    )
 
 
 def test_our_own_settle_time_goes_over_the_pause_period() -> None:
@@ -323,7 +328,7 @@ def test_report_only() -> None:
         ("Rollout", "rollout", False, 0),
         ("Rollout", "", False, 0),
         ("Rollout", "Restart", False, 1),
-        ("Deployment", "restart", False, 0),
+        ("Deployment", "restart", False, 1),
     ],
 )
 def test_how_an_argo_rollout_is_rolled(kind: str, text: str, restarts: bool, problems: int) -> None:

@@ -161,7 +161,7 @@ def read(lookup: Lookup, *, kind: str, settings: DialectSettings = DEFAULT_SETTI
     auto = reader.boolean(names.auto)
     typed = {source: reader.boolean(names.typed_auto(source)) for source in KINDS}
     named = [expression for source in KINDS for expression in reader.expressions(source, names)]
-    search = reader.text(names.search) == "true"
+    search = reader.exactly_true(names.search)
     return Dialect(
         spoken=bool(reader.said),
         auto=_auto_kinds(auto, typed, everything=settings.auto_reload_all),
@@ -172,8 +172,12 @@ def read(lookup: Lookup, *, kind: str, settings: DialectSettings = DEFAULT_SETTI
             for source in KINDS
             for name in _items(reader.quietly(EXCLUDES[source]) or "")
         ),
-        pause=reader.duration(names.pause_period) if kind == "Deployment" else None,
-        restarts=kind == "Rollout" and reader.restarts(),
+        pause=(
+            reader.duration(names.pause_period)
+            if reader.fits(names.pause_period, kind, "Deployment")
+            else None
+        ),
+        restarts=reader.fits(ROLLOUT_STRATEGY, kind, "Rollout") and reader.restarts(),
         origin=", ".join(reader.said),
         problems=tuple(reader.problems),
     )
@@ -221,6 +225,19 @@ class _Reader:
         except ValueError as error:
             self._problem(name, f"{error}; taken as false")
             return False
+
+    def exactly_true(self, name: str) -> bool:
+        """Read what is on as `true` only; another word for it is told."""
+        text = self.text(name)
+        if text not in (None, "", "true", "false"):
+            self._problem(name, f"{text!r} is neither true nor false; taken as false")
+        return text == "true"
+
+    def fits(self, name: str, kind: str, wanted: str) -> bool:
+        """Tell whether an annotation stands on a kind that it is for; elsewhere it is told."""
+        if kind != wanted and self.quietly(name) is not None:
+            self._problem(name, f"it is for a {wanted}, this is a {kind}; it has no effect")
+        return kind == wanted
 
     def expressions(self, kind: str, names: Names) -> Iterable[Expression]:
         """Read a list of names, each an expression of its own."""
