@@ -43,7 +43,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "haproxy": Entry(
         "`haproxy -c`, then USR2 to the master; confirmed by a new worker",
-        "haproxy -c -q -f {dir}/haproxy.cfg",
+        "haproxy -c -f {dir}/haproxy.cfg",
         "USR2",
         "name:haproxy",
         ("workers name:haproxy",),

@@ -7,7 +7,8 @@
     exec COMMAND               a command succeeds
     file PATH                  the file was written anew
     log PATH TEXT              the file has a new line with this text
-    workers TARGET             the process has a child that it did not have before
+    workers TARGET             the process has a child that it did not have before, and those it
+                               had are gone, say that they end, or had two seconds to do either
 
 Without `=VALUE`, `field` and `metric` have to differ from what they were before the action, as
 `output` always has to. Probes block, so they run in a child process.
@@ -19,7 +20,7 @@ import os
 import time
 
 from hotmap.agent.http import Call, EndpointError, request
-from hotmap.agent.processes import ProcessError, children_of, find
+from hotmap.agent.processes import ProcessError, children_of, command_of, find
 from hotmap.agent.settings import Probe
 from hotmap.agent.values import parse_url, split_command
 
@@ -36,6 +37,10 @@ _SECONDS = 5.0
 
 #: Seconds between two looks: short at first, since most programs take a moment only.
 _PAUSE_FIRST, _PAUSE_LAST = 0.02, 0.5
+
+
+#: Seconds that old workers get to hand over; some serve open connections for hours.
+_HAND_OVER = 2.0
 
 
 class NotConfirmed(Exception):
@@ -104,11 +109,12 @@ def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
     Raises:
         NotConfirmed: `seconds` have passed without it; the text is the last look's.
     """
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
+    deadline = began + seconds
     pause = _PAUSE_FIRST
     while True:
         try:
-            _confirm_once(probe, before, child)
+            _confirm_once(probe, before, child, patience=began + _HAND_OVER - time.monotonic())
         except (NotConfirmed, EndpointError, ProcessError) as error:
             if time.monotonic() + pause > deadline:
                 raise NotConfirmed(f"not confirmed: {error}") from None
@@ -118,7 +124,7 @@ def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
         pause = min(_PAUSE_LAST, pause * 1.5)
 
 
-def _confirm_once(probe: Probe, before: str, child: int) -> None:
+def _confirm_once(probe: Probe, before: str, child: int, *, patience: float) -> None:
     if probe.kind == "log":
         with open(probe.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -130,8 +136,12 @@ def _confirm_once(probe: Probe, before: str, child: int) -> None:
     if probe.kind in ("http", "exec"):
         return
     if probe.kind == "workers":
-        if not set(now.split()) - set(before.split()):
+        old, new = set(before.split("\n")), set(now.split("\n"))
+        numbers = {line.partition(" ")[0] for line in old}
+        if all(line.partition(" ")[0] in numbers for line in new):
             raise NotConfirmed(f"{probe.target} has started no new worker")
+        if patience > 0 and old & new:
+            raise NotConfirmed(f"{probe.target} still has old workers")
     elif probe.value is not None:
         if not _same(now, probe.value):
             raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
@@ -158,7 +168,10 @@ def _look(probe: Probe, child: int) -> str:
         return f"{found.st_ino}:{found.st_mtime_ns}" if found else ""
     if probe.kind == "workers":
         parent = child if probe.target == "child" else find(probe.target).pid
-        return " ".join(f"{one.pid}:{one.started}" for one in children_of(parent))
+        # With the command line: nginx's old workers say there that they are shutting down.
+        return "\n".join(
+            f"{one.pid}:{one.started} {command_of(one.pid)}" for one in children_of(parent)
+        )
     assert probe.call is not None
     answer = request(probe.call, seconds=_SECONDS)
     if answer.status != 200:

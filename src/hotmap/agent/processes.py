@@ -15,6 +15,7 @@ __all__ = [
     "ProcessError",
     "age",
     "children_of",
+    "command_of",
     "find",
     "hold",
     "send",
@@ -160,7 +161,7 @@ def _matching(kind: str, value: str) -> Iterator[Process]:
     for pid in _pids():
         if pid == ours or _is_ours(pid, ours):
             continue
-        if (_has_name(pid, value) if kind == "name" else value in _command(pid)) and (
+        if (_has_name(pid, value) if kind == "name" else value in command_of(pid)) and (
             started := _started(pid)
         ) is not None:
             yield Process(pid, started)
@@ -168,18 +169,19 @@ def _matching(kind: str, value: str) -> Iterator[Process]:
 
 def _is_ours(pid: int, ours: int) -> bool:
     """Tell whether a process is a step of the agent (a forked copy of it), not an application."""
-    return _parent(pid) == ours and _command(pid) == _command(ours)
+    return _parent(pid) == ours and command_of(pid) == command_of(ours)
 
 
 def _has_name(pid: int, name: str) -> bool:
-    words = _command(pid).split(" ")
+    words = command_of(pid).split(" ")
     # nginx and postgres rewrite their command line to "nginx: master process …".
     first = words[0].rstrip(":").rpartition("/")[2]
     return name in (first, _read(f"/proc/{pid}/comm").strip())
 
 
-def _command(pid: int) -> str:
-    return _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
+def command_of(pid: int) -> str:
+    """Read a process's command line as it is now, on one line; "" when there is none."""
+    return _read(f"/proc/{pid}/cmdline").replace("\0", " ").replace("\n", " ").strip()
 
 
 def _pids() -> list[int]:

@@ -1,0 +1,323 @@
+"""Each entry of the catalogue, with the program itself, in the version that Debian has.
+
+A test starts the program on a mounted configuration, lets the agent load an edit into the running
+process, sees that the process behaves by it without having been restarted, and that a broken edit
+is neither loaded nor hidden. `tests/agent/install_programs.sh` installs the programs.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_port
+from tests.support.requires import requires
+
+from hotmap.agent.catalogue import CATALOGUE
+from hotmap.agent.processes import ProcessError, find
+
+
+def test_every_entry_is_tested() -> None:
+    """There is no entry of which we do not know that it works."""
+    tested = {name[5:] for name in globals() if name.startswith("test_")}
+    assert set(CATALOGUE) <= tested
+
+
+@contextmanager
+def program(name: str, folder: Path, *command: object, **options: object) -> Iterator[int]:
+    """Run a program for the length of a block; gives its process number."""
+    words = [str(word) for word in command]
+    with (folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log, **options)  # type: ignore[call-overload]
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def needs(*names: str, path: str = "") -> None:
+    """Skip where a program of the entry is not installed."""
+    for name in names:
+        requires(
+            names[0],
+            available=shutil.which(name, path=path or None) is not None,
+            reason=f"{name} is not installed (tests/agent/install_programs.sh)",
+        )
+
+
+def served(port: int) -> str:
+    """Ask a web server; "" while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+            return str(answer.read().decode().strip())
+    except urllib.error.HTTPError as error:
+        return str(error.read().decode().strip())
+    except OSError:
+        return ""
+
+
+def refuses(running: Agent, *words: str) -> None:
+    """Assert that the present content is refused, with the checker's words."""
+    error = running.reaches("refused")["check"]["error"]
+    assert all(word in error for word in words), error
+
+
+def own_target(entry: str, pid: int, folder: Path) -> tuple[str, ...]:
+    """Name the process by a pid file, since the machine may run others of its name.
+
+    The entry's own way, by name, has to find it too, alone or among those.
+    """
+    try:
+        assert find(CATALOGUE[entry].process).pid == pid
+    except ProcessError as error:
+        assert str(pid) in str(error)
+    pidfile = folder / "program.pid"
+    pidfile.write_text(str(pid))
+    flags = ["--for", entry, "--process", f"pidfile:{pidfile}"]
+    for probe in CATALOGUE[entry].verify:
+        flags += ["--verify", probe.replace(CATALOGUE[entry].process, f"pidfile:{pidfile}")]
+    return ("--signal", CATALOGUE[entry].signal, *flags)
+
+
+def test_nginx(tmp_path: Path) -> None:
+    """W12: the served content changes, the master stays; `nginx -t` keeps a broken file away."""
+    needs("nginx", path="/usr/sbin:/usr/bin")
+    port = free_port()
+
+    def conf(text: str) -> str:
+        return f"""
+            daemon off; pid {tmp_path}/nginx.pid; error_log stderr; user root;
+            events {{}}
+            http {{ access_log off; server {{ listen 127.0.0.1:{port};
+              location / {{ return 200 "{text}"; }} }} }}
+        """
+
+    volume = Volume(tmp_path / "volume", nginx__conf=conf("one"))
+    with program("nginx", tmp_path, "/usr/sbin/nginx", "-c", volume.path / "nginx.conf") as pid:
+        eventually(lambda: served(port) == "one")
+        flags = ("--dir", volume, *own_target("nginx", pid, tmp_path))
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            volume.write(nginx__conf=conf("two"))
+            eventually(lambda: served(port) == "two")
+            running.reaches("loaded")
+            loads = running.rule()["loads"]
+            volume.write(nginx__conf=conf("three") + "}")
+            refuses(running, "unexpected", "nginx.conf")
+            assert served(port) == "two"
+            assert running.rule()["loads"] == loads
+            assert Path(f"/proc/{pid}").exists()
+            volume.write(nginx__conf=conf("four"))
+            eventually(lambda: served(port) == "four")
+
+
+def test_haproxy(tmp_path: Path) -> None:
+    """The master starts new workers on USR2; `haproxy -c` keeps a broken file away."""
+    needs("haproxy", path="/usr/sbin:/usr/bin")
+    port = free_port()
+
+    def conf(text: str) -> str:
+        return f"""
+defaults
+  mode http
+  timeout client 5s
+  timeout server 5s
+  timeout connect 5s
+frontend web
+  bind 127.0.0.1:{port}
+  http-request return status 200 content-type text/plain string "{text}"
+"""
+
+    volume = Volume(tmp_path / "volume", haproxy__cfg=conf("one"))
+    command = ("/usr/sbin/haproxy", "-W", "-f", volume.path / "haproxy.cfg")
+    with program("haproxy", tmp_path, *command) as pid:
+        eventually(lambda: served(port) == "one")
+        flags = ("--dir", volume, *own_target("haproxy", pid, tmp_path))
+        environment = {**os.environ, "PATH": f"/usr/sbin:{os.environ['PATH']}"}
+        with agent(tmp_path, *flags, env=environment) as running:
+            running.reaches("loaded")
+            volume.write(haproxy__cfg=conf("two"))
+            eventually(lambda: served(port) == "two")
+            running.reaches("loaded")
+            volume.write(haproxy__cfg="nonsense\n" + conf("three"))
+            refuses(running, "unknown keyword 'nonsense'")
+            assert served(port) == "two"
+
+
+def test_prometheus(tmp_path: Path) -> None:
+    """HUP makes it read its file; its own metrics say that it did; promtool checks before."""
+    needs("prometheus", "promtool")
+    port = free_port()
+
+    def conf(label: str) -> str:
+        return f"global:\n  external_labels: {{ version: '{label}' }}\n"
+
+    def version() -> str:
+        address = f"http://127.0.0.1:{port}/api/v1/status/config"
+        try:
+            with urllib.request.urlopen(address, timeout=5) as answer:
+                text = str(answer.read().decode())
+        except OSError:
+            return ""
+        return text.partition("version: ")[2].partition("\\n")[0].strip("'\\\"")
+
+    volume = Volume(tmp_path / "volume", prometheus__yml=conf("one"))
+    command = (
+        *("prometheus", f"--config.file={volume}/prometheus.yml"),
+        *(f"--web.listen-address=127.0.0.1:{port}", f"--storage.tsdb.path={tmp_path}/data"),
+    )
+    with program("prometheus", tmp_path, *command) as pid:
+        eventually(lambda: version() == "one")
+        words = own_target("prometheus", pid, tmp_path)
+        flags = [word.replace(":9090/", f":{port}/") for word in words]
+        with agent(tmp_path, "--dir", volume, *flags) as running:
+            running.reaches("loaded")
+            volume.write(prometheus__yml=conf("two"))
+            eventually(lambda: version() == "two")
+            running.reaches("loaded")
+            volume.write(prometheus__yml="globl: {}")
+            refuses(running, "globl")
+            assert version() == "two"
+
+
+def test_postgres(tmp_path: Path) -> None:
+    """HUP makes it read its files; pg_conf_load_time() says that it did; `postgres -C` checks."""
+    binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    requires(
+        "postgres",
+        available=bool(binaries),
+        reason="it is not installed (tests/agent/install_programs.sh)",
+    )
+    environment = {**os.environ, "PATH": f"{binaries[-1]}:{os.environ['PATH']}"}
+    with tempfile.TemporaryDirectory(prefix="hotmap-test-") as name:
+        folder = Path(name)
+        options: dict[str, object] = {"env": environment, "cwd": folder}
+        if os.geteuid() == 0:
+            user = pwd.getpwnam("postgres")
+            os.chown(folder, user.pw_uid, user.pw_gid)
+            options |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        folder.chmod(0o755)
+        data = folder / "data"
+        subprocess.run(
+            ["initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"],
+            check=True,
+            capture_output=True,
+            **options,
+        )
+        _try_postgres(folder, data, environment, options)
+
+
+def _try_postgres(
+    folder: Path, data: Path, environment: dict[str, str], options: dict[str, object]
+) -> None:
+    def conf(memory: str) -> str:
+        return f"listen_addresses = ''\nunix_socket_directories = '{folder}'\nwork_mem = {memory}\n"
+
+    volume = Volume(folder / "volume", postgresql__conf=conf("'5MB'"))
+    volume.path.chmod(0o755)
+    environment |= {"PGHOST": str(folder), "PGUSER": "postgres"}
+
+    def memory() -> str:
+        done = subprocess.run(
+            ["psql", "-XAtqc", "show work_mem"],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+        return done.stdout.strip()
+
+    log = folder / "log"
+    log.mkdir(mode=0o777)
+    command = ("postgres", "-D", data, "-c", f"config_file={volume}/postgresql.conf")
+    with program("postgres", log, *command, **options) as pid:
+        eventually(lambda: memory() == "5MB")
+        flags = ("--dir", volume, *own_target("postgres", pid, log))
+        with agent(log, *flags, env=environment) as running:
+            running.reaches("loaded")
+            volume.write(postgresql__conf=conf("'6MB'"))
+            eventually(lambda: memory() == "6MB")
+            running.reaches("loaded")
+            volume.write(postgresql__conf=conf("'lots'"))
+            refuses(running, "work_mem")
+            assert memory() == "6MB"
+
+
+def test_redis(tmp_path: Path) -> None:
+    """ACL LOAD takes a new users.acl; one with an error is refused by Redis and tried again."""
+    needs("redis-server", "redis-cli")
+    port = free_port()
+
+    def acl(*users: str) -> str:
+        lines = [f"user {name} on >{name} ~* +@all" for name in users]
+        return "\n".join(["user default on nopass ~* +@all", *lines, ""])
+
+    def users() -> list[str]:
+        done = subprocess.run(
+            ["redis-cli", "-p", str(port), "acl", "users"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return sorted(done.stdout.split())
+
+    volume = Volume(tmp_path / "volume", users__acl=acl("ada"))
+    command = (
+        *("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""),
+        *("--dir", tmp_path, "--aclfile", volume.path / "users.acl"),
+    )
+    with program("redis", tmp_path, *command):
+        eventually(lambda: users() == ["ada", "default"])
+        flags = ("--dir", volume, "--for", "redis", "--exec", f"redis-cli -p {port} -e ACL LOAD")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            volume.write(users__acl=acl("ada", "eve"))
+            eventually(lambda: users() == ["ada", "default", "eve"])
+            volume.write(users__acl=acl("ada") + "user broken nonsense\n")
+            assert "users.acl:3" in running.reaches("failing")["message"]
+            assert users() == ["ada", "default", "eve"]
+            volume.write(users__acl=acl("zoe"))
+            eventually(lambda: users() == ["default", "zoe"])
+
+
+def test_gunicorn(tmp_path: Path) -> None:
+    """HUP starts new workers with the new settings; `--check-config` keeps a broken file away."""
+    needs("gunicorn")
+    port = free_port()
+    (tmp_path / "application.py").write_text(
+        "import os\n"
+        "def app(environ, start):\n"
+        "    start('200 OK', [])\n"
+        "    return [os.environ.get('VERSION', '').encode()]\n"
+    )
+
+    def conf(version: str) -> str:
+        return f"wsgi_app = 'application:app'\nraw_env = ['VERSION={version}']\nworkers = 1\n"
+
+    volume = Volume(tmp_path / "volume", gunicorn__conf__py=conf("one"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = ("gunicorn", "-c", volume.path / "gunicorn.conf.py", "-b", f"127.0.0.1:{port}")
+    with program("gunicorn", tmp_path, *command, env=environment) as pid:
+        eventually(lambda: served(port) == "one")
+        flags = ("--dir", volume, *own_target("gunicorn", pid, tmp_path))
+        with agent(tmp_path, *flags, env=environment) as running:
+            running.reaches("loaded")
+            volume.write(gunicorn__conf__py=conf("two"))
+            eventually(lambda: served(port) == "two")
+            running.reaches("loaded")
+            volume.write(gunicorn__conf__py=conf("three") + "workers = 'many'\n")
+            refuses(running, "workers")
+            assert served(port) == "two"
