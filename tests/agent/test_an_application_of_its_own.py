@@ -171,6 +171,16 @@ def test_nothing_of_its_family_is_left_behind(tmp_path: Path) -> None:
         assert not any(alive(one) for one in members)
 
 
+def test_it_does_not_outlive_a_killed_agent(tmp_path: Path) -> None:
+    """kill -9 of the agent ends the application, so the next start has no second copy."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path)) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        child = running.status()["application"]["pid"]
+        running.process.kill()
+        eventually(lambda: not alive(child))
+
+
 def _group(leader: int) -> list[int]:
     done = subprocess.run(["pgrep", "-g", str(leader)], capture_output=True, text=True, check=False)
     return [int(word) for word in done.stdout.split()]

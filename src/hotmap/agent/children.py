@@ -16,6 +16,7 @@ from hotmap.agent.loop import READ
 __all__ = [
     "Children",
     "Outcome",
+    "die_with_parent",
     "execute_program",
     "exit_status",
     "kill_group",
@@ -206,9 +207,24 @@ def execute_program(words: Sequence[str], environment: Mapping[str, str] | None)
         os._exit(126)
 
 
+def die_with_parent() -> None:
+    """Let the kernel kill a forked child when the agent is killed, where it can (prctl(2)).
+
+    In a container whose PID 1 the agent is, that happens anyway.
+    """
+    try:
+        import ctypes
+
+        set_parent_death_signal = 1  # linux: include/uapi/linux/prctl.h
+        ctypes.CDLL(None).prctl(set_parent_death_signal, int(signal.SIGKILL), 0, 0, 0)
+    except (ImportError, AttributeError, OSError):
+        return
+
+
 def _become(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
     try:
         lead_group(0)
+        die_with_parent()
         reset_signals()
         nothing = os.open("/dev/null", os.O_RDWR)
         os.dup2(nothing, 0)

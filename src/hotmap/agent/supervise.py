@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hotmap.agent.children import execute_program, lead_group, reset_signals
+from hotmap.agent.children import die_with_parent, execute_program, lead_group, reset_signals
 from hotmap.agent.processes import started_process
 
 __all__ = ["Supervisor"]
@@ -62,6 +62,7 @@ class Supervisor:
         if pid == 0:
             try:
                 lead_group(0)
+                die_with_parent()
                 reset_signals()
                 execute_program(words, environment)
             finally:

@@ -169,6 +169,44 @@ def controller(
     )
 
 
+@hotmap.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.pass_context
+def agent(context: click.Context) -> int:
+    """Make a process in the same pod load its files when they change."""
+    # `hotmap agent …` branches off in __main__ already, without click; this is for --help.
+    from hotmap.agent.main import main
+
+    return main(context.args)
+
+
+@hotmap.command()
+@click.option(
+    "--filename", "-f", required=True, metavar="FILE", help="The manifest; - for standard input."
+)
+@click.option("--for", "program", metavar="PROGRAM", help="A known program, as in hotmap agent.")
+@click.option("--container", metavar="NAME", help="Whose mounts to watch. Default: the only one.")
+@click.option("--image", metavar="IMAGE", help="The agent's image. Default: this version's.")
+@click.option("--remove", is_flag=True, help="Take the agent out again.")
+@click.argument("flags", nargs=-1, metavar="[-- AGENT FLAGS]")
+def inject(
+    filename: str,
+    program: str | None,
+    container: str | None,
+    image: str | None,
+    remove: bool,
+    flags: tuple[str, ...],
+) -> int:
+    """Print a manifest with the agent added to its pods."""
+    from hotmap.cli.inject import Injection, default_image, run_inject
+
+    words = (*(("--for", program) if program else ()), *flags)
+    injection = Injection(image or default_image(), container or "", words)
+    return run_inject(filename, None if remove else injection)
+
+
 @hotmap.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
 def demo(as_json: bool) -> int:

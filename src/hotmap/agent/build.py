@@ -1,0 +1,68 @@
+"""`python -m hotmap.agent.build FILE`: the agent as one file, for images that have Python only.
+
+An init container copies it into an emptyDir; the application's container runs
+`python3 /hotmap/agent.pyz …`. It holds the agent's room and the few modules below it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["build"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: What goes in, relative to the package: the agent's floor, as pyproject.toml has it.
+_PARTS = (
+    *("__init__.py", "agent", "volume"),
+    *("core/__init__.py", "core/errors.py", "core/payload.py"),
+)
+
+#: Every file has this time, so that equal sources give an equal file.
+_TIME = (2026, 1, 1, 0, 0, 0)
+
+_START = "import sys\n\nfrom hotmap.agent.main import main\n\nsys.exit(main(sys.argv[1:]))\n"
+
+
+def build(target: str) -> None:
+    """Write the zipapp; it can be executed, and needs Python 3.11 or newer and nothing else."""
+    import zipfile
+
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(target, "wb") as file:
+        file.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(zipfile.ZipInfo("__main__.py", _TIME), _START)
+            for path in sorted(_sources(package)):
+                with open(os.path.join(package, path), "rb") as source:
+                    entry = zipfile.ZipInfo(f"hotmap/{path}", _TIME)
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                    archive.writestr(entry, source.read())
+    os.chmod(target, 0o755)
+
+
+def _sources(package: str) -> list[str]:
+    found = []
+    for part in _PARTS:
+        if part.endswith(".py"):
+            found.append(part)
+            continue
+        names = os.listdir(os.path.join(package, part))
+        found += [f"{part}/{name}" for name in names if name.endswith(".py")]
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build what the command line names."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        sys.stderr.write("usage: python -m hotmap.agent.build FILE\n")
+        return 2
+    build(arguments[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
