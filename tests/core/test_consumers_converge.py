@@ -23,6 +23,7 @@ from hotmap.core.freshness import (
     Judgement,
     Present,
     Verdict,
+    distinct_name,
     judge,
     look_at,
     record_asked,
@@ -263,8 +264,8 @@ class Controller:
         self.waiting_since = None
         rollout = next((a for a in plan.actions if a.act is Act.ROLLOUT), None)
         if rollout is not None:
-            serial = record.serial if record else 0
-            cluster.write_revision(f"{revision}.{serial + 1}" if rollout.distinct else revision)
+            name = distinct_name(revision, record, previous=consumer.revision)
+            cluster.write_revision(name if rollout.distinct else revision)
             if crash:
                 self.sightings = {ONE: [], TWO: []}
                 return plan

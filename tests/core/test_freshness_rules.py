@@ -250,7 +250,15 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     revision = revision_of(other, KEY, uid="uid-web", live_rolls=False)
     who = deployment(generation=generation, revision=revision, written_at=written_at)
     now = [app(version=3, changed_at=100)]
-    assert judged(who, [app()], now, started=started).verdict is verdict
+    record = asked(deployment(), app())
+    assert judged(who, record, now, started=started).verdict is verdict
+
+
+def test_rule_3_what_the_record_knows_of_the_template_is_no_news() -> None:
+    """A source that went, or a state that was lost, leaves a revision that is not the present."""
+    who = deployment(generation=2, revision=f"{KEY.id}.AAAAAAAAAAA", written_at=90)
+    now = [app(version=3, changed_at=100)]
+    assert judged(who, [app()], now, started=[95]).verdict is Verdict.FRESH
 
 
 def test_rule_3_a_revision_under_another_key_tells_nothing() -> None:

@@ -13,6 +13,7 @@ from hotmap.core.state import (
     SHARDS,
     Left,
     Record,
+    Rolls,
     SourceRecord,
     Window,
     read_shard,
@@ -42,6 +43,8 @@ records = st.builds(
     st.lists(st.builds(Window, times, times), max_size=2).map(tuple),
     st.lists(st.builds(Left, texts, times), max_size=2).map(tuple),
     st.integers(0, 9),
+    st.builds(Rolls, st.lists(times, max_size=3).map(tuple), st.integers(0, 9)),
+    texts,
 )
 
 RECORD = Record(
@@ -52,11 +55,13 @@ RECORD = Record(
     (Window(1.5, 2.5),),
     (Left("kH3x.abc", 9.0),),
     1,
+    Rolls((3.0, 4.5), 1),
+    "kH3x.abc",
 )
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false]],'
-    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[],0]]'
+    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc"]'
 )
 
 

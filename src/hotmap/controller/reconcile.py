@@ -46,6 +46,7 @@ from hotmap.core.freshness import (
     Present,
     Verdict,
     asked_revision,
+    distinct_name,
     judge,
     look_at,
     record_asked,
@@ -307,8 +308,8 @@ class Reconciler:
     async def _roll_out(self, decision: Decision, action: Action) -> int:
         revision = decision.revision
         if action.distinct:
-            serial = decision.record.serial if decision.record else 0
-            revision = f"{revision}.{serial + 1}"
+            previous = self._previous_revision(decision)
+            revision = distinct_name(revision, decision.record, previous=previous)
         patch = template_patch(
             decision.consumer,
             revision,

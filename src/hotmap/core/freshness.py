@@ -50,6 +50,7 @@ __all__ = [
     "Present",
     "Verdict",
     "asked_revision",
+    "distinct_name",
     "judge",
     "look_at",
     "record_asked",
@@ -60,6 +61,9 @@ __all__ = [
 
 #: Seconds to wait for a consumer's own rollout before its pods are looked at (rule 6).
 ROLLOUT_PATIENCE = 60.0
+
+#: Seconds within which a window's two margins and the truncated second at its end would overlap.
+_LATELY = 2 * MARGIN + 2
 
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _LEFT = 3
@@ -285,7 +289,22 @@ def judge(
     distinct = all(
         _shows(consumer, f.present, facts) for f in findings if f.verdict is Verdict.FROZEN
     )
+    if record is not None and not distinct and _left_just_now(record, facts):
+        if facts.starts is None:
+            return Judgement(Verdict.LOOK, f"{reason}; it was so a moment ago", tuple(findings))
+        distinct = any(_content(start.revision) == facts.revision for start in facts.starts)
     return _new_pods(reason, findings, facts, distinct=distinct)
+
+
+def _left_just_now(record: Record, facts: Facts) -> bool:
+    """Tell whether the present revision was left so lately that no window can be examined.
+
+    Whole seconds do not tell a pod that started in between from one that this return starts, so
+    a pod that carries the revision now makes the return take a name of its own.
+    """
+    return any(
+        one.revision == facts.revision and facts.now - one.at < _LATELY for one in record.left
+    )
 
 
 def _new_pods(
@@ -444,14 +463,15 @@ def _has_overlooked(consumer: Consumer, record: Record, present: Present, facts:
     """Rule 3: tell whether we have asked for other content than the present since the record.
 
     A crash between the patch and the record, and then the content that the record knows is back.
-    The template tells: it carries another revision under the same key, written by us, for an undo
-    takes the annotation over, and its generation is not the one vouched for.
+    The template tells: it carries a revision that the record does not know, under the same key
+    and written by us, for an undo takes the annotation over.
     """
     before, _, _ = consumer.revision.partition(".")
     key_id, _, _ = facts.revision.partition(".")
     return (
         bool(present.frozen or facts.live_rolls)
         and before == key_id
+        and consumer.revision != record.revision
         and _content(consumer.revision) != facts.revision
         and consumer.written_at is not None
         and consumer.generation != record.generation
@@ -541,7 +561,8 @@ def record_asked(
     `generation` is the consumer's that this vouches for. A source that is held back, or gone,
     keeps what was asked of it before, so that its return with other content is a change and with
     the same is none; only new pods are certainly without an optional one. While something is held
-    back, the generation and the windows stay what they were. Otherwise windows count as examined.
+    back, the generation and the windows stay what they were, and a rollout has windows of its own
+    (`record_rollout`). Otherwise windows count as examined.
     `record` None: nothing was known before.
     """
     known = {}
@@ -550,6 +571,7 @@ def record_asked(
     verdicts = {finding.verdict for finding in findings}
     new_pods = Verdict.FROZEN in verdicts
     held = Verdict.HOLD in verdicts and not new_pods
+    adopts = Verdict.ADOPT in verdicts
     if held:
         generation = record.generation if record else UNVOUCHED
     asked = (
@@ -561,11 +583,27 @@ def record_asked(
         key_id=key_id,
         generation=generation,
         sources=tuple(one for one in asked if one is not None),
-        windows=record.windows if record and held else (),
+        windows=record.windows if record and (held or new_pods) else (),
         left=record.left if record else (),
         serial=record.serial if record else 0,
         rolls=record.rolls if record else Rolls(),
+        revision=consumer.revision if adopts or record is None else record.revision,
     )
+
+
+def distinct_name(revision: str, record: Record | None, *, previous: str) -> str:
+    """Give content that had a name before another one: `<revision>.<n>`.
+
+    `previous` is what the template carries now. n rises in the record, and above what the
+    template shows, should the record have been lost.
+    """
+    return f"{revision}.{_next_serial(record, previous)}"
+
+
+def _next_serial(record: Record | None, previous: str) -> int:
+    number = previous.split(".")[2:3]
+    shown = int(number[0]) if number and number[0].isdigit() else 0
+    return max(record.serial if record else 0, shown) + 1
 
 
 def record_rollout(
@@ -590,14 +628,18 @@ def record_rollout(
     wanted, before = _content(revision), _content(previous)
     end = floor(now) - 1 - MARGIN
     windows = tuple(Window(one.at, end) for one in record.left if one.revision == wanted)
-    left = tuple(one for one in record.left if one.revision != wanted)
-    if previous and before != wanted:
-        left = (*left, Left(before, left_at))
+    # Under a name of its own the content leaves its earlier pods behind, as suspect as before.
+    left = tuple(one for one in record.left if distinct or one.revision != wanted)
+    if previous and before != wanted and all(one.revision != before for one in left):
+        # What was not examined of it stays to be examined, should it come back.
+        since = min([left_at, *(window.start for window in record.windows)])
+        left = (*left, Left(before, since))
     return msgspec.structs.replace(
         record,
         windows=() if distinct else windows,
         left=left[-_LEFT:],
-        serial=record.serial + (1 if distinct else 0),
+        serial=_next_serial(record, previous) if distinct else record.serial,
+        revision=distinct_name(revision, record, previous=previous) if distinct else revision,
     )
 
 

@@ -99,6 +99,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     #: How often content had to be asked for again under a name of its own (`<revision>.<n>`).
     serial: int = 0
     rolls: Rolls = Rolls()
+    #: What the pod template carried when this was written, by us or adopted.
+    revision: str = ""
 
 
 def shard_of(uid: str) -> int:
