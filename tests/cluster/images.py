@@ -29,6 +29,7 @@ PYTHON = (
     "libtinfo6", "libncursesw6", "libreadline8", "tzdata",
 )  # fmt: skip
 PYTHON_VERSION = (3, 11)
+HOTMAP = ("libstdc++6",)  # re2 is written in C++
 NGINX = (*LIBC, "nginx", "nginx-common", "libpcre2-8-0", "libssl3", "zlib1g")
 NGINX_CONF = b"""\
 worker_processes 1;
@@ -263,7 +264,7 @@ def _nginx() -> Image:
 
 def _hotmap() -> Image:
     """Put the package and what it depends on, as installed here, upon the python image."""
-    layer = Layer()
+    layer = Layer().packages(HOTMAP)
     for name in ("opt", "opt/hotmap"):
         layer.folder(name)
     layer.tree(SOURCE, "opt/hotmap/hotmap/")
