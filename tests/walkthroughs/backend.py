@@ -14,10 +14,11 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
-__all__ = ["PATIENCE", "Backend", "PatchType", "running_controller", "until"]
+__all__ = ["PATIENCE", "Backend", "PatchType", "controller_process", "until"]
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
@@ -96,6 +97,10 @@ class Backend(Protocol):
         """Find the directory of a ConfigMap volume on the node, which is this machine."""
         ...
 
+    def running_controller(self) -> AbstractAsyncContextManager[None]:
+        """Have hotmap's controller serve the namespace while a block lasts."""
+        ...
+
 
 async def until(
     look: Callable[[], Awaitable[T | None]], told: str, *, within: float = PATIENCE
@@ -110,7 +115,7 @@ async def until(
 
 
 @contextlib.asynccontextmanager
-async def running_controller(backend: Backend) -> AsyncIterator[None]:
+async def controller_process(backend: Backend) -> AsyncIterator[None]:
     """Run hotmap's controller as a process outside of the cluster while a block lasts.
 
     It keeps its records in the test's namespace, so that tests do not know of each other.

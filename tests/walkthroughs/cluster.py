@@ -6,11 +6,12 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Self
 
 from tests.cluster.cluster import Cluster
-from tests.walkthroughs.backend import PATIENCE, JsonObject, PatchType
+from tests.walkthroughs.backend import PATIENCE, JsonObject, PatchType, controller_process
 
 __all__ = ["ClusterBackend"]
 
@@ -87,6 +88,9 @@ class ClusterBackend:
         uid: str = (await self.get("Pod", pod))["metadata"]["uid"]
         root = self._cluster.layout.folder / "kubelet"
         return root / "pods" / uid / "volumes/kubernetes.io~configmap" / volume
+
+    def running_controller(self) -> AbstractAsyncContextManager[None]:
+        return controller_process(self)
 
     async def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         # In a thread: a controller's output is read while kubectl runs.

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ import aiohttp
 import msgspec
 import yaml
 from tests.support.requires import requires
-from tests.walkthroughs.backend import PATIENCE, JsonObject, PatchType, until
+from tests.walkthroughs.backend import PATIENCE, JsonObject, PatchType, controller_process, until
 
 from hotmap.kube.client import Client
 from hotmap.kube.config import ClusterConfig, load_kubeconfig
@@ -212,6 +213,9 @@ class LocalBackend:
     async def volume(self, pod: str, volume: str) -> Path:
         uid: str = (await self.get("Pod", pod))["metadata"]["uid"]
         return self._directory / "pods" / uid / "volumes/kubernetes.io~configmap" / volume
+
+    def running_controller(self) -> AbstractAsyncContextManager[None]:
+        return controller_process(self)
 
     async def _replica_sets(self, deployment: str) -> dict[int, JsonObject]:
         uid = (await self.get("Deployment", deployment))["metadata"]["uid"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.walkthroughs.backend import Backend, running_controller
+from tests.walkthroughs.backend import Backend
 from tests.walkthroughs.steps import replaced, running_pod, variable
 
 MANIFESTS = """
@@ -61,7 +61,7 @@ async def test_an_edit_of_either_config_map_restarts_the_pod(backend: Backend) -
     """Long before the sync period is over there is a new pod with new variables or files."""
     await backend.create(MANIFESTS)
     first = await running_pod(backend, "demo")
-    async with running_controller(backend):
+    async with backend.running_controller():
         await backend.patch("ConfigMap", "demo-config", {"data": {"READ_TIMEOUT_SECONDS": "60"}})
         second = await replaced(backend, "demo", first)
         assert await variable(backend, second, "READ_TIMEOUT_SECONDS") == "60"
@@ -76,7 +76,7 @@ async def test_a_config_map_that_is_not_named_restarts_nothing(backend: Backend)
     """After an edit of another ConfigMap, and of a named one, there was one rollout."""
     await backend.create(MANIFESTS)
     first = await running_pod(backend, "demo")
-    async with running_controller(backend):
+    async with backend.running_controller():
         await backend.patch("ConfigMap", "other-config", {"data": {"NAME": "edited"}})
         await backend.patch("ConfigMap", "demo-config", {"data": {"NAME": "edited"}})
         second = await replaced(backend, "demo", first)

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tests.support.inotify import watching
-from tests.walkthroughs.backend import Backend, running_controller, until
+from tests.walkthroughs.backend import Backend, until
 from tests.walkthroughs.steps import Pod, listing, running_pod, shows
 
 MANIFESTS = """
@@ -114,7 +114,7 @@ async def test_hotmap_annotates_the_pod_by_itself(backend: Backend) -> None:
     """The files are there long before the sync period is over, and nothing was restarted."""
     await backend.create(MANIFESTS)
     pod = await running_pod(backend, "web")
-    async with running_controller(backend):
+    async with backend.running_controller():
         await edit(backend)
         await shows(backend, pod, "/etc/cm/mount.info", "after")
     found = await backend.get("Pod", pod.name)
