@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.cluster.errors import TestBedError
 
 from benchmarks import (
+    bench_agent,
     bench_cli,
     bench_decode,
     bench_fan_out,
@@ -36,6 +37,7 @@ _BENCHMARKS: dict[str, _Benchmark] = {
     "decode": bench_decode.run,
     "cli": bench_cli.run,
     "fan-out": bench_fan_out.run,
+    "agent": bench_agent.run,
 }
 
 #: Those that have something to say about a real Kubernetes.

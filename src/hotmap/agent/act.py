@@ -12,7 +12,8 @@ import os
 import signal
 from collections import namedtuple
 
-from hotmap.agent.http import EndpointError, request
+from hotmap.agent.exchange import Exchange, is_plain
+from hotmap.agent.http import request
 from hotmap.agent.loop import READ
 from hotmap.agent.probes import confirm, look_before
 from hotmap.agent.processes import Process, ProcessError, find, hold, send
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from typing import NamedTuple
 
     from hotmap.agent.children import Children, Outcome
-    from hotmap.agent.http import Call
+    from hotmap.agent.http import Answer, Call
     from hotmap.agent.loop import Loop
     from hotmap.agent.settings import Action, Rule, Settings
 
@@ -138,29 +139,33 @@ class Attempt:
         seconds = self._around.settings.action_seconds
         began = self._around.loop.now()
 
-        def send_it() -> str:
-            try:
-                answer = request(call, seconds=seconds)
-            except EndpointError as error:
-                return f"0 {error}"
-            return f"{answer.status} {answer.reason}"
-
-        def answered(outcome: Outcome) -> None:
-            status, _, text = outcome.output.partition(" ")
-            code = int(status) if status.isdecimal() and not outcome.status else 0
-            if outcome.late:
-                code, error = 0, f"{call.url} gave no answer within {seconds:g} s"
-            elif code == 0:
-                error = text or f"{call.url} could not be called"
-            elif code in call.statuses:
-                error = ""
-            else:
+        def ended(status: int, reason: str, error: str) -> None:
+            if not error and status not in call.statuses:
                 wanted = ", ".join(map(str, call.statuses[:5]))
-                error = f"{call.method} {call.url} answered {status} {text}, not {wanted}"
-            self._around.called(call, code, self._around.loop.now() - began, error)
+                error = f"{call.method} {call.url} answered {status} {reason}, not {wanted}"
+            self._around.called(call, status, self._around.loop.now() - began, error)
             self._next(error)
 
-        self._around.children.function(send_it, seconds=seconds, done=answered)
+        def answered(answer: Answer | None, error: str) -> None:
+            ended(answer.status if answer else 0, answer.reason if answer else "", error)
+
+        def send_it() -> str:
+            answer = request(call, seconds=seconds)
+            return f"{answer.status} {answer.reason}"
+
+        def sent(outcome: Outcome) -> None:
+            status, _, reason = outcome.output.partition(" ")
+            if outcome.late:
+                ended(0, "", f"{call.url} gave no answer within {seconds:g} s")
+            elif outcome.status or not status.isdecimal():
+                ended(0, "", outcome.output or f"{call.url} could not be called")
+            else:
+                ended(int(status), reason, "")
+
+        if is_plain(call):
+            Exchange(self._around.loop, call, seconds=seconds, done=answered)
+        else:
+            self._around.children.function(send_it, seconds=seconds, done=sent)
 
     def _exec(self, action: Action) -> None:
         seconds = self._around.settings.action_seconds

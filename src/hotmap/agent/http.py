@@ -1,8 +1,10 @@
-"""One HTTP request to an endpoint of the application; blocks, so it runs in a child process.
+"""HTTP requests to endpoints of the application: what is sent, what an answer is, and who waits.
 
-Plain sockets: `http.client` costs 6 MB. TLS is loaded when an https URL is called. Nothing of an
-answer but its status line is ever shown, since its body may hold anything; redirects are not
-followed, so credentials go where a person wrote that they go.
+`request` blocks, so it runs in a child process; TLS and names that have to be resolved need that.
+A plain call of an address or a unix socket is made by `exchange` on the loop, without a child.
+Plain sockets: `http.client` costs 6 MB. Nothing of an answer but its status line is ever shown,
+since its body may hold anything; redirects are not followed, so credentials go where a person
+wrote that they go.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import socket
 from collections import namedtuple
 
-__all__ = ["Answer", "Call", "EndpointError", "request"]
+__all__ = ["Answer", "Call", "EndpointError", "answer_of", "head_of", "request"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,11 +65,16 @@ def request(call: Call, *, seconds: float) -> Answer:
     Raises:
         EndpointError: it could not be reached, is not trusted, or does not speak HTTP.
     """
-    head = _head(call)
+    head = head_of(call)
     try:
         with _connection(call, seconds) as connection:
             connection.sendall(head)
-            return _read_answer(connection, call)
+            data, answer = b"", None
+            while answer is None:
+                piece = connection.recv(65536)
+                data += piece
+                answer = answer_of(data, call, ended=not piece)
+            return answer
     except TimeoutError:
         raise EndpointError(f"{call.url} gave no answer within {seconds:g} s") from None
     except socket.gaierror:
@@ -105,7 +112,12 @@ def _encrypted(connection: socket.socket, call: Call) -> socket.socket:
         raise EndpointError(f"{call.url} is not trusted: {error.verify_message}") from None
 
 
-def _head(call: Call) -> bytes:
+def head_of(call: Call) -> bytes:
+    """Write a request: everything that is sent.
+
+    Raises:
+        EndpointError: a file with credentials cannot be read.
+    """
     url = call.url
     host = f"[{url.host}]" if ":" in url.host else url.host
     if url.port not in (0, {"http": 80, "https": 443}[url.scheme]):
@@ -144,48 +156,43 @@ def _secret(path: str) -> str:
         raise EndpointError(f"{path} cannot be read: {(error.strerror or '').lower()}") from None
 
 
-def _read_answer(connection: socket.socket, call: Call) -> Answer:
-    head, rest = _read_head(connection, call)
+def answer_of(data: bytes, call: Call, *, ended: bool) -> Answer | None:
+    """Read what an endpoint has sent so far; None while the answer is not complete.
+
+    `ended` says that nothing more will come.
+
+    Raises:
+        EndpointError: this is no answer of HTTP.
+    """
+    head, found, body = data.partition(b"\r\n\r\n")
+    while found and head.startswith((b"HTTP/1.1 100", b"HTTP/1.1 102", b"HTTP/1.1 103")):
+        head, found, body = body.partition(b"\r\n\r\n")
+    if not found:
+        if not data and ended:
+            raise EndpointError(f"{call.url} gave no answer")
+        if ended or len(data) > _MOST_HEADERS:
+            raise EndpointError(f"{call.url} does not speak HTTP")
+        return None
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ", 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
         raise EndpointError(f"{call.url} does not speak HTTP")
-    headers = {}
-    for line in lines[1:]:
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
+    fields = (line.partition(":") for line in lines[1:])
+    headers = {name.strip().lower(): value.strip() for name, _, value in fields}
     status = int(words[1])
-    body = b"" if call.method == "HEAD" or status in (204, 304) else rest
-    if body or (call.method != "HEAD" and status not in (204, 304)):
-        body = _read_body(connection, headers, rest)
+    if call.method == "HEAD" or status in (204, 304):
+        body, complete = b"", True
+    elif "chunked" in headers.get("transfer-encoding", "").lower():
+        complete = body.endswith(b"0\r\n\r\n")
+        body = _joined(body)
+    else:
+        length = headers.get("content-length", "")
+        wanted = min(int(length), _MOST) if length.isdecimal() else _MOST
+        complete = len(body) >= wanted
+        body = body[:wanted]
+    if not complete and not ended:
+        return None
     return Answer(status, words[2].strip()[:80] if len(words) > 2 else "", body)
-
-
-def _read_head(connection: socket.socket, call: Call) -> tuple[bytes, bytes]:
-    data = b""
-    while True:
-        while b"\r\n\r\n" not in data:
-            piece = connection.recv(16384)
-            if not piece or len(data) > _MOST_HEADERS:
-                raise EndpointError(
-                    f"{call.url} does not speak HTTP" if data else f"{call.url} gave no answer"
-                )
-            data += piece
-        head, _, data = data.partition(b"\r\n\r\n")
-        if not head.startswith((b"HTTP/1.1 100", b"HTTP/1.1 102", b"HTTP/1.1 103")):
-            return head, data
-
-
-def _read_body(connection: socket.socket, headers: dict[str, str], data: bytes) -> bytes:
-    length = headers.get("content-length", "")
-    wanted = min(int(length), _MOST) if length.isdecimal() else _MOST
-    chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-    while len(data) < wanted and not (chunked and data.endswith(b"0\r\n\r\n")):
-        piece = connection.recv(65536)
-        if not piece:
-            break
-        data += piece
-    return _joined(data) if chunked else data[:wanted]
 
 
 def _joined(data: bytes) -> bytes:
