@@ -1,0 +1,46 @@
+"""Gives the scenarios of the walkthroughs a cluster in which hotmap is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from tests.cluster.cluster import Cluster
+from tests.cluster.fixtures import real_cluster
+from tests.deploy.installation import Installation, installed, refusals
+from tests.walkthroughs.backend import Backend
+from tests.walkthroughs.cluster import ClusterBackend
+
+__all__ = ["real_cluster"]
+
+
+class DeployedBackend(ClusterBackend):
+    """A namespace of a cluster that an installed controller serves all the time."""
+
+    def running_controller(self) -> AbstractAsyncContextManager[None]:
+        return contextlib.nullcontext()
+
+
+@pytest.fixture(scope="module")
+def base(real_cluster: Cluster) -> Iterator[Installation]:
+    """The installation of deploy/base, for the tests of one file."""
+    with installed(real_cluster, "base.yaml", namespace="hotmap") as installation:
+        yield installation
+
+
+@pytest.fixture
+async def backend(base: Installation) -> AsyncIterator[Backend]:
+    """A namespace that deploy/base serves; afterwards it was refused nothing and never ended."""
+    async with DeployedBackend(base.cluster, f"walk-{uuid.uuid4().hex[:8]}") as backend:
+        yield backend
+    assert base.restarts() == 0
+    assert [refusals(metrics) for metrics in base.ask("metrics")] == [[]]
+
+
+@pytest.fixture
+def waitable(backend: Backend) -> Backend:
+    """The same: a kubelet's sync period cannot be made shorter."""
+    return backend

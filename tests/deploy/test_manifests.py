@@ -1,0 +1,72 @@
+"""The rendered manifests are those of the kustomizations, and of this version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cluster.cluster import Cluster
+
+import hotmap
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+VARIANTS = ["base", "ha", "namespaced"]
+
+
+def objects(variant: str) -> dict[tuple[str, str], dict[str, Any]]:
+    text = (DEPLOY / "manifests" / f"{variant}.yaml").read_text()
+    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_they_are_what_kubectl_makes_of_the_kustomization(
+    real_cluster: Cluster, variant: str
+) -> None:
+    """Who changes one has to render the other (deploy/README.md)."""
+    rendered = real_cluster.kubectl("kustomize", str(DEPLOY / variant))
+    assert (DEPLOY / "manifests" / f"{variant}.yaml").read_text() == rendered
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_image_is_of_this_version_and_of_no_registry(variant: str) -> None:
+    """Which registry it comes from is said when it is installed."""
+    pod = objects(variant)["Deployment", "hotmap"]["spec"]["template"]["spec"]
+    assert [one["image"] for one in pod["containers"]] == [f"hotmap:{hotmap.__version__}"]
+
+
+@pytest.mark.parametrize("variant", ["base", "ha"])
+def test_everything_lies_in_the_namespace_that_comes_with_it(variant: str) -> None:
+    """So that deleting the namespace, which uninstalling does, leaves nothing behind."""
+    cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
+    for (kind, _), one in objects(variant).items():
+        assert one["metadata"].get("namespace") == (None if kind in cluster_wide else "hotmap")
+
+
+def test_the_namespaced_one_can_be_put_into_any_namespace() -> None:
+    """It names none, and has nothing that is not in a namespace."""
+    found = objects("namespaced")
+    assert not [one for one in found.values() if "namespace" in one["metadata"]]
+    assert {kind for kind, _ in found} == {
+        "Deployment",
+        "NetworkPolicy",
+        "Role",
+        "RoleBinding",
+        "ServiceAccount",
+    }
+    (container,) = found["Deployment", "hotmap"]["spec"]["template"]["spec"]["containers"]
+    assert "--watch-namespace=$(POD_NAMESPACE)" in container["args"]
+
+
+def test_ha_adds_replicas_a_spread_and_a_budget_and_nothing_else() -> None:
+    """What one replica may do, two may not exceed."""
+    base, ha = objects("base"), objects("ha")
+    assert set(ha) - set(base) == {("PodDisruptionBudget", "hotmap")}
+    spec = ha["Deployment", "hotmap"]["spec"]
+    assert spec.pop("replicas") == 2
+    spread = spec["template"]["spec"].pop("topologySpreadConstraints")
+    assert [one["whenUnsatisfiable"] for one in spread] == ["ScheduleAnyway"] * 2
+    assert base["Deployment", "hotmap"]["spec"].pop("replicas") == 1
+    assert {name: ha[name] for name in base} == base

@@ -1,0 +1,119 @@
+"""The roles grant what docs/reference/rbac.md lists, no less and no more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from hotmap.controller.keyring import KEY_SECRET
+from hotmap.controller.run import LEASE
+from hotmap.core.state import SHARDS
+from hotmap.kube.resources import BY_KIND
+
+ROOT = Path(__file__).parents[2]
+GROUPS = {resource.plural: resource.group for resource in BY_KIND.values()}
+#: RBAC cannot limit it by name (kubernetes: docs, "Referring to resources").
+NAMELESS = "create"
+
+
+class Right(NamedTuple):
+    group: str
+    resource: str
+    #: "" for all of them
+    name: str
+    verb: str
+
+
+def rules(manifest: str, *, kind: str, name: str) -> Iterator[dict[str, Any]]:
+    text = (ROOT / "deploy" / "manifests" / manifest).read_text()
+    for one in yaml.safe_load_all(text):
+        if (one["kind"], one["metadata"]["name"]) == (kind, name):
+            yield from one["rules"]
+
+
+def granted(manifest: str, *, kind: str, name: str) -> list[Right]:
+    return [
+        Right(group, resource, one, verb)
+        for rule in rules(manifest, kind=kind, name=name)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for one in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    ]
+
+
+def listed(*, own: bool) -> list[Right]:
+    """Read the table of the reference: rights on its own objects, or on everybody's."""
+    text = (ROOT / "docs" / "reference" / "rbac.md").read_text()
+    rows = re.findall(r"^\| ([a-z].*?) \| ([a-z, ]+) \| .* \|$", text, re.MULTILINE)[1:]
+    return [
+        Right(GROUPS[resource], resource, "" if verb == NAMELESS else name, verb)
+        for what, verbs in rows
+        if what.endswith("in its own namespace") == own
+        for resource in re.findall(r"\w+", what.partition(" `")[0])
+        for name in names(what)
+        for verb in verbs.split(", ")
+    ]
+
+
+def names(what: str) -> Iterable[str]:
+    """Read the names of objects: `a`, or `b-00` … `-31` for all between; none means all."""
+    found = re.findall(r"`([\w-]+)`(?: … `-(\d+)`)?", what)
+    for name, last in found:
+        prefix, _, first = name.rpartition("-")
+        yield from (
+            (f"{prefix}-{n:02d}" for n in range(int(first), int(last) + 1)) if last else ([name])
+        )
+    if not found:
+        yield ""
+
+
+def test_on_everybodys_objects() -> None:
+    """The ClusterRole is the first part of the table."""
+    assert set(granted("base.yaml", kind="ClusterRole", name="hotmap")) == set(listed(own=False))
+
+
+def test_on_everybodys_objects_in_one_namespace() -> None:
+    """The Role of the namespaced installation is the same without the Namespaces."""
+    wanted = {right for right in listed(own=False) if right.resource != "namespaces"}
+    assert set(granted("namespaced.yaml", kind="Role", name="hotmap")) == wanted
+
+
+@pytest.mark.parametrize("manifest", ["base.yaml", "ha.yaml", "namespaced.yaml"])
+def test_on_its_own_objects(manifest: str) -> None:
+    """The Role beside it is the second part, name by name."""
+    found = set(granted(manifest, kind="Role", name="hotmap-own"))
+    assert found == set(listed(own=True))
+
+
+def test_own_objects_are_those_that_the_code_names() -> None:
+    """One Secret per shard, the key's and the Lease; what more would be granted were unused."""
+    found = {right.name for right in listed(own=True) if right.name}
+    shards = {f"hotmap-state-{shard:02d}" for shard in range(SHARDS)}
+    assert found == shards | {KEY_SECRET, LEASE}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "kind", "name"),
+    [
+        ("base.yaml", "ClusterRole", "hotmap"),
+        ("base.yaml", "Role", "hotmap-own"),
+        ("namespaced.yaml", "Role", "hotmap"),
+    ],
+)
+def test_nothing_is_granted_twice_or_by_wildcard(manifest: str, kind: str, name: str) -> None:
+    """A rule can be read for itself."""
+    found = granted(manifest, kind=kind, name=name)
+    assert len(found) == len(set(found))
+    assert not [right for right in found if "*" in right]
+
+
+def test_only_the_rights_that_can_have_no_name_have_none() -> None:
+    """On its own objects every verb but create is limited to a name."""
+    own = granted("base.yaml", kind="Role", name="hotmap-own")
+    assert {right.verb for right in own if not right.name} == {NAMELESS}
