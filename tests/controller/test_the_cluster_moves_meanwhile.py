@@ -215,6 +215,30 @@ async def test_source_and_consumer_change_in_one_go(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
+async def test_new_pods_may_start_within_the_second(world: World) -> None:
+    """Clocks do not tell such pods apart, but the template was seen to change after the source."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _note_template(world, "1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await _edit_with_image(world)
+        await _note_template(world, "2")
+        await world.pod("web-new", started=time.time())
+        await world.rolled_out()
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="trace")
+        await world.rollout()
+    assert len(await world.messages("RolledOut")) == 1
+
+
+async def _note_template(world: World, number: str) -> None:
+    """Count the templates as the Deployment controller does."""
+    annotations = {"deployment.kubernetes.io/revision": number}
+    await world.merge("Deployment", "web", {"metadata": {"annotations": annotations}})
+
+
 async def test_the_consumers_own_rollout_was_before_the_edit(world: World) -> None:
     """Its pods started too early to have the new content, so they are replaced once more."""
     await world.config_map(LEVEL="info")

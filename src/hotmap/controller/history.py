@@ -58,6 +58,11 @@ class History:
         seen = self._used(present, resource_version)
         return seen[0].at if seen else None
 
+    def last_since(self, present: Present, resource_version: str) -> float | None:
+        """Say when a used data key was last seen to change after a resourceVersion."""
+        seen = self._used(present, resource_version)
+        return seen[-1].at if seen else None
+
     def window_since(self, present: Present, resource_version: str) -> Window | None:
         """Bound the time in which a source held other content than at a resourceVersion and now.
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from hotmap.controller.history import History
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
@@ -39,6 +41,15 @@ class NamespaceNotes(NamedTuple):
 
     name: str
     annotations: dict[str, str]
+
+
+class TemplateSeen(NamedTuple):
+    """A change of a consumer's pod template, as it was seen."""
+
+    #: POSIX seconds of this process.
+    at: float
+    #: The consumer's generation by then.
+    generation: int
 
 
 class Queues(NamedTuple):
@@ -87,6 +98,10 @@ class Index:
         self._wall_clock = wall_clock
         #: Dropped whenever the consumer or its namespace changes.
         self._policies: dict[ObjectKey, Policy] = {}
+        #: When a consumer's pod template was last seen to change.
+        self._templates_seen: dict[ObjectKey, TemplateSeen] = {}
+        #: What bounds a source's last data change more tightly than its own last write.
+        self._data_changed_at: dict[ObjectKey, float | None] = {}
         self._queues: Queues | None = None
         for sources in self.sources.values():
             sources.subscribe(self._source_changed)
@@ -129,8 +144,19 @@ class Index:
         for use in uses:
             store = self.sources.get(use.source.kind)
             if store is not None and (source := store.get(use.source)) is not None:
-                found[use.source] = source
+                found[use.source] = self._bounded(source)
         return found
+
+    def _bounded(self, source: Source) -> Source:
+        """Put back the time that writes of labels and annotations alone have moved on."""
+        if source.key not in self._data_changed_at:
+            return source
+        at = self._data_changed_at[source.key]
+        return msgspec.structs.replace(source, changed_at=at)
+
+    def template_seen(self, key: ObjectKey) -> TemplateSeen | None:
+        """Say when a consumer's pod template was last seen to change; None: not since the start."""
+        return self._templates_seen.get(key)
 
     def ignored(self, sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
         """Name the sources that say that they never cause an action."""
@@ -204,12 +230,20 @@ class Index:
         # What the first list brings has not changed; that it is known now has.
         first = not self.knows(key.kind)
         noted = not first and self.history.note(key, old, new, now=self._wall_clock())
+        if noted or new is None or old is None:
+            self._data_changed_at.pop(key, None)
+        else:
+            self._data_changed_at.setdefault(key, old.changed_at)
         if self._queues and (first or noted or _speaks_otherwise(old, new)):
             for consumer in self.followers_of(key):
                 self._ask(self._queues, consumer, key)
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         before = self._policies.pop(key, None)
+        if new is None:
+            self._templates_seen.pop(key, None)
+        elif old is not None and old.template_version != new.template_version:
+            self._templates_seen[key] = TemplateSeen(self._wall_clock(), new.generation)
         if new is not None and not new.owned and _matters(old, new):
             self._ask_again(new, before)
 

@@ -237,6 +237,7 @@ class Reconciler:
             partial=index.is_partial or not all(index.knows(p.source.kind) for p in presents),
             windows=self._windows(record, presents),
             waited=self._waited(consumer.key),
+            before_template=self._before_template(consumer, record, presents),
         )
         judgement = judge(consumer, record, presents, facts)
         if judgement.verdict is Verdict.LOOK:
@@ -278,6 +279,23 @@ class Reconciler:
             if window := self._index.history.window_since(present, version):
                 windows.append(window)
         return tuple(windows)
+
+    def _before_template(
+        self, consumer: Consumer, record: Record | None, presents: Sequence[Present]
+    ) -> frozenset[ObjectKey]:
+        """Name the sources that were seen to change, and the pod template after them (rule 6).
+
+        A template of the generation that the record vouches for is our own doing.
+        """
+        template = self._index.template_seen(consumer.key)
+        if template is None or record is None or template.generation <= record.generation:
+            return frozenset()
+        history = self._index.history
+        return frozenset(
+            present.source
+            for present, version in _versions_asked(record, presents)
+            if (last := history.last_since(present, version)) is not None and last < template.at
+        )
 
     def _seen(
         self, record: Record | None, presents: Sequence[Present]

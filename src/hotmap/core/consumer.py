@@ -61,6 +61,9 @@ class Consumer(msgspec.Struct, frozen=True):
     #: "RollingUpdate", "OnDelete", "" (Deployment: not read) and the StatefulSet's partition.
     update_strategy: str
     partition: int
+    #: Changes with its pod template and with nothing else, once its own controller has seen that;
+    #: "" where the kind has no such thing.
+    template_version: str
     #: Whether its own controller is still replacing pods.
     rolling: bool
     #: Whether it was made from another consumer's template (a ReplicaSet of a Deployment, a Job of
@@ -101,9 +104,24 @@ def consumer_from_workload(
         suspended=bool(spec.suspend),
         update_strategy=update.type if update else "",
         partition=(update.rolling_update.partition or 0) if update and update.rolling_update else 0,
+        template_version=_template_version(kind, item),
         rolling=rolling,
         dialect=dialect,
     )
+
+
+#: Written by the workload controllers each time the template changes (kubernetes:
+#: pkg/controller/deployment/util, pkg/registry/apps/daemonset/strategy.go).
+_VERSION_ANNOTATIONS = {
+    "Deployment": "deployment.kubernetes.io/revision",
+    "DaemonSet": "deprecated.daemonset.template.generation",
+}
+
+
+def _template_version(kind: str, item: Workload) -> str:
+    if kind == "StatefulSet":
+        return item.status.update_revision
+    return (item.metadata.annotations or {}).get(_VERSION_ANNOTATIONS.get(kind, ""), "")
 
 
 def consumer_from_cron_job(item: CronJob, dialect: DialectSettings = DEFAULT_SETTINGS) -> Consumer:
@@ -118,6 +136,7 @@ def consumer_from_cron_job(item: CronJob, dialect: DialectSettings = DEFAULT_SET
         suspended=bool(item.spec.suspend),
         update_strategy="",
         partition=0,
+        template_version="",
         rolling=False,
         dialect=dialect,
     )
@@ -134,6 +153,7 @@ def _consumer(
     suspended: bool,
     update_strategy: str,
     partition: int,
+    template_version: str,
     rolling: bool,
     dialect: DialectSettings,
 ) -> Consumer:
@@ -153,6 +173,7 @@ def _consumer(
         suspended=suspended,
         update_strategy=update_strategy,
         partition=partition,
+        template_version=template_version,
         rolling=rolling,
         owned=any(
             owner.controller and owner.kind in _TEMPLATE_HOLDERS

@@ -13,8 +13,9 @@ events play no part, so downtime, failover, lost watches and recreated objects a
        Equal to what a record says that a crash kept from noting our last rollout → as rule 6
     4  only what is in live use differs                                   → live change
     5  what is in frozen use differs, generation as vouched for           → frozen change
-    6  … and the generation moved on → wait for the consumer's own rollout, look at the pods:
-       proven younger → adopt, else frozen change
+    6  … and the generation moved on → wait for the consumer's own rollout. Its template was seen
+       to change after the source → adopt. Else look at the pods: proven younger → adopt, else
+       frozen change
     7  the source was immutable and is another object now → hold: kubelets go on serving the old
 
 Besides these: a source that is gone, or lost a data key that is not optional, changes nothing by
@@ -129,6 +130,8 @@ class Facts(NamedTuple):
     windows: tuple[Window, ...] = ()
     #: Seconds since this consumer is waited for (rule 6).
     waited: float = 0.0
+    #: Sources whose last change was seen before the consumer's pod template was seen to change.
+    before_template: frozenset[ObjectKey] = frozenset()
     #: The starts of the consumer's pods, or None when nobody has looked.
     starts: tuple[PodStart, ...] | None = None
 
@@ -438,6 +441,8 @@ def _judge_start(
         return Verdict.FROZEN, what
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while the consumer rolls out for another reason"
+    if present.source in facts.before_template and not consumer.rolling:
+        return Verdict.ADOPT, f"{what}, and after that the pod template: all pods are new"
     if facts.starts is None:
         return Verdict.LOOK, f"{what}, and so did the consumer: the pods' start decides"
     if proven_younger(facts.starts, present.changed_at):

@@ -321,6 +321,8 @@ class WorkloadStatus(_Part, frozen=True, gc=False):
     #: A DaemonSet's words for replicas and updatedReplicas.
     desired_number_scheduled: int = 0
     updated_number_scheduled: int = 0
+    #: A StatefulSet's name for its newest template.
+    update_revision: str = ""
 
 
 class Workload(_Part, frozen=True):
