@@ -36,8 +36,8 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     with measured("Agent") as result:
         result.figures = await asyncio.to_thread(_figures, scope)
         result.notes = [
-            "Settle time 0; from before the volume is written to the telling. Resident is the whole process (VmRSS) after all swaps; with TLS its "
-            "children, which make the calls, are not in it.",
+            "Settle time 0; from before the volume is written to the telling.",
+            "Resident: the whole process (VmRSS) after all swaps.",
         ]
     yield result.table()
 

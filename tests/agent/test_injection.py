@@ -114,7 +114,7 @@ def test_live_mounts_are_watched() -> None:
     assert settings.directories == ("/etc/nginx",)
     assert settings.target_file == "/hotmap/pod/annotations"
     paths = [mount["mountPath"] for mount in container["volumeMounts"]]
-    assert paths == ["/etc/nginx", "/hotmap/pod", "/hotmap/run"]
+    assert paths == ["/etc/nginx", "/hotmap/pod", "/hotmap/run", "/tmp"]
 
 
 def test_the_container_is_restricted() -> None:

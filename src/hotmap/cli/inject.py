@@ -332,6 +332,8 @@ def _container(
         *mounts,
         {"name": _POD, "mountPath": _POD_PATH, "readOnly": True},
         {"name": _RUN, "mountPath": _RUN_PATH},
+        # Many a checker wants to write: nginx -t makes its pid file.
+        {"name": _RUN, "mountPath": "/tmp", "subPath": "tmp"},
     ]
     return container
 
