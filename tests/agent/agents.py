@@ -149,8 +149,12 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
         yield running
     finally:
         if process.poll() is None:
+            process.terminate()  # first, so that it ends its application with all of its family
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
             process.kill()
-        process.wait()
+            process.wait()
 
 
 class Webhook:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.agent.agents import Volume, agent, webhook
+
 from hotmap.agent.catalogue import CATALOGUE
 from hotmap.agent.flags import ALIASES, FLAGS
 from hotmap.agent.probes import KINDS
-from tests.agent.agents import Volume, agent, webhook
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "agent.md").read_text()

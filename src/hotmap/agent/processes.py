@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import namedtuple
 
 __all__ = [
@@ -137,23 +138,23 @@ def _from_file(path: str) -> Process:
     started = _started(pid)
     if started is None:
         raise ProcessError(f"{path} names process {pid}, which is not running{_why_invisible()}")
-    # A file that is older than the process was written about another one. Programs write it
-    # after they started; two seconds are for clocks that differ in their steps.
-    written = _since_boot(path)
-    if written is not None and started / _TICKS > written + 2:
-        raise ProcessError(f"{path} is older than process {pid}, so it names another one")
-    return Process(pid, started)
-
-
-def _since_boot(path: str) -> float | None:
-    import time
-
+    process = Process(pid, started)
     try:
         modified = os.stat(path).st_mtime
-        with open("/proc/uptime", encoding="ascii") as file:
-            return float(file.read().split()[0]) - (time.time() - modified)
     except OSError:
-        return None
+        raise ProcessError(f"{path} is not there any more") from None
+    # What was right once stays right for this file and this process, however the clock jumps.
+    if _trusted.get(path) != (modified, process):
+        # A file that is older than the process was written about another one. Programs write
+        # it after they started; two seconds are for clocks that differ in their steps.
+        if age(process) < time.time() - modified - 2:
+            raise ProcessError(f"{path} is older than process {pid}, so it names another one")
+        _trusted[path] = (modified, process)
+    return process
+
+
+#: By pid file: its time, and the process that it was found to name.
+_trusted: dict[str, tuple[float, Process]] = {}
 
 
 def _matching(kind: str, value: str) -> Iterator[Process]:

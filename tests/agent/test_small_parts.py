@@ -1,0 +1,121 @@
+"""The pure parts, held against the ones of the standard library and of the local kubelet."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotmap.agent import environment, processes
+from hotmap.agent.detect import matches, selected
+from hotmap.agent.digest import digest_of, tree_digest
+from hotmap.agent.http import Answer, Call, EndpointError, answer_of
+from hotmap.agent.values import parse_url
+from hotmap.local.kubelet import environment as kubelet
+
+KEY = b"0123456789abcdef"
+CALL = Call(parse_url("http://127.0.0.1/"))
+
+
+@given(st.text("ab*?/", max_size=8), st.text("ab/", max_size=8))
+def test_patterns_are_those_of_a_shell(pattern: str, text: str) -> None:
+    """`*` and `?` as fnmatch has them."""
+    assert matches(pattern, text) == bool(re.match(fnmatch.translate(pattern), text))
+
+
+def test_patterns_choose_files_by_relative_or_absolute_path() -> None:
+    """Without a leading slash a pattern is about the path in its directory."""
+    files = dict.fromkeys(["/etc/a/tls.crt", "/etc/a/sub/tls.crt", "/etc/b/tls.crt"], "")
+    roots = ["/etc/a", "/etc/b"]
+    assert selected(files, ["tls.*"], roots) == {"/etc/a/tls.crt", "/etc/b/tls.crt"}
+    assert selected(files, ["/etc/a/*"], roots) == {"/etc/a/tls.crt", "/etc/a/sub/tls.crt"}
+    assert selected(files, ["*"], roots) == set(files)
+
+
+@given(st.text("$()AB ", max_size=20))
+def test_variables_expand_as_in_the_kubelet(text: str) -> None:
+    """The agent's expansion and the local kubelet's are the same function of a text."""
+    known = {"A": "1", "B": "$(A)"}
+    assert environment.expand(text, known) == kubelet.expand(text, known.get)
+
+
+def test_a_file_that_can_be_no_variable_is_left_out() -> None:
+    """Nested paths and NUL bytes; bytes that are no UTF-8 are kept as they are."""
+    contents = {"/a": {"x/y": b"1", "nul": b"\0", "raw": b"\xff", "ok": b"2"}}
+    found = environment.make_environment({}, contents, [environment.EnvFrom("", "/a")], [])
+    assert found == {"raw": os.fsdecode(b"\xff"), "ok": "2"}
+
+
+@given(st.dictionaries(st.text(min_size=1), st.binary(max_size=20), max_size=5))
+def test_digests_tell_trees_apart(files: dict[str, bytes]) -> None:
+    """Order does not matter; another byte, name or key does."""
+
+    def digest(tree: dict[str, bytes], key: bytes = KEY) -> str:
+        return tree_digest({path: digest_of(data, key) for path, data in tree.items()}, key)
+
+    reordered = dict(reversed(files.items()))
+    assert digest(files) == digest(reordered)
+    assert digest(files) != digest({**files, "another file": b""})
+    assert not files or digest(files) != digest(files, b"another key")
+    for path, data in files.items():
+        assert digest(files) != digest({**files, path: data + b"x"})
+
+
+@pytest.mark.parametrize(
+    ("data", "answer"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", Answer(200, "OK", b"hi")),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", Answer(204, "No Content", b"")),
+        (b"HTTP/1.0 503 \r\nContent-Length: 0\r\n\r\n", Answer(503, "", b"")),
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+            Answer(200, "OK", b"x"),
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"2\r\nab\r\n1;e\r\nc\r\n0\r\n\r\n",
+            Answer(200, "OK", b"abc"),
+        ),
+    ],
+    ids=["length", "no content", "no reason", "continue", "chunked"],
+)
+def test_answers_are_read_however_they_are_cut(data: bytes, answer: Answer) -> None:
+    """Every beginning is incomplete, the whole is the answer."""
+    assert all(answer_of(data[:end], CALL, ended=False) is None for end in range(len(data)))
+    assert answer_of(data, CALL, ended=False) == answer
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_no_bytes_are_a_crash(data: bytes, ended: bool) -> None:
+    """Whatever an endpoint sends is an answer, an incomplete one, or one sentence."""
+    for head in (b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
+        try:
+            answer_of(head + data, CALL, ended=ended)
+        except EndpointError as error:
+            assert "\n" not in str(error)
+
+
+def test_a_clock_that_jumps_changes_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pid file that was found to be right stays right when the wall clock is set forward."""
+    pidfile = tmp_path / "pid"
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        pidfile.write_text(str(process.pid))
+        assert processes.find(f"pidfile:{pidfile}").pid == process.pid
+        now = processes.time.time()
+        monkeypatch.setattr(processes.time, "time", lambda: now + 86400)
+        assert processes.find(f"pidfile:{pidfile}").pid == process.pid
+        os.utime(pidfile, (1.0, 1.0))
+        with pytest.raises(processes.ProcessError, match="names another one"):
+            processes.find(f"pidfile:{pidfile}")
+    finally:
+        process.kill()
+        process.wait()
