@@ -19,7 +19,6 @@ from tests.walkthroughs.steps import replaced, running_pod, variable
 pytestmark = pytest.mark.cluster
 
 FOLLOW = {"metadata": {"annotations": {"hotmap.dev/follow": "auto"}}}
-WITHOUT_EVENTS = [{"op": "remove", "path": "/rules/3"}]
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +97,10 @@ async def test_a_right_that_is_missing_would_be_noticed(namespaced: Installation
     """Without the right to write Events the work goes on, and the metrics show a 403."""
     backend = ClusterBackend(namespaced.cluster, namespaced.namespace)
     first = await running_pod(backend, "my-nginx")
-    await backend.patch("Role", "hotmap", WITHOUT_EVENTS, type="json")
+    rules = (await backend.get("Role", "hotmap"))["rules"]
+    others = [rule for rule in rules if rule["resources"] != ["events"]]
+    assert len(others) == len(rules) - 1
+    await backend.patch("Role", "hotmap", {"rules": others}, type="merge")
     await backend.patch("ConfigMap", "env-config", {"data": {"log_level": "TRACE"}})
     second = await replaced(backend, "my-nginx", first)
     assert await variable(backend, second, "log_level") == "TRACE"
