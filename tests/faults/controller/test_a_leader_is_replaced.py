@@ -1,0 +1,119 @@
+"""Several replicas, of which one acts: whatever becomes of the leader, all is done, once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from tests.cluster.proxy import FaultProxy
+from tests.faults.controller.conftest import Through
+from tests.support.control_plane import ControlPlane
+from tests.support.controller_process import ControllerProcess
+from tests.support.story import Story
+
+#: Consumers of one source; with two workers their rollouts take long enough to be interrupted.
+CROWD = 200
+
+#: Seconds after which a standby leads: DESIGN §8, and two for what it then lists and reads.
+KILLED, ENDED = 12 + 2, 1 + 2
+
+
+async def _roles(*both: ControllerProcess) -> tuple[ControllerProcess, ControllerProcess]:
+    """Wait for two replicas; returns the leader, then the standby."""
+    for one in both:
+        await one.ready()
+    first, second = both
+    return (first, second) if await first.leads() else (second, first)
+
+
+async def test_a_leader_is_killed_in_the_middle_of_a_fan_out(crowd: Story) -> None:
+    """The standby finishes it, every consumer once, and does what nobody was there to see."""
+    await crowd.set_up()
+    await crowd.config_map("late", LEVEL="info")
+    await crowd.deployment("late", source="late")
+    names = [f"web-{number:03}" for number in range(CROWD)]
+    for name in names:
+        await crowd.deployment(name)
+
+    async def rolled() -> list[str]:
+        return [name for name in names if crowd.rollouts.of(name)]
+
+    async def half_done() -> bool:
+        return len(await rolled()) >= 20
+
+    async def all_done() -> bool:
+        return len(await rolled()) == CROWD
+
+    flags = ("--leader-elect", "--workers=2")
+    async with crowd.controller(*flags) as first, crowd.controller(*flags) as second:
+        leader, standby = await _roles(first, second)
+        await crowd.arrived()
+        await crowd.edit(LEVEL="debug")
+        await crowd.until(half_done, "the fan-out is in its middle")
+        await leader.kill()
+        killed = time.monotonic()
+        assert len(await rolled()) < CROWD, "the fan-out was over before the leader was killed"
+        await crowd.edit("late", LEVEL="debug")
+        await crowd.until(standby.leads, "the standby leads")
+        assert time.monotonic() - killed < KILLED
+        await crowd.until(all_done, "every consumer is rolled")
+        await crowd.rolled("late")
+        await crowd.ends_well({"web": 1, "late": 1, **dict.fromkeys(names, 1)})
+
+
+async def test_a_leader_is_asked_to_end(crowd: Story) -> None:
+    """It gives its Lease away, and the standby acts at once on what was edited meanwhile."""
+    await crowd.set_up()
+    flags = ("--leader-elect",)
+    async with crowd.controller(*flags) as first, crowd.controller(*flags) as second:
+        leader, standby = await _roles(first, second)
+        await crowd.arrived()
+        ending = asyncio.create_task(leader.stop())
+        await crowd.edit(LEVEL="debug")
+        assert await ending == 0
+        ended = time.monotonic()
+        await crowd.until(standby.leads, "the standby leads")
+        assert time.monotonic() - ended < ENDED
+        await crowd.ends_well({"web": 1})
+
+
+async def test_a_standby_takes_over_with_stale_stores(
+    plane: ControlPlane, through: Through, crowd: Story
+) -> None:
+    """Its watches died unnoticed before two edits; it lists anew, and nothing goes backwards."""
+    await crowd.set_up()
+    with FaultProxy(plane.port) as wire:
+        async with crowd.controller("--leader-elect") as leader:
+            await leader.ready()
+            behind = crowd.controller("--leader-elect", kubeconfig=through(wire.port))
+            async with behind as standby:
+                await standby.ready()
+                await crowd.arrived()
+                wire.half_open()
+                await crowd.edit(LEVEL="debug")
+                await crowd.rolled()
+                await crowd.edit(LEVEL="trace")
+                await crowd.rolled(times=2)
+                assert await leader.stop() == 0
+                await crowd.until(standby.leads, "the standby leads", within=40)
+                await crowd.ends_well({"web": 2})
+
+
+async def test_two_act_at_a_time_by_mistake(crowd: Story) -> None:
+    """Without an election both write the same: what one wrote is a conflict to the other."""
+    await crowd.set_up()
+    names = [f"web-{number}" for number in range(20)]
+    for name in names:
+        await crowd.deployment(name)
+    async with crowd.controller() as one, crowd.controller() as other:
+        await one.ready()
+        await other.ready()
+        await crowd.arrived()
+        for times, level in enumerate(("debug", "trace", "info"), start=1):
+            await crowd.edit(LEVEL=level)
+            for name in names:
+                await crowd.rolled(name, times)
+        await crowd.edit_secret("second")
+        for name in names:
+            await crowd.rolled(name, 4)
+        await crowd.ends_well({"web": 4, **dict.fromkeys(names, 4)})

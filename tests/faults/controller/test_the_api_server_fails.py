@@ -1,0 +1,144 @@
+"""Whatever the API server does, what was edited meanwhile is found, and nothing else is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.cluster.proxy import FaultProxy
+from tests.faults.controller.conftest import Through
+from tests.support.control_plane import ControlPlane
+from tests.support.story import Story
+
+from hotmap.core.errors import api_error
+
+#: Longer than a leader may go without renewing its Lease (7 s).
+LOST = 9.0
+
+
+async def test_it_is_restarted(plane: ControlPlane, crowd: Story) -> None:
+    """Watches are resumed where they were, and what was edited in the gap is done."""
+    await crowd.set_up()
+    async with crowd.controller() as controller:
+        await controller.ready()
+        await crowd.arrived()
+        await plane.stop()
+        await plane.registry.modify(
+            "configmaps", crowd.namespace, "app", _with_level("debug"), manager="kubectl-edit"
+        )
+        await asyncio.sleep(1)  # so that some attempts meet a closed port
+        await plane.start()
+        await crowd.rolled()
+        await crowd.ends_well({"web": 1})
+
+
+async def test_it_is_out_of_reach_for_longer_than_the_lease(
+    plane: ControlPlane, through: Through, crowd: Story
+) -> None:
+    """The Lease is lost and taken again; edits that were taken back meanwhile roll nobody."""
+    await crowd.set_up()
+    await crowd.config_map("calm", LEVEL="info")
+    await crowd.deployment("calm", source="calm")
+    with FaultProxy(plane.port) as wire:
+        behind = crowd.controller("--leader-elect", kubeconfig=through(wire.port))
+        async with behind as controller:
+            await controller.ready()
+            await crowd.arrived()
+            wire.cut()
+            await crowd.edit(LEVEL="debug")
+            await crowd.edit("calm", LEVEL="debug")
+            await asyncio.sleep(LOST)
+            await controller.says("leads no more")
+            await crowd.edit("calm", LEVEL="info")
+            wire.heal()
+            await crowd.rolled(within=40)
+            await crowd.ends_well({"web": 1})
+
+
+async def test_it_is_slow(plane: ControlPlane, through: Through, crowd: Story) -> None:
+    """Every answer comes a second late: things take longer, and nothing is done twice."""
+    await crowd.set_up()
+    with FaultProxy(plane.port) as wire:
+        async with crowd.controller("--leader-elect", kubeconfig=through(wire.port)) as controller:
+            await controller.ready()
+            await crowd.arrived()
+            wire.delay(0.5)
+            await crowd.edit(LEVEL="debug")
+            await crowd.rolled()
+            await crowd.edit(LEVEL="trace")
+            await crowd.rolled(times=2)
+            wire.heal()
+            await crowd.ends_well({"web": 2})
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        pytest.param(429, "TooManyRequests", id="429"),
+        pytest.param(500, "InternalError", id="500"),
+    ],
+)
+async def test_it_answers_writes_with_failures(
+    plane: ControlPlane, crowd: Story, code: int, reason: str
+) -> None:
+    """Rollouts and records are tried again until they are taken, each consumer by itself."""
+    await crowd.set_up()
+    names = [f"web-{number}" for number in range(10)]
+    for name in names:
+        await crowd.deployment(name)
+    met: dict[str, int] = {}
+
+    async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        met[name] = met.get(name, 0) + 1
+        if name in names and met[name] <= 2:
+            raise api_error(code, "not now", reason=reason)
+
+    async with crowd.controller() as controller:
+        await controller.ready()
+        await crowd.arrived()
+        plane.registry.guards.append(fail)
+        await crowd.edit(LEVEL="debug")
+        for name in ("web", *names):
+            await crowd.rolled(name)
+        assert all(met[name] >= 3 for name in names)
+        plane.registry.guards.clear()
+        await crowd.ends_well({"web": 1, **dict.fromkeys(names, 1)})
+
+
+@pytest.mark.cluster  # slow, and no more
+async def test_it_is_out_of_reach_for_a_minute(
+    plane: ControlPlane, through: Through, crowd: Story
+) -> None:
+    """Pauses have grown to their longest by then; what was edited is done all the same."""
+    await crowd.set_up()
+    with FaultProxy(plane.port) as wire:
+        async with crowd.controller(kubeconfig=through(wire.port)) as controller:
+            await controller.ready()
+            await crowd.arrived()
+            wire.cut()
+            await crowd.edit(LEVEL="debug")
+            await asyncio.sleep(60)
+            wire.heal()
+            await crowd.rolled(within=40)
+            await crowd.ends_well({"web": 1})
+
+
+@pytest.mark.cluster  # slow, and no more
+async def test_a_watch_is_silent_for_ever(
+    plane: ControlPlane, through: Through, crowd: Story
+) -> None:
+    """The connection looks alive; the silence is noticed within 75 s, and the edit found."""
+    await crowd.set_up()
+    with FaultProxy(plane.port) as wire:
+        async with crowd.controller(kubeconfig=through(wire.port)) as controller:
+            await controller.ready()
+            await crowd.arrived()
+            wire.half_open()
+            await crowd.edit(LEVEL="debug")
+            await crowd.rolled(within=100)
+            await crowd.ends_well({"web": 1})
+
+
+def _with_level(level: str) -> Any:
+    return lambda config_map: {**config_map, "data": {**config_map["data"], "LEVEL": level}}

@@ -1,0 +1,140 @@
+"""`hotmap controller` as a process of its own: started, looked at, and ended in all the bad ways.
+
+Everything that it prints is kept, so that it can be searched for what must not be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+
+__all__ = ["ENDPOINTS", "PATIENCE", "ControllerProcess"]
+
+#: Seconds after which a test says what it waited for in vain.
+PATIENCE = 20.0
+
+#: All that a controller serves.
+ENDPOINTS = ("/metrics", "/healthz", "/readyz", "/v1/status")
+
+_PORT = re.compile(r"health and status on port (\d+)")
+_DEPTH = re.compile(r"^hotmap_queue_depth\{.*\} ([0-9.]+)$", re.MULTILINE)
+
+
+class ControllerProcess:
+    """One process, as an async context manager: started at its begin, gone at its end."""
+
+    def __init__(self, kubeconfig: Path, *flags: str, log: Path) -> None:
+        self._arguments = (
+            *("controller", f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0"),
+            *("--log-level=debug", "--flap-limit=0", *flags),
+        )
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+        #: What its endpoints answered whenever somebody looked.
+        self._shown: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        with self._log.open("a") as written:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "hotmap", *self._arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+                cwd="/",
+                env={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"},
+            )
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        if self.process.returncode is None:
+            await self.kill()
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        assert self._process is not None
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    # -- what is done to it --------------------------------------------------------------------
+
+    async def ready(self) -> Self:
+        """Wait until it acts, or stands by with warm stores."""
+        await self.says("ready; ")
+        return self
+
+    async def kill(self) -> None:
+        """End it as a crash does: nothing is written any more."""
+        self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> int:
+        """Ask it to end; returns the exit status."""
+        await self.look()
+        self.process.terminate()
+        async with asyncio.timeout(PATIENCE):
+            return await self.process.wait()
+
+    def pause(self) -> None:
+        """Freeze it; its connections stay open."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    # -- what it says --------------------------------------------------------------------------
+
+    def log(self) -> str:
+        """Return what it has printed so far."""
+        return self._log.read_text()
+
+    async def says(self, words: str, *, within: float = PATIENCE) -> None:
+        """Wait until it has printed some words."""
+        deadline = time.monotonic() + within
+        while words not in self.log():
+            if not self.is_running:
+                raise AssertionError(f"it ended before it said {words!r}:\n{self.log()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it did not say {words!r}:\n{self.log()}")
+            await asyncio.sleep(0.02)
+
+    async def get(self, path: str) -> str:
+        """Return what one of its endpoints answers, whatever the status."""
+        found = _PORT.search(self.log())
+        assert found is not None, "it is not ready"
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as http,
+            http.get(f"http://127.0.0.1:{found[1]}{path}") as response,
+        ):
+            text = await response.text()
+        self._shown.append(text)
+        return text
+
+    async def leads(self) -> bool:
+        """Tell whether it acts at this moment."""
+        return '"leader"' in await self.get("/readyz")
+
+    async def is_idle(self) -> bool:
+        """Tell whether no consumer is waited for or worked on."""
+        depths = _DEPTH.findall(await self.get("/metrics"))
+        return bool(depths) and not any(map(float, depths))
+
+    async def look(self) -> None:
+        """Ask all its endpoints, so that their answers are among its outputs."""
+        if self.is_running and _PORT.search(self.log()):
+            for path in ENDPOINTS:
+                await self.get(path)
+
+    def outputs(self) -> list[Any]:
+        """Return everything that it has printed and served."""
+        return [self.log(), *self._shown]
