@@ -179,6 +179,7 @@ def test_a_namespace_of_its_own_is_explained(tmp_path: Path) -> None:
     with agent(tmp_path, *flags, before=alone) as running:
         message = running.reaches("failing")["message"]
         assert message.endswith("the pod needs shareProcessNamespace: true")
+        running.process.kill()  # unshare takes no TERM; its child goes with it
 
 
 def test_names_that_are_no_text_are_carried(tmp_path: Path) -> None:
