@@ -274,8 +274,11 @@ class Reconciler:
 
     def _windows(self, record: Record | None, presents: Sequence[Present]) -> tuple[Window, ...]:
         """Find edits that were taken back since something was asked (rule 3)."""
+        held = _remade_immutable(record, presents)
         windows = []
         for present, version in _versions_asked(record, presents):
+            if present.source in held:
+                continue  # new pods would read what the old ones did, again and again
             if window := self._index.history.window_since(present, version):
                 windows.append(window)
         return tuple(windows)
@@ -574,6 +577,16 @@ def _versions_asked(
         for present in presents
         if (asked := known.get((present.source.kind, present.source.name)))
     ]
+
+
+def _remade_immutable(record: Record | None, presents: Sequence[Present]) -> set[ObjectKey]:
+    """Name the sources that were immutable and are other objects now (rule 7)."""
+    immutable = {(s.kind, s.name): s.uid for s in record.sources if s.immutable} if record else {}
+    return {
+        present.source
+        for present in presents
+        if immutable.get((present.source.kind, present.source.name), present.uid) != present.uid
+    }
 
 
 def _only_versions_moved(before: Record, after: Record) -> bool:
