@@ -20,11 +20,11 @@ spec:
       containers:
       - name: my-nginx
         image: hotmap.test/busybox:1
-        command: [sh, -c, 'rm -f /work/end; until [ -e /work/end ]; do sleep 0.05; done']
+        command: [sh, -c, 'rm -f /scratch/end; until [ -e /scratch/end ]; do sleep 0.05; done']
         volumeMounts:
         - {name: config-volume, mountPath: /etc/config}
         - {name: config-volume, mountPath: /etc/pinned/log_level, subPath: log_level}
-        - {name: work, mountPath: /work}
+        - {name: work, mountPath: /scratch}
       volumes:
       - name: config-volume
         configMap: {name: env-config}
@@ -85,6 +85,6 @@ async def test_files_follow_after_the_sync_period(waitable: Backend) -> None:
     await shows(waitable, pod, "/etc/config/log_level", "DEBUG", within=limit)
     assert await waitable.exec(pod.name, "cat", "/etc/pinned/log_level") == "INFO"
     assert await running_pod(waitable, "my-nginx") == pod
-    await waitable.exec(pod.name, "touch", "/work/end")
+    await waitable.exec(pod.name, "touch", "/scratch/end")
     await restarted(waitable, "my-nginx", pod)
     assert await waitable.exec(pod.name, "cat", "/etc/pinned/log_level") == "DEBUG"

@@ -166,15 +166,15 @@ async def test_a_volume_inside_a_volume(node: LocalNode) -> None:
 
 async def test_init_containers_run_before_and_share_volumes(node: LocalNode) -> None:
     """What an init container writes is there when the regular container starts."""
-    mount = [{"name": "v", "mountPath": "/work"}]
+    mount = [{"name": "v", "mountPath": "/scratch"}]
     init = {
         "name": "i",
         "image": "shell",
-        "command": ["sh", "-c", "echo ready > /work/f"],
+        "command": ["sh", "-c", "echo ready > /scratch/f"],
         "volumeMounts": mount,
     }
     pod = {"volumes": [{"name": "v", "emptyDir": {}}], "initContainers": [init]}
-    assert await node.output("init", "cat /work/f", pod=pod, volumeMounts=mount) == "ready\n"
+    assert await node.output("init", "cat /scratch/f", pod=pod, volumeMounts=mount) == "ready\n"
 
 
 async def test_a_sidecar_runs_beside_and_ends_with_the_pod(node: LocalNode) -> None:
