@@ -214,11 +214,11 @@ def _is_written_by_hotmap(consumer: Object) -> bool:
 
 
 def _owns(fields: Object, path: Sequence[str]) -> bool:
-    """Tell whether a path is owned, by itself or as part of something whole."""
+    """Tell whether a path is owned; the local plane says of a template only whose it is."""
     for step in path:
         if step not in fields:
             return False
         fields = fields[step]
-        if not fields:
+        if not fields and step == "f:template":
             return True
     return True

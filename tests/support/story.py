@@ -333,16 +333,18 @@ class Story:
         """Wait until pods that run now started clearly before what comes next (whole seconds)."""
         await asyncio.sleep(2 * MARGIN + 0.1)
 
-    async def arrived(self) -> None:
+    async def arrived(self, *, retrying: bool = False) -> None:
         """Wait until all that was done so far has arrived at a controller and was acted on.
 
-        An edit of the canary's source follows the same way, and comes last.
+        An edit of the canary's source follows the same way, and comes last. With `retrying`
+        something is tried again for ever, so that the leader is never idle.
         """
         self._beats += 1
         before = len(self.rollouts.of(CANARY))
         await self.edit(CANARY, LEVEL=str(self._beats))
         await self.rolled(CANARY, before + 1)
-        await self.until(self._is_idle, "the leader has nothing left to do", within=70)
+        if not retrying:
+            await self.until(self._is_idle, "the leader has nothing left to do", within=70)
 
     async def _is_idle(self) -> bool:
         idle = [
@@ -353,10 +355,14 @@ class Story:
     # -- the end -------------------------------------------------------------------------------
 
     async def ends_well(
-        self, settled: Mapping[str, int] | None = None, *, left_alone: Collection[str] = ()
+        self,
+        settled: Mapping[str, int] | None = None,
+        *,
+        left_alone: Collection[str] = (),
+        retrying: bool = False,
     ) -> None:
         """Let everything arrive, stop the controllers, and check the invariants."""
-        await self.arrived()
+        await self.arrived(retrying=retrying)
         for process in self.processes:
             if process.is_running:
                 assert await process.stop() == 0, process.log()

@@ -1,0 +1,367 @@
+"""What only upstream's own API server and controllers can show, without a node."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.cluster.cluster import Cluster
+from tests.cluster.fixtures import real_control_plane
+from tests.support.story import Object, Story, story
+
+from hotmap.core.errors import Unauthorized
+from hotmap.kube.client import Client
+from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.resources import CONFIGMAPS
+
+__all__ = ["real_control_plane"]
+
+pytestmark = pytest.mark.cluster
+
+
+class Mall:
+    """A story on a real control plane, and its kubectl."""
+
+    def __init__(self, cluster: Cluster, told: Story) -> None:
+        self.cluster = cluster
+        self.story = told
+
+    async def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl in the consumers' namespace."""
+        named = (f"--namespace={self.story.namespace}", *arguments)
+        return await asyncio.to_thread(self.cluster.kubectl, *named, stdin=stdin)
+
+    async def apply(self, *objects: Object) -> None:
+        await self.kubectl("apply", "--filename=-", stdin=yaml.safe_dump_all(objects))
+
+    async def account(self, *, may_watch: tuple[str, ...]) -> None:
+        """Make a ServiceAccount with the rights that a controller needs, for some workloads."""
+        own, namespace = self.story.own, self.story.namespace
+        subject = {"kind": "ServiceAccount", "name": "hotmap", "namespace": own}
+        rules = {
+            own: [_rule("", "secrets", "get", "create", "update")],
+            namespace: [
+                _rule("", "configmaps secrets", "list", "watch"),
+                _rule("apps", " ".join(may_watch), "list", "watch", "patch"),
+                _rule("", "pods", "list", "patch"),
+                _rule("", "events", "create", "patch"),
+            ],
+        }
+        objects: list[Object] = [_object("v1", "ServiceAccount", "hotmap", own)]
+        for where, given in rules.items():
+            group = "rbac.authorization.k8s.io"
+            role = {"apiGroup": group, "kind": "Role", "name": "hotmap"}
+            objects += [
+                {**_object(f"{group}/v1", "Role", "hotmap", where), "rules": given},
+                {
+                    **_object(f"{group}/v1", "RoleBinding", "hotmap", where),
+                    "roleRef": role,
+                    "subjects": [subject],
+                },
+            ]
+        for one in objects:
+            where = one["metadata"]["namespace"]
+            text = json.dumps(one)
+            await asyncio.to_thread(
+                self.cluster.kubectl, f"--namespace={where}", "apply", "--filename=-", stdin=text
+            )
+
+    async def token(self, *, bound_to: str) -> str:
+        """Return a token of that ServiceAccount that dies with a Secret."""
+        own = f"--namespace={self.story.own}"
+        run = self.cluster.kubectl
+        await asyncio.to_thread(run, own, "create", "secret", "generic", bound_to)
+        bound = (f"--bound-object-name={bound_to}", "--bound-object-kind=Secret")
+        found = await asyncio.to_thread(run, own, "create", "token", "hotmap", *bound)
+        return found.strip()
+
+    def kubeconfig(self, token: Path) -> Path:
+        """Write a kubeconfig that reads its token from a file."""
+        config = json.loads(self.cluster.kubeconfig.read_text())
+        config["users"][0]["user"] = {"tokenFile": str(token)}
+        path = self.story.folder / "kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
+
+
+@pytest.fixture
+async def mall(real_control_plane: Cluster, tmp_path: Path) -> AsyncIterator[Mall]:
+    name = f"faults-{uuid.uuid4().hex[:6]}"
+    path = real_control_plane.kubeconfig
+    async with Client(load_kubeconfig(str(path))) as client:
+        async with story(client, tmp_path, path, namespace=name, is_alive=True) as told:
+            yield Mall(real_control_plane, told)
+        await asyncio.to_thread(
+            real_control_plane.kubectl,
+            *("delete", "namespace", "--wait=false", told.namespace, told.own),
+        )
+
+
+async def test_a_policy_rejects_one_consumer_for_ever(mall: Mall) -> None:
+    """The others are rolled; its retries back off, and its one Event names the policy."""
+    shop, policy = mall.story, f"{mall.story.namespace}-frozen"
+    await shop.set_up()
+    await shop.deployment("stubborn")
+    group = "admissionregistration.k8s.io"
+    only = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": shop.namespace}}}
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["deployments"],
+    }
+    annotations = "object.spec.template.metadata.?annotations"
+    allowed = (
+        f"object.metadata.name != 'stubborn' || "
+        f"!{annotations}.orValue({{}}).exists(key, key == 'hotmap.dev/revision')"
+    )
+    await mall.apply(
+        {
+            **_object(f"{group}/v1", "ValidatingAdmissionPolicy", policy),
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": allowed, "message": "its template is frozen"}],
+            },
+        },
+        {
+            **_object(f"{group}/v1", "ValidatingAdmissionPolicyBinding", policy),
+            "spec": {
+                "policyName": policy,
+                "validationActions": ["Deny"],
+                "matchResources": only,
+            },
+        },
+    )
+    try:
+        await shop.until(lambda: _is_refused(mall), "the policy is in force")
+        async with shop.controller() as controller:
+            await controller.ready()
+            await shop.arrived()
+            await shop.edit(LEVEL="debug")
+            await shop.rolled()
+
+            async def backed_off() -> bool:
+                return max(_pauses(controller.log()), default=0.0) >= 1.0
+
+            await shop.until(backed_off, "retries of the stubborn one wait for long", within=60)
+            (told,) = await shop.messages("Failed")
+            assert policy in told
+            assert "its template is frozen" in told
+            await shop.ends_well({"web": 1}, retrying=True)
+    finally:
+        kinds = "validatingadmissionpolicy", "validatingadmissionpolicybinding"
+        for kind in kinds:
+            await mall.kubectl("delete", kind, policy)
+
+
+async def test_one_kind_may_not_be_watched(mall: Mall) -> None:
+    """Everything else works; readiness names what is missing, and so does the log, once."""
+    shop = mall.story
+    await shop.set_up()
+    await mall.account(may_watch=("deployments", "daemonsets"))
+    token = shop.folder / "token"
+    token.write_text(await mall.token(bound_to="first"))
+    async with shop.controller(kubeconfig=mall.kubeconfig(token)) as controller:
+        await controller.ready()
+        await shop.arrived()
+        await shop.edit(LEVEL="debug")
+        await shop.rolled()
+        readiness = json.loads(await controller.get("/readyz"))
+        assert readiness["ready"] is True
+        assert "is forbidden" in readiness["refused"]["statefulsets"]
+        said = [
+            line
+            for line in controller.log().splitlines()
+            if "statefulsets" in line and "forbidden" in line and "warning" in line
+        ]
+        assert len(said) == 1, controller.log()
+        await shop.ends_well({"web": 1})
+
+
+async def test_a_token_is_rotated(mall: Mall) -> None:
+    """Once the old one is refused, the file is read again, and what could not be done is done."""
+    shop = mall.story
+    await shop.set_up()
+    await mall.account(may_watch=("deployments", "statefulsets", "daemonsets"))
+    token = shop.folder / "token"
+    token.write_text(await mall.token(bound_to="first"))
+    second = await mall.token(bound_to="second")
+    kubeconfig = mall.kubeconfig(token)
+    async with (
+        shop.controller(kubeconfig=kubeconfig) as controller,
+        Client(load_kubeconfig(str(kubeconfig))) as probe,
+    ):
+        await controller.ready()
+        await shop.arrived()
+        await asyncio.to_thread(
+            mall.cluster.kubectl, f"--namespace={shop.own}", "delete", "secret", "first"
+        )
+
+        async def refused() -> bool:
+            try:
+                await probe.list_page(CONFIGMAPS, shop.namespace, type=Any)
+            except Unauthorized:
+                return True
+            return False
+
+        await shop.until(refused, "the first token is refused")
+        await shop.edit(LEVEL="debug")
+        await controller.says("tried again")
+        assert shop.rollouts.of("web") == []
+        token.write_text(second)
+        await shop.rolled()
+        await shop.ends_well({"web": 1})
+
+
+async def test_rollout_undo(mall: Mall) -> None:
+    """It brings an old template back, whose pods read what is there now: nothing to do."""
+    shop = mall.story
+    await shop.set_up(replicas=2)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        for times in (1, 2):
+            await shop.edit(LEVEL=f"v{times}")
+            await shop.rolled(times=times)
+            await shop.runs_with_the_present_content()
+        first = shop.rollouts.of("web")[0]
+        await shop.aged()  # within two seconds of an edit, no start of a pod proves anything
+        await mall.kubectl("rollout", "undo", "deployment/web")
+        await shop.rolled_out()
+        await shop.arrived()
+        assert await shop.revision() == first
+        await shop.runs_with_the_present_content()
+        assert await controller.stop() == 0
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        assert await shop.revision() == first
+        await shop.edit(LEVEL="v3")
+        await shop.rolled(times=3)
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 3})
+
+
+async def test_rollout_restart_after_an_edit(mall: Mall) -> None:
+    """A person was faster: the pods are new already, and none is replaced a second time."""
+    shop = mall.story
+    await shop.set_up(replicas=2)
+    async with shop.controller("--settle=2s", "--settle-max=10s") as controller:
+        await controller.ready()
+        await shop.arrived()
+        await shop.edit(LEVEL="debug")
+        await mall.kubectl("rollout", "restart", "deployment/web")
+        await shop.rolled_out()
+        await shop.arrived()
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 0})
+
+
+async def test_source_and_image_are_applied_in_one_go(mall: Mall) -> None:
+    """As `helm upgrade` does: the owner's own rollout brings the content; no second one."""
+    shop = mall.story
+    await shop.set_up(replicas=3)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        source = _object("v1", "ConfigMap", "app", shop.namespace)
+        image = {"containers": [{"name": "main", "image": "app:2"}]}
+        consumer = _object("apps/v1", "Deployment", "web", shop.namespace)
+        objects = [
+            {**source, "data": {"LEVEL": "debug"}},
+            {**consumer, "spec": {"template": {"spec": image}}},
+        ]
+        await mall.kubectl(
+            *("apply", "--server-side", "--force-conflicts", "--field-manager=helm"),
+            "--filename=-",
+            stdin=yaml.safe_dump_all(objects),
+        )
+        await shop.rolled_out()
+        await shop.arrived()
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 0})
+
+
+async def test_a_paused_deployment(mall: Mall) -> None:
+    """It takes the revision, and its pods the content once it is resumed."""
+    shop = mall.story
+    await shop.set_up(replicas=2)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        await mall.kubectl("rollout", "pause", "deployment/web")
+        await shop.edit(LEVEL="debug")
+        await shop.rolled()
+        await shop.arrived()
+        stale = [name for name in await shop.stale_pods() if name.startswith("web-")]
+        assert len(stale) == 2
+        await mall.kubectl("rollout", "resume", "deployment/web")
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 1})
+
+
+async def test_an_edit_in_the_middle_of_a_rollout(mall: Mall) -> None:
+    """The change folds into what is under way, or follows it; no pod keeps old content."""
+    shop = mall.story
+    await shop.set_up(replicas=4)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        await mall.kubectl("rollout", "restart", "deployment/web")
+        await shop.edit(LEVEL="debug")
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 1})
+
+
+async def test_gitops_replaces_the_template(mall: Mall) -> None:
+    """Each time the revision is taken off again: not fought, and every edit is served."""
+    shop = mall.story
+    await shop.set_up()
+    original = json.loads(await mall.kubectl("get", "deployment", "web", "--output=json"))
+    for name in ("resourceVersion", "uid", "generation", "managedFields", "creationTimestamp"):
+        original["metadata"].pop(name, None)
+    original.pop("status")
+    manifest = json.dumps(original)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        for times in (1, 2, 3):
+            await shop.edit(LEVEL=f"v{times}")
+            await shop.rolled(times=times)
+            await mall.kubectl("replace", "--filename=-", stdin=manifest)
+            await shop.rolled_out()
+            await shop.arrived()
+            await shop.runs_with_the_present_content()
+            assert len(shop.rollouts.of("web")) == times
+        await shop.ends_well({"web": 3}, left_alone=("web",))
+
+
+async def _is_refused(mall: Mall) -> bool:
+    revision = {"spec": {"template": {"metadata": {"annotations": {"hotmap.dev/revision": "x"}}}}}
+    patch = ("patch", "deployment", "stubborn", "--dry-run=server", "--patch", json.dumps(revision))
+    try:
+        await mall.kubectl(*patch)
+    except Exception as error:
+        return "its template is frozen" in str(error)
+    return False
+
+
+def _pauses(log: str) -> list[float]:
+    """List the seconds that the stubborn one's retries waited."""
+    return [float(found) for found in re.findall(r"stubborn: tried again in ([0-9.]+) s", log)]
+
+
+def _object(version: str, kind: str, name: str, namespace: str = "") -> Object:
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **where}}
+
+
+def _rule(group: str, resources: str, *verbs: str) -> Object:
+    return {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
