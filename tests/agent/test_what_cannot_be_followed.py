@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -240,6 +242,24 @@ def test_large_and_many_files(tmp_path: Path) -> None:
         assert len(list((tmp_path / "stage").iterdir())) == 1001 + 2
         volume.publish({**files, "file-7": b"z", "large": b"y" * (1 << 20)})
         eventually(lambda: (tmp_path / "stage" / "file-7").read_bytes() == b"z")
+
+
+def test_told_to_look_at_nothing_it_stays_calm(tmp_path: Path) -> None:
+    """Asked for another verdict on content that is gone, the agent waits instead of spinning."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    with agent(tmp_path, "--dir", volume, "--check", "false") as running:
+        running.reaches("refused")
+        shutil.rmtree(volume.path)
+        running.process.send_signal(signal.SIGHUP)
+        running.reaches("waiting")
+        before = _cpu_ticks(running.pid)
+        time.sleep(0.5)
+        assert _cpu_ticks(running.pid) - before < 20, "of 50"
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def test_a_stopped_agent_is_not_healthy(tmp_path: Path) -> None:

@@ -83,9 +83,6 @@ class Children:
         self._foreign: dict[int, Callable[[int], None]] = {}
         loop.on_signals([signal.SIGCHLD], self._reap)
 
-    def __len__(self) -> int:
-        return len(self._children)
-
     def command(
         self,
         words: Sequence[str],

@@ -91,6 +91,19 @@ class Gate:
         """Whether the present content still needs a verdict."""
         return self.seen is not None and self.seen not in (self.good, self.refused)
 
+    @property
+    def state(self) -> str:
+        """The present content's standing: waiting, running, passed, failed or trouble."""
+        if self.seen is None:
+            return "waiting"
+        if self.seen == self.good:
+            return "passed"
+        if self.seen == self.refused:
+            return "failed"
+        if self.checking is not None:
+            return "running"
+        return "trouble" if self.error else "waiting"
+
     def due(self, now: float) -> bool:
         """Tell whether a check should begin."""
         return self.undecided and self.checking is None and now >= self.retry_at
@@ -118,6 +131,10 @@ class Gate:
         self.failures += 1
         self.error = error
         self.retry_at = now + wait(self.failures)
+
+    def postpone(self, until: float) -> None:
+        """Take note that there is nothing to check before a time."""
+        self.retry_at = until
 
     def forget(self) -> None:
         """Ask for another verdict on what was refused."""

@@ -14,7 +14,7 @@ __all__ = ["ALIASES", "FLAGS", "Words", "help_text", "read_words"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import NamedTuple
 
     class Flag(NamedTuple):
@@ -207,8 +207,3 @@ def help_text() -> str:
 
 def _heading(flag: Flag) -> str:
     return f"--{flag.name} {flag.value}".strip()
-
-
-def names() -> Iterable[str]:
-    """List the flags, for those who document them."""
-    return FLAGS

@@ -5,7 +5,7 @@ Names, times, digests that nobody else can compute, and errors in words; never c
 
 from __future__ import annotations
 
-__all__ = ["Calls", "describe_status", "render_metrics"]
+__all__ = ["Calls", "describe_status", "overall", "render_metrics"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,33 @@ class _Webhook:
         self.successes = 0
         self.answers: dict[int, int] = {}
         self.errors: dict[str, int] = {}
+
+
+def overall(
+    *,
+    unreadable: str,
+    check: str,
+    check_error: str,
+    rules: Iterable[Mapping[str, Any]],
+    moving: bool,
+) -> tuple[str, str]:
+    """Put everything into one word and, where it is not well, one sentence.
+
+    `waiting`, `refused`, `failing`, `pending` (`moving`: content is not decided on), `loaded`;
+    what is listed first hides what comes after it.
+    """
+    if unreadable:
+        return "waiting", unreadable
+    if check == "failed":
+        return "refused", "the present content did not pass its check and is not loaded"
+    if check == "trouble":
+        return "waiting", check_error
+    for rule in rules:
+        if rule["state"] == "failing":
+            return "failing", f"{rule['name']}: {rule['error']}"
+    if moving or any(rule["state"] == "pending" for rule in rules):
+        return "pending", ""
+    return "loaded", ""
 
 
 def render_metrics(status: Mapping[str, Any], calls: Calls) -> str:

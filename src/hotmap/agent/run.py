@@ -13,23 +13,22 @@ import time
 
 from hotmap.agent.act import Attempt, Surroundings, changed_files
 from hotmap.agent.announcement import Announcement, Pairing, read_announcement
-from hotmap.agent.check import complaint, fill, remove_copy, work_directory, write_copy
+from hotmap.agent.checking import Checker
 from hotmap.agent.children import Children
 from hotmap.agent.decide import Gate, Progress, Settle, pause
-from hotmap.agent.detect import Detector, NotReadable, describe, selected
+from hotmap.agent.detect import Detector, NotReadable, describe
 from hotmap.agent.digest import tree_digest
 from hotmap.agent.environment import expand, make_environment
+from hotmap.agent.following import Followed
 from hotmap.agent.log import Log
 from hotmap.agent.loop import READ, Loop, Timer
 from hotmap.agent.memory import Memory
-from hotmap.agent.processes import ProcessError, age, find
-from hotmap.agent.report import Calls, render_metrics
+from hotmap.agent.report import Calls, overall, render_metrics
 from hotmap.agent.server import Server
 from hotmap.agent.settings import ALL_CONTAINERS_STATUS, FROZEN
 from hotmap.agent.stage import Stage
-from hotmap.agent.supervise import Supervisor
+from hotmap.agent.supervise import Supervisor, take_orphans
 from hotmap.core.errors import HotmapError
-from hotmap.volume.atomic_writer import DATA_LINK
 
 __all__ = ["Agent"]
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from hotmap.agent.children import Outcome
     from hotmap.agent.detect import Snapshot
     from hotmap.agent.http import Call
     from hotmap.agent.settings import Rule, Settings
@@ -49,10 +47,6 @@ _RETRY_READ = 1.0
 #: Seconds to the next look, and how many looks, while a writer makes its links.
 _LINKS_PAUSE, _LINKS_LOOKS = 0.002, 50
 
-#: Seconds by which a process has to be younger than content to be known to have read it: both
-#: clocks go in steps of 0.01 s.
-_MARGIN = 0.03
-
 #: Passes of the detector that may be missed before /healthz says so.
 _MISSED = 3
 
@@ -61,25 +55,6 @@ _FORWARDED = (
     signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT,
     signal.SIGTSTP,
 )  # fmt: skip
-
-
-class _RuleState:
-    """A rule, how far it has come, and what is counted about it."""
-
-    __slots__ = (
-        "attempted_files", "failures", "files", "loaded_at", "loaded_files", "loads", "progress",
-        "rule",
-    )  # fmt: skip
-
-    def __init__(self, rule: Rule, progress: Progress) -> None:
-        self.rule = rule
-        self.progress = progress
-        #: Digests by file: wanted now, in the present attempt, loaded last.
-        self.files: dict[str, str] = {}
-        self.attempted_files: dict[str, str] = {}
-        self.loaded_files: dict[str, str] = {}
-        self.loads = self.failures = 0
-        self.loaded_at = 0.0
 
 
 class Agent:
@@ -98,12 +73,17 @@ class Agent:
         self._detector = Detector(settings.directories, self._memory.key, also=also)
         self._settle = Settle(settings.settle, settings.settle_max)
         self._gate = Gate()
+        self._checker = Checker(self._children, settings)
         self._stage = (
             Stage(settings.stage, settings.directories, settings.stage_mode)
             if settings.stage
             else None
         )
-        self._rules = [_RuleState(rule, self._remembered(rule)) for rule in settings.rules]
+        #: Where an application finds each directory.
+        self._places = self._stage.places if self._stage else {d: d for d in settings.directories}
+        self._rules = [
+            Followed(rule, settings.directories, self._remembered(rule)) for rule in settings.rules
+        ]
         self._announcement: Announcement | None = None
         self._pairing = Pairing()
         self._relation = "none"
@@ -123,7 +103,6 @@ class Agent:
         self._environment: dict[str, dict[str, bytes]] = {}
         self._loaded_directories: dict[str, str] = {}
         self._described = {one: describe(one) for one in settings.directories}
-        self._work = ""
         self._seen_directories: dict[str, str] = {}
         self._unreadable = ""
         self._link_looks = 0
@@ -145,9 +124,7 @@ class Agent:
             self._children.kill_all()
             self._server.close()
             self._detector.close()
-            if self._work:
-                remove_copy(self._work)
-                os.rmdir(self._work)
+            self._checker.close()
             self._loop.close()
 
     def _remembered(self, rule: Rule) -> Progress:
@@ -161,7 +138,8 @@ class Agent:
         self._loop.on_signals([signal.SIGHUP], self._hang_up)
         if self._settings.application:
             self._loop.on_signals(_FORWARDED, self._supervisor.forward)
-            self._take_orphans()
+            if not take_orphans():
+                self._log.warning("start", "what the application orphans is not ours to reap")
         if (descriptor := self._detector.fileno()) >= 0:
             self._loop.watch(descriptor, READ, self._swapped)
         self._server.listen()
@@ -188,22 +166,6 @@ class Agent:
             detector=statistics.mode,
             port=self._server.port or None,
         )
-
-    def _take_orphans(self) -> None:
-        """Become the parent of what the application leaves behind, as PID 1 is anyway."""
-        if os.getpid() == 1:
-            return
-        try:
-            import ctypes
-
-            set_child_subreaper = 36  # linux: include/uapi/linux/prctl.h
-            failed = ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0) != 0
-        except (ImportError, AttributeError, OSError):
-            failed = True
-        if failed:
-            self._log.warning(
-                "start", "processes that the application orphans are not ours to reap"
-            )
 
     def _end(self) -> None:
         self._log.info("ending", "told to end")
@@ -357,51 +319,19 @@ class Agent:
             self._read()
             snapshot = self._snapshot
             if snapshot is None or not self._gate.undecided:
+                self._gate.postpone(self._loop.now() + _RETRY_READ)
                 return
         self._gate.begin()
-        error = complaint(snapshot.contents, self._settings.bounds)
-        if error:
-            self._refuse(error)
-        elif self._settings.checks:
-            self._check_copy(snapshot)
-        else:
-            self._passed(snapshot)
 
-    def _check_copy(self, snapshot: Snapshot) -> None:
-        self._work = self._work or work_directory(self._settings.work)
-        if not self._work:
-            self._trouble("no place for a copy to check: give a writable --work-dir")
-            return
-        try:
-            remove_copy(self._work)
-            contents = [snapshot.contents[one] for one in self._settings.directories]
-            copies = write_copy(self._work, contents)
-        except OSError as error:
-            self._trouble(f"no copy to check can be made: {(error.strerror or '').lower()}")
-            return
-        self._next_check(snapshot, copies, 0)
-
-    def _next_check(self, snapshot: Snapshot, copies: list[str], number: int) -> None:
-        if number == len(self._settings.checks):
-            self._passed(snapshot)
-            return
-        check = self._settings.checks[number]
-        words = fill(check.command, copies)
-
-        def checked(outcome: Outcome) -> None:
-            output = outcome.output
-            for directory, copy in zip(self._settings.directories, copies, strict=True):
-                output = output.replace(copy, directory)
-            if outcome.late:
-                self._trouble(f"the check did not end within {check.seconds:g} s")
-            elif outcome.status in (126, 127) or outcome.status >= 128:
-                self._trouble(f"the check could not run: {output or outcome.status}")
-            elif outcome.status:
-                self._refuse(output or f"the check ended with status {outcome.status}")
+        def checked(verdict: str, error: str) -> None:
+            if verdict == "passed":
+                self._passed(snapshot)
+            elif verdict == "refused":
+                self._refuse(error)
             else:
-                self._next_check(snapshot, copies, number + 1)
+                self._trouble(error)
 
-        self._children.command(words, seconds=check.seconds, done=checked)
+        self._checker.check(snapshot, checked)
 
     def _refuse(self, error: str) -> None:
         self._checks["failed"] += 1
@@ -445,28 +375,17 @@ class Agent:
         for state in self._rules:
             if state.rule.name == FROZEN:
                 continue
-            chosen = self._chosen(state.rule, snapshot)
-            state.files = chosen
-            state.progress.want(tree_digest(chosen, self._memory.key), now)
+            state.files = state.choose(snapshot.files)
+            state.progress.want(tree_digest(state.files, self._memory.key), now)
         self._note_loaded()
-
-    def _chosen(self, rule: Rule, snapshot: Snapshot) -> dict[str, str]:
-        roots = rule.directories or self._settings.directories
-        files = {
-            path: digest
-            for path, digest in snapshot.files.items()
-            if any(path.startswith(f"{root}/") for root in roots)
-        }
-        return {path: files[path] for path in selected(files, rule.files, roots)}
 
     # Actions
 
-    def _attempt(self, state: _RuleState) -> None:
+    def _attempt(self, state: Followed) -> None:
         progress = state.progress
-        if progress.wanted is not None and progress.loaded is None and self._has_it(state):
+        if progress.tried is None and state.loaded_at_start(self._places):
             self._log.info("adopted", "loaded at its start already", rule=state.rule.name)
-            progress.adopt(progress.wanted)
-            state.loaded_files = state.files
+            state.adopt()
             self._remember()
             self._note_loaded()
             return
@@ -482,37 +401,7 @@ class Agent:
             lambda error, place: self._attempted(state, error, place),
         ).start()
 
-    def _has_it(self, state: _RuleState) -> bool:
-        """Tell whether the process began after its content was there, so that it has read it.
-
-        Asked at first sight only. A restart without a cause would be worse than a missed one, so
-        rules that restart take it for granted.
-        """
-        actions = state.rule.actions
-        if state.progress.tried is not None:
-            return False
-        if any(action.kind == "restart" for action in actions):
-            return True
-        targets = {action.target for action in actions if action.kind == "signal"}
-        if len(targets) != 1 or any(a.kind not in ("signal", "none") for a in actions):
-            return False
-        content = self._content_age(state.rule)
-        try:
-            return content is not None and age(find(targets.pop())) + _MARGIN < content
-        except (ProcessError, OSError, ValueError):
-            return False
-
-    def _content_age(self, rule: Rule) -> float | None:
-        """Tell for how many seconds the newest of a rule's directories has been as it is."""
-        directories = rule.directories or self._settings.directories
-        places = [self._stage.places[one] if self._stage else one for one in directories]
-        try:
-            newest = max(os.lstat(os.path.join(place, DATA_LINK)).st_ctime for place in places)
-        except (OSError, ValueError):
-            return None
-        return time.time() - newest
-
-    def _attempted(self, state: _RuleState, error: str, position: int) -> None:
+    def _attempted(self, state: Followed, error: str, position: int) -> None:
         now, name = self._loop.now(), state.rule.name
         if error:
             state.failures += 1
@@ -551,8 +440,7 @@ class Agent:
     def _start_application(self) -> None:
         for state in self._rules:
             if state.rule.name != FROZEN and state.progress.wanted is not None:
-                state.progress.adopt(state.progress.wanted)
-                state.loaded_files = state.files
+                state.adopt()
         words, environment = self._application()
         self._supervisor.start(words, environment)
         self._remember()
@@ -608,8 +496,14 @@ class Agent:
         now = self._loop.now()
         gate, announcement = self._gate, self._announcement
         detector = self._detector.statistics()
-        rules = [self._rule_status(state, now) for state in self._rules]
-        state, message = self._overall(rules)
+        rules = [state.status(now) for state in self._rules]
+        state, message = overall(
+            unreadable=self._unreadable,
+            check=gate.state,
+            check_error=gate.error,
+            rules=rules,
+            moving=gate.undecided or self._settle.due_at() is not None or self._good is None,
+        )
         seen = self._seen_directories
         return {
             "state": state,
@@ -627,7 +521,7 @@ class Agent:
             ],
             "rules": rules,
             "check": {
-                "state": self._check_state(),
+                "state": gate.state,
                 "error": gate.error,
                 "counts": dict(self._checks),
             },
@@ -650,54 +544,6 @@ class Agent:
             "last_pass_age_seconds": round(now - self._last_pass, 3),
             "problems": [one for one in (self._server.problem, self._memory.problem) if one],
         }
-
-    def _rule_status(self, state: _RuleState, now: float) -> dict[str, Any]:
-        progress = state.progress
-        since = progress.pending_since
-        if progress.wanted is None:
-            word = "waiting"
-        elif not progress.pending:
-            word = "loaded"
-        else:
-            word = "failing" if progress.error else "pending"
-        return {
-            "name": state.rule.name,
-            "state": word,
-            "wanted": progress.wanted,
-            "loaded": progress.loaded,
-            "pending_seconds": round(now - since, 3) if since is not None else 0,
-            "attempts_failed": progress.failures,
-            "error": progress.error,
-            "loads": state.loads,
-            "failures": state.failures,
-            "loaded_at": round(state.loaded_at, 3),
-        }
-
-    def _check_state(self) -> str:
-        gate = self._gate
-        if gate.seen is None:
-            return "waiting"
-        if gate.seen == gate.good:
-            return "passed"
-        if gate.seen == gate.refused:
-            return "failed"
-        return "running" if gate.checking else "trouble" if gate.error else "waiting"
-
-    def _overall(self, rules: list[dict[str, Any]]) -> tuple[str, str]:
-        """Put everything into one word and, where it is not well, one sentence."""
-        if self._unreadable:
-            return "waiting", self._unreadable
-        if self._check_state() == "failed":
-            return "refused", "the present content did not pass its check and is not loaded"
-        if self._check_state() == "trouble":
-            return "waiting", self._gate.error
-        for rule in rules:
-            if rule["state"] == "failing":
-                return "failing", f"{rule['name']}: {rule['error']}"
-        moving = self._gate.undecided or self._settle.due_at() is not None
-        if moving or self._good is None or any(rule["state"] == "pending" for rule in rules):
-            return "pending", ""
-        return "loaded", ""
 
     # Timers
 

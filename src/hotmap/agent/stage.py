@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import os
 
-from hotmap.agent.digest import digest_of, tree_digest
-from hotmap.core.errors import HotmapError, NotProjected
 from hotmap.core.payload import PayloadFile
 from hotmap.volume.atomic_writer import AtomicWriter
-from hotmap.volume.watcher import read_revision
 
 __all__ = ["Stage"]
 
@@ -51,14 +48,3 @@ class Stage:
                 path: PayloadFile(data, self._mode) for path, data in contents[directory].items()
             }
             AtomicWriter(place).write(payload)
-
-    def published(self, key: bytes) -> str | None:
-        """Digest what is published, as `detect` would; None while nothing is, or only a part."""
-        files: dict[str, str] = {}
-        for directory, place in self.places.items():
-            try:
-                found = read_revision(place).files
-            except (NotProjected, OSError, HotmapError):
-                return None
-            files.update((f"{directory}/{path}", digest_of(d, key)) for path, d in found.items())
-        return tree_digest(files, key)

@@ -16,7 +16,7 @@ import signal
 from hotmap.agent.children import die_with_parent, execute_program, lead_group, reset_signals
 from hotmap.agent.processes import started_process
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "take_orphans"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,3 +135,19 @@ class Supervisor:
             then()
         else:
             self._ended(status)
+
+
+def take_orphans() -> bool:
+    """Become the parent of what our children leave behind, as PID 1 is anyway (prctl(2)).
+
+    False when the kernel or this Python cannot do that.
+    """
+    if os.getpid() == 1:
+        return True
+    try:
+        import ctypes
+
+        set_child_subreaper = 36  # linux: include/uapi/linux/prctl.h
+        return bool(ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0) == 0)
+    except (ImportError, AttributeError, OSError):
+        return False

@@ -6,6 +6,7 @@ adds which flag or field it was.
 
 from __future__ import annotations
 
+import os
 import signal as _signal
 from collections import namedtuple
 
@@ -14,7 +15,10 @@ __all__ = [
     "Url",
     "parse_address",
     "parse_duration",
+    "parse_header",
+    "parse_method",
     "parse_mode",
+    "parse_path",
     "parse_signal",
     "parse_size",
     "parse_statuses",
@@ -201,3 +205,25 @@ def split_command(text: str) -> tuple[str, ...]:
     if not words:
         raise ValueError("is no command line: it is empty")
     return words
+
+
+def parse_path(text: str) -> str:
+    """Read a path; a relative one is made absolute."""
+    if not text or "\0" in text:
+        raise ValueError("is no path")
+    return os.path.abspath(text)
+
+
+def parse_method(text: str) -> str:
+    """Read an HTTP method."""
+    if not (text.isascii() and text.isalpha()):
+        raise ValueError("is no HTTP method; write POST, PUT or GET")
+    return text.upper()
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """Read `Name: value` as the two."""
+    name, colon, value = text.partition(":")
+    if not colon or not name or not text.isprintable() or set(name) & set(' \t()<>@,;\\"/[]?={}'):
+        raise ValueError("is no header; write 'Name: value'")
+    return name, value.strip()
