@@ -147,6 +147,19 @@ def test_an_application_that_does_not_end_is_killed_after_its_grace(tmp_path: Pa
         assert running.end() == 128 + signal.SIGKILL
 
 
+def test_an_application_hears_what_it_is_told_at_its_birth(tmp_path: Path) -> None:
+    """Ended the moment it was started, again and again, no copy misses its TERM."""
+    volume = Volume(tmp_path / "volume", text="0")
+    flags = ("--dir", volume, "--settle", "0", "--grace", "10m")
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        for number in range(1, 301):
+            volume.write(text=str(number))
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] > 2
+        running.end()
+
+
 def test_a_second_term_kills_at_once(tmp_path: Path) -> None:
     """Who asks twice does not want to wait."""
     volume = Volume(tmp_path / "volume", text="one")

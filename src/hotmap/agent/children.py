@@ -19,6 +19,7 @@ __all__ = [
     "die_with_parent",
     "execute_program",
     "exit_status",
+    "fork",
     "kill_group",
     "lead_group",
     "reset_signals",
@@ -137,7 +138,7 @@ class Children:
         done: Callable[[Outcome], None],
     ) -> int:
         reader, writer = os.pipe2(os.O_CLOEXEC)
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             _become(run, writer)
         lead_group(pid)  # by both, since nobody knows which of them comes first
@@ -230,6 +231,19 @@ def _become(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
         run(writer)
     finally:
         os._exit(126)
+
+
+def fork() -> int:
+    """Fork with all signals blocked in the child, until it calls `reset_signals`.
+
+    Otherwise a signal that is sent to it at once would be taken by our own handlers, which it
+    still has: the child would not hear it, and we would, through the pipe that it shares.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    pid = os.fork()
+    if pid != 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
 
 
 def reset_signals() -> None:

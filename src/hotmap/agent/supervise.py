@@ -13,7 +13,13 @@ from __future__ import annotations
 import os
 import signal
 
-from hotmap.agent.children import die_with_parent, execute_program, lead_group, reset_signals
+from hotmap.agent.children import (
+    die_with_parent,
+    execute_program,
+    fork,
+    lead_group,
+    reset_signals,
+)
 from hotmap.agent.processes import started_process
 
 __all__ = ["Supervisor", "take_orphans"]
@@ -58,7 +64,7 @@ class Supervisor:
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start the application; there must be no copy."""
         assert not self.running
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             try:
                 lead_group(0)
