@@ -104,6 +104,7 @@ def reflect(
         on: FaultServer | None = None,
         tls: TLS = NO_TLS,
         credentials: Credentials | None = None,
+        timing: Timing = FAST,
         **narrow: str,
     ) -> AsyncIterator[Reflection]:
         server = on or request.getfixturevalue("server")
@@ -116,7 +117,7 @@ def reflect(
                 type=ConfigMap,
                 transform=lambda configmap: (configmap.data or {}).get("value", ""),
                 store=store,
-                timing=FAST,
+                timing=timing,
                 **narrow,
             )
             task = asyncio.create_task(reflector.run())

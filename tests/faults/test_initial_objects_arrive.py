@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.faults.conftest import FAST
 from tests.support.fault_server import (
     Exchange,
     FaultServer,
@@ -162,3 +163,22 @@ async def test_a_cancelled_reflector_leaves_no_connection(server: FaultServer, r
         assert server.connections == 1
     async with asyncio.timeout(5):
         await server.disconnected()
+
+
+async def test_the_longer_silence_holds_once_everything_is_there(server: FaultServer, reflect):
+    """What completes the objects also changes the limit: a quiet cluster is no fault."""
+
+    async def falls_quiet(exchange: Exchange) -> None:
+        truth = exchange.server.truth
+        await exchange.begin_stream()
+        for made in list(truth.objects.values()):
+            await exchange.line("ADDED", made)
+        await exchange.line("BOOKMARK", bookmark(truth.revision, initial_events_end=True))
+        await asyncio.Event().wait()
+
+    server.script("stream", falls_quiet)
+    async with reflect(timing=FAST._replace(initial_silence=0.2, silence=5)) as reflection:
+        await reflection.converged()
+        await asyncio.sleep(0.6)
+    assert [request.script for request in server.requests] == ["stream"]
+    assert reflection.statistics().errors == 0

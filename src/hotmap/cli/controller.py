@@ -163,4 +163,4 @@ def _address(text: str) -> tuple[str, int] | None:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise SettingsError(f"--listen: {text!r} is not HOST:PORT, :PORT or none")
-    return host.strip("[]") or "0.0.0.0", int(port)
+    return host.strip("[]"), int(port)

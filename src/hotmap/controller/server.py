@@ -40,7 +40,7 @@ class StatusServer:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 picks a free one.
+        """Listen; port 0 picks a free one, and no host means every address of the machine.
 
         Raises:
             SettingsError: the address cannot be listened on.
@@ -57,7 +57,7 @@ class StatusServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
+        site = web.TCPSite(self._runner, host or None, port)
         try:
             await site.start()
         except OSError as error:

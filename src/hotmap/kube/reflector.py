@@ -362,10 +362,11 @@ class Reflector(Generic[T, S]):
             self._connected = True
             async for chunk in stream.chunks():
                 self._hear()
-                silence = self._timing.silence if self._position else first_silence
-                limit.reschedule(loop.time() + silence)
                 for event in decoder.feed(chunk):
                     take(event)
+                # After the events: the one that completes the objects changes the limit.
+                silence = self._timing.silence if self._position else first_silence
+                limit.reschedule(loop.time() + silence)
         dropped = decoder.close()
         if dropped:
             _log.debug("%s: half a line dropped, %d bytes", self._resource.plural, dropped)
