@@ -126,11 +126,8 @@ def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
 
 def _confirm_once(probe: Probe, before: str, child: int, *, patience: float) -> None:
     if probe.kind == "log":
-        with open(probe.path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(int(before) if size >= int(before) else 0)
-            if (probe.value or "").encode() not in file.read():
-                raise NotConfirmed(f"{probe.path} has no new line with {probe.value!r}")
+        if (probe.value or "").encode() not in _grown(probe.path, int(before or 0)):
+            raise NotConfirmed(f"{probe.path} has no new line with {probe.value!r}")
         return
     now = _look(probe, child)
     if probe.kind in ("http", "exec"):
@@ -217,6 +214,16 @@ def _metric(body: bytes, name: str) -> str:
         if found == name:
             return value
     raise NotConfirmed(f"the page has no sample {name}")
+
+
+def _grown(path: str, size: int) -> bytes:
+    """Read what a file has beyond a size, or all of it when it is shorter by now."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(size if os.fstat(file.fileno()).st_size >= size else 0)
+            return file.read()
+    except OSError as error:
+        raise NotConfirmed(f"{path} cannot be read: {(error.strerror or '').lower()}") from None
 
 
 def _size(path: str) -> int:
