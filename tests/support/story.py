@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -156,12 +156,17 @@ class Story:
         #: Consumers to be looked at by `report`.
         self._seen: asyncio.Queue[Object] = asyncio.Queue()
 
-    def controller(self, *flags: str, kubeconfig: Path | None = None) -> ControllerProcess:
-        """A controller that is started by `async with`; settles for 50 ms unless told otherwise."""
+    def controller(
+        self, *flags: str, kubeconfig: Path | None = None, also: str = ""
+    ) -> ControllerProcess:
+        """A controller that is started by `async with`; settles for 50 ms unless told otherwise.
+
+        It serves the story's namespace, and `also` another one.
+        """
         log = self.folder / f"controller-{len(self.processes)}.log"
         process = ControllerProcess(
             kubeconfig or self.kubeconfig,
-            *(f"--namespace={self.own}", f"--watch-namespace={self.namespace}"),
+            *(f"--namespace={self.own}", f"--namespaces={self.namespace}{also and ','}{also}"),
             *("--settle=50ms", "--settle-max=1s", *flags),
             log=log,
         )
@@ -235,6 +240,10 @@ class Story:
             },
         )
         await self.rolled_out(name)
+
+    async def deployments(self, names: Sequence[str]) -> None:
+        """Create many consumers like `web` at once."""
+        await asyncio.gather(*(self.deployment(name) for name in names))
 
     async def set_up(self, **options: Any) -> None:
         """Create the sources, the consumer web, and the canary."""
@@ -331,7 +340,7 @@ class Story:
 
     async def aged(self) -> None:
         """Wait until pods that run now started clearly before what comes next (whole seconds)."""
-        await asyncio.sleep(2 * MARGIN + 0.1)
+        await asyncio.sleep(MARGIN + 1.1)
 
     async def arrived(self, *, retrying: bool = False) -> None:
         """Wait until all that was done so far has arrived at a controller and was acted on.

@@ -32,8 +32,7 @@ async def test_a_leader_is_killed_in_the_middle_of_a_fan_out(crowd: Story) -> No
     await crowd.config_map("late", LEVEL="info")
     await crowd.deployment("late", source="late")
     names = [f"web-{number:03}" for number in range(CROWD)]
-    for name in names:
-        await crowd.deployment(name)
+    await crowd.deployments(names)
 
     async def rolled() -> list[str]:
         return [name for name in names if crowd.rollouts.of(name)]
@@ -103,8 +102,7 @@ async def test_two_act_at_a_time_by_mistake(crowd: Story) -> None:
     """Without an election both write the same: what one wrote is a conflict to the other."""
     await crowd.set_up()
     names = [f"web-{number}" for number in range(20)]
-    for name in names:
-        await crowd.deployment(name)
+    await crowd.deployments(names)
     async with crowd.controller() as one, crowd.controller() as other:
         await one.ready()
         await other.ready()

@@ -185,6 +185,25 @@ async def test_one_kind_may_not_be_watched(mall: Mall) -> None:
         await shop.ends_well({"web": 1})
 
 
+async def test_one_namespace_may_not_be_watched(mall: Mall) -> None:
+    """The other one is served; readiness says what is missing."""
+    shop = mall.story
+    await shop.set_up()
+    await mall.account(may_watch=("deployments", "statefulsets", "daemonsets"))
+    token = shop.folder / "token"
+    token.write_text(await mall.token(bound_to="first"))
+    behind = shop.controller(kubeconfig=mall.kubeconfig(token), also="kube-public")
+    async with behind as controller:
+        await controller.ready()
+        await shop.arrived()
+        await shop.edit(LEVEL="debug")
+        await shop.rolled()
+        readiness = json.loads(await controller.get("/readyz"))
+        assert readiness["ready"] is True
+        assert 'namespace "kube-public"' in readiness["refused"]["deployments"]
+        await shop.ends_well({"web": 1})
+
+
 async def test_a_token_is_rotated(mall: Mall) -> None:
     """Once the old one is refused, the file is read again, and what could not be done is done."""
     shop = mall.story

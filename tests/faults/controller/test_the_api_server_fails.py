@@ -85,8 +85,7 @@ async def test_it_answers_writes_with_failures(
     """Rollouts and records are tried again until they are taken, each consumer by itself."""
     await crowd.set_up()
     names = [f"web-{number}" for number in range(10)]
-    for name in names:
-        await crowd.deployment(name)
+    await crowd.deployments(names)
     met: dict[str, int] = {}
 
     async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
