@@ -228,7 +228,10 @@ import os, signal, sys, time
 source, output = sys.argv[1:3]
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
 while True:
-    with open(source) as file: text = file.read()
+    try:
+        with open(source) as file: text = file.read()
+    except FileNotFoundError:
+        continue  # the next swap came while the path was walked
     with open(output, "a") as file: file.write(f"{os.getpid()} {text}\\n")
     if not os.path.exists(output + ".pid"):
         with open(output + ".new", "w") as file: file.write(str(os.getpid()))
