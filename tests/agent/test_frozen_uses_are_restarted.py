@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from hypothesis import given
@@ -119,6 +120,30 @@ def test_the_main_process_of_another_container_is_ended(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_container_that_came_back_by_itself_is_left_alone(tmp_path: Path) -> None:
+    """A process that began well after the announcement has the new content; it is not ended."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--restart", "term", "--process", f"command:{tmp_path}/mark"),
+    )
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        pod.annotate("2/aa/f2")
+        assert "is visible" in running.reaches("failing")["message"]
+        time.sleep(2.5)  # the kubelet may hear of a source this much later than we
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", "import time; time.sleep(60)", str(tmp_path / "mark")]
+        )
+        try:
+            running.reaches("loaded")
+            assert process.poll() is None
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_what_was_announced_while_the_agent_was_away_is_restarted(tmp_path: Path) -> None:

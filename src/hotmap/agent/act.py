@@ -16,7 +16,7 @@ from hotmap.agent.exchange import Exchange, is_plain
 from hotmap.agent.http import request
 from hotmap.agent.loop import READ
 from hotmap.agent.probes import confirm, look_before
-from hotmap.agent.processes import Process, ProcessError, find, hold, send
+from hotmap.agent.processes import Process, ProcessError, age, find, hold, send
 
 __all__ = ["Attempt", "Surroundings"]
 
@@ -48,6 +48,11 @@ else:
     told each call's answer (status 0 for none), seconds and error."""
 
 
+#: Seconds by which a container has to be younger than an announcement to have the new content: its
+#: kubelet hears of sources by a watch of its own.
+_KUBELET_LAG = 2.0
+
+
 class Attempt:
     """One attempt to make a process load what changed."""
 
@@ -56,12 +61,15 @@ class Attempt:
         rule: Rule,
         position: int,
         changed: Sequence[str],
+        wanted_since: float,
         surroundings: Surroundings,
         done: Callable[[str, int], None],
     ) -> None:
+        """Prepare it; `changed` are files; `wanted_since` is a time of the loop."""
         self._rule = rule
         self._position = position
         self._changed = changed
+        self._wanted_since = wanted_since
         self._around = surroundings
         self._done = done
         self._before: list[str] = []
@@ -201,13 +209,21 @@ class Attempt:
             self._terminate(action)
 
     def _terminate(self, action: Action) -> None:
-        """End the main process of another container; its kubelet starts the container again."""
+        """End the main process of another container; its kubelet starts the container again.
+
+        One that began after the change has been restarted already, by itself or by an attempt
+        that nobody could confirm.
+        """
         loop = self._around.loop
         try:
             process = self._target(action)
             descriptor = hold(process)
         except ProcessError as error:
             self._next(str(error))
+            return
+        if age(process) + _KUBELET_LAG < loop.now() - self._wanted_since:
+            os.close(descriptor)
+            self._next("")
             return
         killer = loop.after(
             self._around.settings.grace, lambda: _signal_if_there(process, signal.SIGKILL)

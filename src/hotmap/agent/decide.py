@@ -147,7 +147,7 @@ class Progress:
 
     __slots__ = (
         "done", "error", "failures", "loaded", "pending_since", "position", "retry_at",
-        "running", "tried", "wanted",
+        "running", "tried", "wanted", "wanted_since",
     )  # fmt: skip
 
     def __init__(self, *, tried: str | None = None, done: bool = False) -> None:
@@ -162,6 +162,8 @@ class Progress:
         self.position = 0
         self.failures = 0
         self.retry_at = 0.0
+        #: Since when just this content is wanted; since when there is something to do at all.
+        self.wanted_since = 0.0
         self.pending_since: float | None = None
         self.error = ""
 
@@ -175,6 +177,7 @@ class Progress:
         if digest == self.wanted:
             return
         self.wanted = digest
+        self.wanted_since = now
         self.failures = 0
         self.retry_at = now
         self.position = 0

@@ -397,6 +397,7 @@ class Agent:
             state.rule,
             position,
             changed,
+            progress.wanted_since,
             self._surroundings,
             lambda error, place: self._attempted(state, error, place),
         ).start()
