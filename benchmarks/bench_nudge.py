@@ -114,8 +114,8 @@ async def _running_pods(
         while len(files) < len(names):
             await asyncio.sleep(0.2)
             for pod in await somebody.pods():
-                app = (pod.metadata.labels or {}).get("app", "")
-                if app in names and pod.status.phase == "Running":
+                app = next((one for one in names if pod.metadata.name.startswith(f"{one}-")), "")
+                if app and pod.status.phase == "Running":
                     files[app] = _volume(cluster.kubelet, pod.metadata.uid) / "LEVEL"
     return files
 

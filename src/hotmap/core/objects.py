@@ -91,10 +91,9 @@ class OwnerReference(_Part, frozen=True, gc=False):
 
 
 class ManagedFields(_Part, frozen=True, gc=False):
-    """One manager's claim, without the field set: who wrote, how and when (RFC 3339, seconds)."""
+    """One manager's claim, without the field set: who wrote and when (RFC 3339, seconds)."""
 
     manager: str = ""
-    operation: str = ""
     time: str = ""
     subresource: str = ""
 
@@ -105,9 +104,7 @@ class ObjectMeta(_Part, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
     managed_fields: list[ManagedFields] | None = None

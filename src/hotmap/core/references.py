@@ -136,6 +136,8 @@ def _environment_uses(
     container: Container, place: str, namespace: str, init: bool
 ) -> Iterator[Use]:
     entries = container.env or ()
+    if not container.env_from and not any(entry.value_from for entry in entries):
+        return
     defined = {entry.name for entry in entries}
     reached = _reached(container)
     for number, entry_from in enumerate(container.env_from or ()):
