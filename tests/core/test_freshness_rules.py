@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
-from tests.support.objects import ENV, ENV_AND_FILES, FILES, KEY, config_map, consumer, pod, sources
+from tests.support.objects import (
+    ENV,
+    ENV_AND_FILES,
+    FILES,
+    KEY,
+    config_map,
+    consumer,
+    pod,
+    sources,
+    workload,
+)
 
-from hotmap.core.consumer import Consumer
+from hotmap.core.consumer import FIELD_MANAGER, Consumer, consumer_from_workload
 from hotmap.core.evidence import pod_starts
 from hotmap.core.fingerprint import fingerprint_key
 from hotmap.core.freshness import (
@@ -21,7 +32,7 @@ from hotmap.core.freshness import (
     record_asked,
     revision_of,
 )
-from hotmap.core.objects import ConfigMap
+from hotmap.core.objects import ConfigMap, ManagedFields
 from hotmap.core.plan import make_plan
 from hotmap.core.policy import Policy
 from hotmap.core.state import UNVOUCHED, Record
@@ -252,6 +263,17 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     now = [app(version=3, changed_at=100)]
     record = asked(deployment(), app())
     assert judged(who, record, now, started=started).verdict is verdict
+
+
+def test_who_lost_the_annotation_did_not_write_it() -> None:
+    """An undo takes the annotation over and leaves our entry, with what is around it."""
+    item = workload(revision="k.a")
+    assert item.metadata.managed_fields is not None
+    left = msgspec.Raw(b'{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{}}}}}')
+    item.metadata.managed_fields.append(
+        ManagedFields(FIELD_MANAGER, "2026-01-01T00:00:00Z", fields_v1=left)
+    )
+    assert consumer_from_workload("Deployment", item).written_at is None
 
 
 def test_rule_3_what_the_record_knows_of_the_template_is_no_news() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, KEY, config_map, workload
 
@@ -18,7 +19,7 @@ from hotmap.core.freshness import (
     record_asked,
     revision_of,
 )
-from hotmap.core.objects import ObjectKey
+from hotmap.core.objects import ManagedFields, ObjectKey
 from hotmap.core.plan import Act, Action, make_plan
 from hotmap.core.policy import Defaults, read_policy
 from hotmap.core.reloader_dialect import LAST_RELOADED_FROM, DialectSettings, Names, Writing
@@ -110,8 +111,11 @@ def test_reloaders_own_field_manager_counts() -> None:
     """What stands in managedFields as Reloader was written as a rollout, by it or by us."""
     item = workload(ENV)
     assert item.metadata.managed_fields is not None
+    fields = msgspec.Raw(
+        b'{"f:spec":{"f:template":{"f:spec":{"k:{\\"name\\":\\"STAKATER_A\\"}":{}}}}}'
+    )
     item.metadata.managed_fields.append(
-        type(item.metadata.managed_fields[0])("Reloader", "Update", "2026-01-01T00:00:00Z")
+        ManagedFields("Reloader", "2026-01-01T00:00:00Z", fields_v1=fields)
     )
     assert consumer_from_workload("Deployment", item, ENV_VARS).written_at is not None
     assert consumer_from_workload("Deployment", item).written_at is None

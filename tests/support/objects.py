@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from textwrap import dedent
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -61,6 +61,7 @@ FILES = """
     volumes:
     - {name: config, configMap: {name: app}}
 """
+T = TypeVar("T")
 
 
 def timestamp(at: float) -> str:
@@ -160,6 +161,11 @@ def sources(*items: ConfigMap | Secret) -> dict[ObjectKey, Source]:
 # -- consumers -------------------------------------------------------------------------------
 
 
+def _decoded(body: dict[str, Any], type: type[T]) -> T:
+    """Decode a document as it would come from an API server."""
+    return msgspec.json.decode(msgspec.json.encode(body), type=type)
+
+
 def workload(
     spec: str = "",
     *,
@@ -186,9 +192,13 @@ def workload(
         update["rollingUpdate"] = {"partition": partition}
     managed = [{"manager": "kubectl", "time": timestamp(0)}]
     if written_at is not None:
-        managed.append({"manager": FIELD_MANAGER, "time": timestamp(written_at)})
+        fields = {
+            "f:spec": {"f:template": {"f:metadata": {"f:annotations": {f"f:{REVISION}": {}}}}}
+        }
+        entry = {"manager": FIELD_MANAGER, "time": timestamp(written_at), "fieldsV1": fields}
+        managed.append(entry)
     wanted = 1 if replicas is None else replicas
-    return msgspec.convert(
+    return _decoded(
         {
             "metadata": {
                 "name": name,

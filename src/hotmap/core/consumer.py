@@ -5,7 +5,7 @@ Made from a decoded workload in one step; the pod template itself is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import msgspec
 
@@ -110,6 +110,15 @@ def consumer_from_workload(
     )
 
 
+#: By manager: what stands in its field set while the template carries what it wrote. Reloader's
+#: marks are an annotation, or a variable, which some servers own with its whole list.
+_OWNED = {FIELD_MANAGER: (f'"f:{REVISION}"'.encode(),)}
+_OWNED_STAMPED = {
+    **_OWNED,
+    RELOADER: (b"/last-reloaded-from", b"STAKATER_", b'"f:containers":{}'),
+}
+
+
 #: Written by the workload controllers each time the template changes (kubernetes:
 #: pkg/controller/deployment/util, pkg/registry/apps/daemonset/strategy.go).
 _VERSION_ANNOTATIONS = {
@@ -179,18 +188,21 @@ def _consumer(
             owner.controller and owner.kind in _TEMPLATE_HOLDERS
             for owner in metadata.owner_references or ()
         ),
-        written_at=_written_at(
-            metadata, (FIELD_MANAGER, RELOADER) if stamped else (FIELD_MANAGER,)
-        ),
+        written_at=_written_at(metadata, _OWNED_STAMPED if stamped else _OWNED),
         traces=find_traces(template, metadata.namespace) if stamped or dialect.compares else None,
     )
 
 
-def _written_at(metadata: ObjectMeta, managers: Collection[str]) -> float | None:
+def _written_at(metadata: ObjectMeta, owned: Mapping[str, tuple[bytes, ...]]) -> float | None:
+    """Say when a manager last wrote of those that own a field of ours still.
+
+    An undo leaves the entry of who wrote the annotation, but not the annotation in it.
+    """
     times = [
         at
         for entry in metadata.managed_fields or ()
-        if entry.manager in managers and not entry.subresource
+        if not entry.subresource and (fields := owned.get(entry.manager))
+        if any(field in bytes(entry.fields_v1) for field in fields)
         if (at := parse_time(entry.time)) is not None
     ]
     return max(times) if times else None

@@ -91,11 +91,12 @@ class OwnerReference(_Part, frozen=True, gc=False):
 
 
 class ManagedFields(_Part, frozen=True, gc=False):
-    """One manager's claim, without the field set: who wrote and when (RFC 3339, seconds)."""
+    """One manager's claim: who wrote, when (RFC 3339, seconds), and the fields as they came."""
 
     manager: str = ""
     time: str = ""
     subresource: str = ""
+    fields_v1: msgspec.Raw = msgspec.Raw()
 
 
 class ObjectMeta(_Part, frozen=True):

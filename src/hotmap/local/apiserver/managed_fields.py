@@ -3,8 +3,8 @@
 Update entries follow structured-merge-diff's Updater.Update: the writer owns what it changed
 or added on top of what it owned; others lose what was changed under them; removed fields
 belong to nobody. So a write that only removes another manager's fields leaves no entry and no
-time behind. Field sets go down to single data keys, labels and annotations, and to the fields
-directly below spec and status; lists and deeper maps count as one field.
+time behind. Field sets go down to single data keys, labels and annotations (the pod template's
+too), and to the fields directly below spec and status; lists and deeper maps count as one field.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ _GRANULAR = (
     ("binaryData",),
     ("stringData",),
     ("spec",),
+    ("spec", "template"),
+    ("spec", "template", "metadata"),
+    ("spec", "template", "metadata", "labels"),
+    ("spec", "template", "metadata", "annotations"),
     ("status",),
 )
 # Written by the server or naming the object, so owned by nobody (upstream: strip.go).
@@ -123,7 +127,7 @@ def _add(leaves: dict[tuple[str, ...], Any], path: tuple[str, ...], value: Any) 
         return
     if path in _GRANULAR and isinstance(value, dict):
         for key, inner in value.items():
-            leaves[*path, key] = inner
+            _add(leaves, (*path, key), inner)
     else:
         leaves[path] = value
 
