@@ -169,13 +169,16 @@ class Election:
         return candidate
 
     async def started(self, *identities: str, **settings: Any) -> list[Candidate]:
-        """Make and start candidates; the first leads when this returns."""
+        """Make and start candidates; the first leads, and the others know it, on return."""
         made = []
         for identity in identities:
             made.append(await self.candidate(identity, **settings))
             made[-1].start()
             if len(made) == 1:
                 await self.leader(made[0])
+            # A standby that has not seen the Lease yet owes its holder nothing.
+            elector = made[-1].elector
+            await self.until(lambda elector=elector: elector.statistics().holder != "")
         return made
 
     async def leader(self, *among: Candidate) -> Candidate:
