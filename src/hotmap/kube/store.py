@@ -56,9 +56,10 @@ class Store(Generic[S]):
         self.resource_version = ""
         self._objects: dict[ObjectKey, S] = {}
         self._index_functions = dict(indexes or {})
-        # Index name → value → keys. The keys are a dict for its order: a restart with the same
-        # objects walks them alike. A value without keys has no entry.
-        self._indexes: dict[str, dict[Hashable, dict[ObjectKey, None]]] = {
+        # Index name → value → keys. A lone key stands in a tuple, which is a fifth of a dict;
+        # more of them in a dict, for its order: a restart with the same objects walks them
+        # alike. A value without keys has no entry.
+        self._indexes: dict[str, dict[Hashable, tuple[ObjectKey] | dict[ObjectKey, None]]] = {
             name: {} for name in self._index_functions
         }
         #: The namespaces whose first complete list is in; None stands for all of them.
@@ -159,16 +160,24 @@ class Store(Generic[S]):
     def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         for name, values_of in self._index_functions.items():
             index = self._indexes[name]
-            before = set(values_of(old)) if old is not None else set()
-            after = dict.fromkeys(values_of(new)) if new is not None else {}
-            for value in before:
-                if value not in after:
-                    keys = index[value]
-                    del keys[key]
-                    if not keys:
-                        del index[value]
+            after = values_of(new) if new is not None else ()
+            if old is not None:
+                after = dict.fromkeys(after)
+                for value in set(values_of(old)):
+                    if value not in after:
+                        keys = index[value]
+                        if isinstance(keys, dict) and len(keys) > 1:
+                            del keys[key]
+                        else:
+                            del index[value]
             for value in after:
-                index.setdefault(value, {})[key] = None
+                there = index.get(value)
+                if there is None:
+                    index[value] = (key,)
+                elif isinstance(there, dict):
+                    there[key] = None
+                elif there[0] != key:
+                    index[value] = {there[0]: None, key: None}
 
     def _tell(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         self._changes += 1
