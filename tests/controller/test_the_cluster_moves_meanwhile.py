@@ -233,6 +233,23 @@ async def test_new_pods_may_start_within_the_second(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
+async def test_the_word_of_a_new_template_comes_after_an_edit(world: World) -> None:
+    """A restart, then an edit, then the Deployment controller's count: the pods are too old."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _note_template(world, "1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        template = {"metadata": {"annotations": {"restarted": "now"}}}
+        await world.merge("Deployment", "web", {"spec": {"template": template}})
+        await world.quiet(controller)
+        await world.pod("web-new", started=time.time())
+        await world.edit(LEVEL="debug")
+        await _note_template(world, "2")
+        await world.rolled_out()
+        await world.rollout()
+
+
 async def _note_template(world: World, number: str) -> None:
     """Count the templates as the Deployment controller does."""
     annotations = {"deployment.kubernetes.io/revision": number}

@@ -100,6 +100,8 @@ class Index:
         self._policies: dict[ObjectKey, Policy] = {}
         #: When a consumer's pod template was last seen to change.
         self._templates_seen: dict[ObjectKey, TemplateSeen] = {}
+        #: When a consumer's generation first moved on since its template was seen to change.
+        self._moved_at: dict[ObjectKey, float] = {}
         #: What bounds a source's last data change more tightly than its own last write.
         self._data_changed_at: dict[ObjectKey, float | None] = {}
         self._queues: Queues | None = None
@@ -240,12 +242,25 @@ class Index:
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         before = self._policies.pop(key, None)
-        if new is None:
+        if new is None or old is None:
             self._templates_seen.pop(key, None)
-        elif old is not None and old.template_version != new.template_version:
-            self._templates_seen[key] = TemplateSeen(self._wall_clock(), new.generation)
+            self._moved_at.pop(key, None)
+        else:
+            self._note_template(old, new)
         if new is not None and not new.owned and _matters(old, new):
             self._ask_again(new, before)
+
+    def _note_template(self, old: Consumer, new: Consumer) -> None:
+        """Note when a pod template was edited, once its own controller says that it was.
+
+        That word comes late, maybe after a change of a source that the new pods did not read. So
+        the edit counts as made when the generation first moved on since the word before.
+        """
+        if old.template_version == new.template_version:
+            if old.generation != new.generation:
+                self._moved_at.setdefault(new.key, self._wall_clock())
+        elif (at := self._moved_at.pop(new.key, None)) is not None:
+            self._templates_seen[new.key] = TemplateSeen(at, new.generation)
 
     def _namespace_changed(
         self, key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
