@@ -2,6 +2,8 @@
 # constraints.txt. Nothing but Python 3.11 or newer is needed for `demo`, `test` and `check`.
 PYTHON ?= python3
 VENV := .venv
+# What `test-cluster` runs: everything that needs a real Kubernetes.
+CLUSTER_TESTS ?= tests
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
@@ -33,7 +35,7 @@ cluster-down: $(VENV)/.development ## Stop it; nothing is left running
 
 test-cluster: $(VENV)/.development ## Run the tests on a real Kubernetes (root, Go; builds it once)
 	@$(BIN)/python -m tests.cluster build --kwok 1 || true
-	@$(BIN)/python -m pytest -q -m cluster
+	@$(BIN)/python -m pytest -q -m cluster $(CLUSTER_TESTS)
 
 bench-cluster: $(VENV)/.development ## Measure propagation on a real Kubernetes
 	@$(BIN)/python -m benchmarks --cluster
