@@ -205,11 +205,6 @@ class Reconciler:
 
     # -- observe, judge, plan ------------------------------------------------------------------
 
-    async def decide(self, key: ObjectKey) -> Decision | None:
-        """Make the decision that would be made now, without acting; None: no such consumer."""
-        consumer = self._index.consumer(key)
-        return None if consumer is None else await self._decide(consumer)
-
     async def _decide(self, consumer: Consumer) -> Decision:
         index, policy = self._index, self._index.policy(consumer)
         record = self._records.get(consumer.uid)
