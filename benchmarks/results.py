@@ -22,7 +22,7 @@ p50 and p99 are nearest ranks, so with fewer than 100 samples p99 is the maximum
 
 def merged(document: str, tables: Sequence[Table]) -> str:
     """Return the document with the sections of `tables` replaced or added at the end."""
-    sections = dict(re.findall(r"^(## .+)\n((?:(?!## ).*\n?)*)", document, flags=re.MULTILINE))
+    sections = dict(re.findall(r"^(## .+)\n((?:(?!##? ).*\n?)*)", document, flags=re.MULTILINE))
     for table in tables:
         heading, _, body = table.as_markdown().partition("\n")
         sections[heading] = f"{body}\n"

@@ -62,3 +62,15 @@ def test_a_new_run_replaces_its_own_section_alone() -> None:
     assert "3 ms" in second
     assert "2 ms" not in second
     assert merged(second, []) == second
+
+
+def test_a_head_in_the_middle_is_dropped() -> None:
+    """A document that was put together of two keeps every section, and one head."""
+    halves = [merged("", [table(name, 1)]) for name in "AB"]
+    mended = merged("\n".join(halves), [])
+    assert [line for line in mended.splitlines() if line.startswith("#")] == [
+        "# Results",
+        "## A",
+        "## B",
+    ]
+    assert mended.count("Written by") == 1
