@@ -16,23 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.support.objects import KEY, config_map, deployment, pod
 
+from hotmap.core.asked import distinct_name, record_asked, record_rollout
 from hotmap.core.consumer import REVISION, Consumer
 from hotmap.core.evidence import pod_starts
-from hotmap.core.freshness import (
-    Facts,
-    Judgement,
-    Present,
-    Verdict,
-    distinct_name,
-    judge,
-    look_at,
-    record_asked,
-    record_rollout,
-    revision_of,
-)
+from hotmap.core.freshness import Facts, Judgement, Verdict, judge
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Act, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy
+from hotmap.core.present import Present, look_at, revision_of
 from hotmap.core.references import Life, Use
 from hotmap.core.source import Source, changed_keys, source_from_config_map
 from hotmap.core.state import UNVOUCHED, Record, Window, read_shard, write_shard

@@ -14,21 +14,13 @@ from tests.support.objects import (
     sources,
 )
 
+from hotmap.core.asked import record_asked, record_rollout
 from hotmap.core.consumer import Consumer
 from hotmap.core.evidence import pod_starts
-from hotmap.core.freshness import (
-    ROLLOUT_PATIENCE,
-    Facts,
-    Judgement,
-    Verdict,
-    judge,
-    look_at,
-    record_asked,
-    record_rollout,
-    revision_of,
-)
+from hotmap.core.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
 from hotmap.core.plan import make_plan
 from hotmap.core.policy import Policy
+from hotmap.core.present import look_at, revision_of
 from hotmap.core.references import Use
 from hotmap.core.state import Left, Record, Window
 

@@ -19,22 +19,15 @@ from tests.support.objects import (
     workload,
 )
 
+from hotmap.core.asked import record_asked
 from hotmap.core.consumer import FIELD_MANAGER, Consumer, consumer_from_workload
 from hotmap.core.evidence import pod_starts
 from hotmap.core.fingerprint import fingerprint_key
-from hotmap.core.freshness import (
-    ROLLOUT_PATIENCE,
-    Facts,
-    Judgement,
-    Verdict,
-    judge,
-    look_at,
-    record_asked,
-    revision_of,
-)
+from hotmap.core.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
 from hotmap.core.objects import ConfigMap, ManagedFields
 from hotmap.core.plan import make_plan
 from hotmap.core.policy import Policy
+from hotmap.core.present import look_at, revision_of
 from hotmap.core.state import UNVOUCHED, Record
 
 A = {"LEVEL": "info", "app.yaml": "a: 1"}

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, pod, sources, workload
 
+from hotmap.core.asked import record_asked
 from hotmap.core.consumer import Consumer, consumer_from_workload
 from hotmap.core.evidence import pod_starts
-from hotmap.core.freshness import Facts, Judgement, judge, look_at, record_asked, revision_of
+from hotmap.core.freshness import Facts, Judgement, judge
 from hotmap.core.objects import ObjectKey, PodTemplate
 from hotmap.core.plan import Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy, Strategy
+from hotmap.core.present import look_at, revision_of
 from hotmap.core.state import Record
 
 DATA_KEYS = "abcd"

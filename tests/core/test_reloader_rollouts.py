@@ -8,20 +8,13 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, KEY, config_map, workload
 
+from hotmap.core.asked import record_asked
 from hotmap.core.consumer import Consumer, consumer_from_workload
-from hotmap.core.freshness import (
-    Facts,
-    Judgement,
-    Verdict,
-    asked_revision,
-    judge,
-    look_at,
-    record_asked,
-    revision_of,
-)
+from hotmap.core.freshness import Facts, Judgement, Verdict, judge
 from hotmap.core.objects import ManagedFields, ObjectKey
 from hotmap.core.plan import Act, Action, make_plan
 from hotmap.core.policy import Defaults, read_policy
+from hotmap.core.present import asked_revision, look_at, revision_of
 from hotmap.core.reloader_dialect import LAST_RELOADED_FROM, DialectSettings, Names, Writing
 from hotmap.core.reloader_writing import Stamp
 from hotmap.core.source import Source, source_from_config_map

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hotmap.core.freshness import Present
 from hotmap.core.objects import ObjectKey
+from hotmap.core.present import Present
 from hotmap.core.references import Use
 from hotmap.core.source import Source, changed_keys
 from hotmap.core.state import Window

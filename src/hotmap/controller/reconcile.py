@@ -27,6 +27,7 @@ from hotmap.controller.index import Index
 from hotmap.controller.journal import Journal
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
+from hotmap.core.asked import distinct_name, record_asked, record_rollout
 from hotmap.core.budget import brake, note_roll
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import (
@@ -39,23 +40,11 @@ from hotmap.core.errors import (
 )
 from hotmap.core.evidence import MARGIN, pod_starts
 from hotmap.core.fingerprint import FingerprintKey
-from hotmap.core.freshness import (
-    Facts,
-    Finding,
-    Judgement,
-    Present,
-    Verdict,
-    asked_revision,
-    distinct_name,
-    judge,
-    look_at,
-    record_asked,
-    record_rollout,
-    revision_of,
-)
+from hotmap.core.freshness import Facts, Finding, Judgement, Verdict, judge
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy, Strategy, followed_uses
+from hotmap.core.present import Present, asked_revision, look_at, revision_of
 from hotmap.core.reloader_dialect import Writing
 from hotmap.core.state import UNVOUCHED, Record, Window
 from hotmap.core.target import Target, present_target, recorded_target

@@ -27,37 +27,25 @@ start as it is. A source that was waited for changes nothing when it appears.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from math import floor
+from collections.abc import Sequence
 from typing import NamedTuple
-
-import msgspec
 
 from hotmap.core.consumer import Consumer
 from hotmap.core.evidence import MARGIN, PodStart, proven_younger, started_within
-from hotmap.core.fingerprint import ABSENT, FingerprintKey, combine, digest
 from hotmap.core.objects import ObjectKey
+from hotmap.core.present import Present, content_of
 from hotmap.core.references import Life, Use
 from hotmap.core.reloader_dialect import Writing
 from hotmap.core.reloader_writing import Stamp, carries
-from hotmap.core.source import Source, fingerprint_of, missing_keys
-from hotmap.core.state import UNVOUCHED, Left, Record, Rolls, SourceRecord, Window
+from hotmap.core.state import Record, SourceRecord, Window
 
 __all__ = [
     "ROLLOUT_PATIENCE",
     "Facts",
     "Finding",
     "Judgement",
-    "Present",
     "Verdict",
-    "asked_revision",
-    "distinct_name",
     "judge",
-    "look_at",
-    "record_asked",
-    "record_rollout",
-    "revision_of",
-    "uses_digest",
 ]
 
 #: Seconds to wait for a consumer's own rollout before its pods are looked at (rule 6).
@@ -65,9 +53,6 @@ ROLLOUT_PATIENCE = 60.0
 
 #: Seconds within which a window's two margins and the truncated second at its end would overlap.
 _LATELY = 2 * MARGIN + 2
-
-#: How many earlier revisions a record remembers, to notice a return to one of them.
-_LEFT = 3
 
 
 class Verdict(enum.Enum):
@@ -84,29 +69,6 @@ class Verdict(enum.Enum):
     FROZEN = "frozen change"
     #: Acting would do harm or nothing; a person has to do something.
     HOLD = "hold"
-
-
-class Present(NamedTuple):
-    """One source as a consumer uses it, now."""
-
-    source: ObjectKey
-    uses: tuple[Use, ...]
-    exists: bool
-    uid: str
-    resource_version: str
-    immutable: bool
-    changed_at: float | None
-    #: Digest of the uses.
-    digest: str
-    #: Fingerprints over what is in frozen and in live use; "" without such a use.
-    frozen: str
-    live: str
-    #: Whether some use insists on the source.
-    required: bool
-    #: Data keys that some use insists on and that are not there.
-    missing: tuple[str, ...]
-    #: What templates are marked with for this content, in Reloader's way of writing.
-    stamp: str = ""
 
 
 class Facts(NamedTuple):
@@ -160,95 +122,6 @@ class Judgement(NamedTuple):
         return tuple(f for f in self.findings if f.verdict in _CHANGED)
 
 
-# -- the present -----------------------------------------------------------------------------
-
-
-def look_at(
-    uses: Sequence[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
-) -> tuple[Present, ...]:
-    """Group uses by source and fingerprint what they select, sorted by source.
-
-    Credentials and foreign content are left out: no process takes them from a source.
-    """
-    grouped: dict[ObjectKey, list[Use]] = {}
-    for use in uses:
-        if use.life in (Life.FROZEN, Life.LIVE):
-            grouped.setdefault(use.source, []).append(use)
-    return tuple(
-        _present(name, tuple(grouped[name]), sources.get(name), key) for name in sorted(grouped)
-    )
-
-
-def _present(
-    name: ObjectKey, uses: tuple[Use, ...], source: Source | None, key: FingerprintKey
-) -> Present:
-    frozen = [use.keys for use in uses if use.life is Life.FROZEN]
-    live = [use.keys for use in uses if use.life is Life.LIVE]
-    missing: set[str] = set()
-    if source is not None:
-        for use in uses:
-            if not use.optional:
-                missing.update(missing_keys(source, use.keys))
-    return Present(
-        source=name,
-        uses=uses,
-        exists=source is not None,
-        uid=source.uid if source else "",
-        resource_version=source.resource_version if source else "",
-        immutable=bool(source and source.immutable),
-        changed_at=source.changed_at if source else None,
-        digest=uses_digest(uses),
-        frozen=fingerprint_of(source, frozen, key) if frozen else "",
-        live=fingerprint_of(source, live, key) if live else "",
-        required=any(not use.optional for use in uses),
-        missing=tuple(sorted(missing)),
-        stamp=source.stamp if source else "",
-    )
-
-
-def uses_digest(uses: Sequence[Use]) -> str:
-    """Digest how a source is used: lives and data keys, not the places.
-
-    A container that is renamed or a mount that moves uses the same content in the same way.
-    """
-    parts = set()
-    for use in uses:
-        names = "*" if use.keys.names is None else ",".join(sorted(use.keys.names))
-        hidden = ",".join(sorted(use.keys.hidden))
-        parts.add(f"{use.life.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}")
-    return digest(sorted(parts))
-
-
-def revision_of(
-    presents: Sequence[Present], key: FingerprintKey, *, uid: str, live_rolls: bool
-) -> str:
-    """Name the content that a consumer's pods are to run with: `<key id>.<fingerprint>`.
-
-    The same content gives the same name, so a revert returns to the earlier ReplicaSet. What is
-    in live use counts only where a live change rolls too (`live_rolls`).
-    """
-    parts = [
-        f"{present.source}|{present.frozen}|{present.live if live_rolls else ''}"
-        for present in presents
-        if present.frozen or live_rolls
-    ]
-    return f"{key.id}.{combine(key, parts, uid=uid)}"
-
-
-def asked_revision(
-    record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_rolls: bool
-) -> str:
-    """Name the content that was last asked for, as `revision_of` names what is present."""
-    parts = [
-        f"{ObjectKey(one.kind, namespace, one.name)}|{one.frozen}|{one.live if live_rolls else ''}"
-        for one in record.sources
-        if one.frozen or live_rolls
-    ]
-    return f"{key.id}.{combine(key, parts, uid=uid)}"
-
-
-# -- the rules -------------------------------------------------------------------------------
-
 #: The verdict on a consumer is the first of these that any of its sources has.
 _URGENCY = (
     Verdict.WAIT,
@@ -295,7 +168,7 @@ def judge(
     if record is not None and not distinct and _left_just_now(record, facts):
         if facts.starts is None:
             return Judgement(Verdict.LOOK, f"{reason}; it was so a moment ago", tuple(findings))
-        distinct = any(_content(start.revision) == facts.revision for start in facts.starts)
+        distinct = any(content_of(start.revision) == facts.revision for start in facts.starts)
     return _new_pods(reason, findings, facts, distinct=distinct)
 
 
@@ -477,7 +350,7 @@ def _has_overlooked(consumer: Consumer, record: Record, present: Present, facts:
         bool(present.frozen or facts.live_rolls)
         and before == key_id
         and consumer.revision != record.revision
-        and _content(consumer.revision) != facts.revision
+        and content_of(consumer.revision) != facts.revision
         and consumer.written_at is not None
         and consumer.generation != record.generation
     )
@@ -486,13 +359,8 @@ def _has_overlooked(consumer: Consumer, record: Record, present: Present, facts:
 def _shows(consumer: Consumer, present: Present, facts: Facts) -> bool:
     """Tell whether the template says that it was asked for what is present."""
     if facts.writing is Writing.REVISION:
-        return _content(consumer.revision) == facts.revision
+        return content_of(consumer.revision) == facts.revision
     return carries(consumer.traces, Stamp(present.source, present.stamp), facts.writing)
-
-
-def _content(revision: str) -> str:
-    """Take the number off `<key id>.<fingerprint>[.<n>]`: equal texts mean equal content."""
-    return ".".join(revision.split(".")[:2])
 
 
 def _judge_windows(
@@ -548,129 +416,3 @@ def _unstartable(findings: Sequence[Finding], facts: Facts) -> str:
 def _listed(names: Sequence[str], most: int = 3) -> str:
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-# -- the record after an action ---------------------------------------------------------------
-
-
-def record_asked(
-    consumer: Consumer,
-    record: Record | None,
-    findings: Sequence[Finding],
-    *,
-    key_id: str,
-    generation: int,
-) -> Record:
-    """Make the record that says: this consumer was asked for what is present.
-
-    `generation` is the consumer's that this vouches for. A source that is held back, or gone,
-    keeps what was asked of it before, so that its return with other content is a change and with
-    the same is none; only new pods are certainly without an optional one. While something is held
-    back, the generation and the windows stay what they were, and a rollout has windows of its own
-    (`record_rollout`). Otherwise windows count as examined.
-    `record` None: nothing was known before.
-    """
-    known = {}
-    if record is not None and record.key_id == key_id:
-        known = {(s.kind, s.name): s for s in record.sources}
-    verdicts = {finding.verdict for finding in findings}
-    new_pods = Verdict.FROZEN in verdicts
-    held = Verdict.HOLD in verdicts and not new_pods
-    adopts = Verdict.ADOPT in verdicts
-    if held:
-        generation = record.generation if record else UNVOUCHED
-    asked = (
-        _asked_source(f, known.get((f.present.source.kind, f.present.source.name)), new_pods)
-        for f in findings
-    )
-    return Record(
-        uid=consumer.uid,
-        key_id=key_id,
-        generation=generation,
-        sources=tuple(one for one in asked if one is not None),
-        windows=record.windows if record and (held or new_pods) else (),
-        left=record.left if record else (),
-        serial=record.serial if record else 0,
-        rolls=record.rolls if record else Rolls(),
-        revision=consumer.revision if adopts or record is None else record.revision,
-    )
-
-
-def distinct_name(revision: str, record: Record | None, *, previous: str) -> str:
-    """Give content that had a name before another one: `<revision>.<n>`.
-
-    `previous` is what the template carries now. n rises in the record, and above what the
-    template shows, should the record have been lost.
-    """
-    return f"{revision}.{_next_serial(record, previous)}"
-
-
-def _next_serial(record: Record | None, previous: str) -> int:
-    number = previous.split(".")[2:3]
-    shown = int(number[0]) if number and number[0].isdigit() else 0
-    return max(record.serial if record else 0, shown) + 1
-
-
-def record_rollout(
-    record: Record,
-    *,
-    previous: str,
-    revision: str,
-    distinct: bool,
-    left_at: float,
-    now: float,
-) -> Record:
-    """Add to the record of an asked rollout what a later return to old content has to know.
-
-    `previous` and `revision` are the template's revisions before and after, `left_at` is when the
-    previous content went away (POSIX seconds, as early as it may have been). A return to a
-    revision that was left not long ago uses its ReplicaSet again, and a pod of that may have
-    started in between, so it opens a window; a `distinct` name makes new pods instead.
-
-    The window, widened by MARGIN, ends before the second of `now`: what this rollout itself
-    starts reads the content that came back, and its first pod may run within that second.
-    """
-    wanted, before = _content(revision), _content(previous)
-    end = floor(now) - 1 - MARGIN
-    windows = tuple(Window(one.at, end) for one in record.left if one.revision == wanted)
-    # Under a name of its own the content leaves its earlier pods behind, as suspect as before.
-    left = tuple(one for one in record.left if distinct or one.revision != wanted)
-    if previous and before != wanted and all(one.revision != before for one in left):
-        # What was not examined of it stays to be examined, should it come back.
-        since = min([left_at, *(window.start for window in record.windows)])
-        left = (*left, Left(before, since))
-    return msgspec.structs.replace(
-        record,
-        windows=() if distinct else windows,
-        left=left[-_LEFT:],
-        serial=_next_serial(record, previous) if distinct else record.serial,
-        revision=distinct_name(revision, record, previous=previous) if distinct else revision,
-    )
-
-
-def _asked_source(
-    finding: Finding, asked: SourceRecord | None, new_pods: bool
-) -> SourceRecord | None:
-    """Say what is asked of one source from now on; None: it goes on being unknown."""
-    present = finding.present
-    kind, _, name = present.source
-    if asked is not None and asked.uses != present.digest:
-        asked = None
-    if finding.verdict is Verdict.HOLD:
-        return asked
-    if asked is not None and not present.exists:
-        if present.required:
-            return asked
-        if not new_pods:
-            gone = finding.verdict is Verdict.LIVE
-            return msgspec.structs.replace(asked, live=ABSENT) if gone else asked
-    return SourceRecord(
-        kind,
-        name,
-        present.digest,
-        present.uid,
-        present.resource_version,
-        present.frozen,
-        present.live,
-        present.immutable,
-    )

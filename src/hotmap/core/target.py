@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hotmap.core.fingerprint import FingerprintKey, combine
-from hotmap.core.freshness import Present
 from hotmap.core.objects import Pod
+from hotmap.core.present import Present
 from hotmap.core.state import Record
 
 __all__ = ["TARGET", "Target", "can_be_nudged", "present_target", "read_target", "recorded_target"]
