@@ -22,7 +22,7 @@ from hotmap.local.apiserver.status import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotmap.local.apiserver.registry import Propagation
+    from hotmap.local.apiserver.deletion import Propagation
 
 JsonObject = dict[str, Any]
 FieldValidation = Literal["", "Ignore", "Strict", "Warn"]

@@ -14,13 +14,14 @@ import contextlib
 import random
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest, Expired, NotFound, api_error
-from hotmap.local.apiserver import admission
+from hotmap.local.apiserver import admission, deletion
 from hotmap.local.apiserver.continuation import decode_token
+from hotmap.local.apiserver.deletion import Propagation
 from hotmap.local.apiserver.encoding import arranged, decode, encode
 from hotmap.local.apiserver.lists import (
     EncodedList,
@@ -38,7 +39,6 @@ from hotmap.local.apiserver.shapes import cannot_decode
 from hotmap.local.apiserver.status import (
     already_exists,
     conflict,
-    failed_precondition,
     forbidden,
     internal,
     invalid,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from hotmap.local.store import Entry, MVCCStore
 
 JsonObject = dict[str, Any]
-Propagation = Literal["Background", "Foreground", "Orphan"]
 
 # apiserver/pkg/storage/names/generate.go: no vowels, so no words.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -394,7 +393,7 @@ class Registry:
             return old
         if dry_run:
             return new
-        if _is_finally_deleted(kind, new):
+        if deletion.is_final(kind, new):
             self.store.delete(entry.key, expected=entry.mod_revision)
             return new
         written = self.store.update(entry.key, encode(new), expected=entry.mod_revision)
@@ -426,19 +425,19 @@ class Registry:
         entry = self._entry(kind, namespace, name)
         old = decode(entry)
         metadata = old["metadata"]
-        _check_preconditions(kind, metadata, uid, resource_version)
+        deletion.check_preconditions(kind, metadata, uid, resource_version)
         new = decode(entry)
-        _add_propagation_finalizer(new["metadata"], propagation)
+        deletion.add_propagation_finalizer(new["metadata"], propagation)
         grace = admission.deletion_grace(kind, old, grace_period)
-        if grace == 0 and not _is_held(kind, new):
+        if grace == 0 and not deletion.is_held(kind, new):
             if not dry_run:
                 self.store.delete(entry.key, expected=entry.mod_revision)
             if kind.plural != "pods":
                 return success_status(kind, name, metadata["uid"])
             # Kinds that can be deleted gracefully always answer with the object.
-            self._begin_deletion(kind, new, grace)
+            deletion.begin(kind, new, grace=grace, at=self._now(grace))
             return new
-        self._begin_deletion(kind, new, grace)
+        deletion.begin(kind, new, grace=grace, at=self._now(grace))
         if _same(old, new) or dry_run:
             return new
         written = self.store.update(entry.key, encode(new), expected=entry.mod_revision)
@@ -578,18 +577,6 @@ class Registry:
             }
             raise forbidden(kind, metadata.get("name", ""), why, causes=[cause])
 
-    def _begin_deletion(self, kind: Kind, obj: JsonObject, grace: int) -> None:
-        metadata = obj["metadata"]
-        known = metadata.get("deletionGracePeriodSeconds")
-        if known is not None and known <= grace:
-            return
-        if kind.has_generation and "deletionTimestamp" not in metadata:
-            metadata["generation"] = metadata.get("generation", 0) + 1
-        metadata["deletionTimestamp"] = self._now(grace)
-        metadata["deletionGracePeriodSeconds"] = grace
-        if kind is _NAMESPACES:
-            obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
-
     def _record(
         self, kind: Kind, old: JsonObject | None, new: JsonObject, manager: str, subresource: str
     ) -> None:
@@ -626,51 +613,6 @@ def _same(old: JsonObject, new: JsonObject) -> bool:
 
 def _untimed(metadata: JsonObject) -> JsonObject:
     return {**metadata, "managedFields": without_times(metadata.get("managedFields"))}
-
-
-def _is_held(kind: Kind, obj: JsonObject) -> bool:
-    """Whether finalizers keep an object that is to go; namespaces have them in the spec too."""
-    if obj["metadata"].get("finalizers"):
-        return True
-    return kind is _NAMESPACES and bool(obj.get("spec", {}).get("finalizers"))
-
-
-def _is_finally_deleted(kind: Kind, obj: JsonObject) -> bool:
-    """Whether an update took away what kept an object (generic registry:
-    ShouldDeleteDuringUpdate)."""
-    metadata = obj["metadata"]
-    return (
-        "deletionTimestamp" in metadata
-        and metadata.get("deletionGracePeriodSeconds") == 0
-        and not _is_held(kind, obj)
-    )
-
-
-def _check_preconditions(
-    kind: Kind, metadata: JsonObject, uid: str | None, resource_version: str | None
-) -> None:
-    name = metadata["name"]
-    if uid is not None and uid != metadata["uid"]:
-        raise failed_precondition(
-            kind,
-            name,
-            f"the UID in the precondition ({uid}) does not match the UID in record "
-            f"({metadata['uid']}). The object might have been deleted and then recreated",
-        )
-    if resource_version is not None and resource_version != metadata["resourceVersion"]:
-        raise failed_precondition(
-            kind,
-            name,
-            f"the ResourceVersion in the precondition ({resource_version}) does not match the "
-            f"ResourceVersion in record ({metadata['resourceVersion']}). "
-            "The object might have been modified",
-        )
-
-
-def _add_propagation_finalizer(metadata: JsonObject, propagation: Propagation) -> None:
-    finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation)
-    if finalizer and finalizer not in metadata.get("finalizers", ()):
-        metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]
 
 
 def _uid_precondition(key: str, wanted: str, found: str) -> str:

@@ -7,7 +7,8 @@ kubelet's, what answers requests the API server's. The way of one change:
 2. A controller turns (old, new) into keys for its `loop`.
 3. Its sync reads the caches and asks the pure modules what to do: `rolling`, `revisions`,
    `progress`, `template` for Deployments, `pods` for ReplicaSets, `conditions` for both.
-4. It writes to the Registry, waits until the caches have seen that, and tells `recorder`.
+4. It writes to the Registry, waits until the caches have seen that, and tells `recorder` (one
+   room up).
 
 `run` starts them all.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hotmap.local.controllers.meta import Object
+from hotmap.local.meta import Object
 
 __all__ = ["find_condition", "set_condition", "without_condition"]
 

@@ -17,17 +17,6 @@ from hotmap.core.errors import AlreadyExists, ApiError, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.conditions import find_condition, set_condition
 from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.controllers.meta import (
-    MANAGER,
-    Object,
-    ObjectName,
-    annotations_of,
-    controller_of,
-    is_deleted,
-    name_of,
-    uid_of,
-    with_metadata,
-)
 from hotmap.local.controllers.namespace import is_namespace_going
 from hotmap.local.controllers.ownership import Ownership, by_controller
 from hotmap.local.controllers.progress import (
@@ -39,7 +28,6 @@ from hotmap.local.controllers.progress import (
     rollout_status,
     with_pause,
 )
-from hotmap.local.controllers.recorder import Recorder
 from hotmap.local.controllers.revisions import (
     REVISION,
     latest_revision,
@@ -69,6 +57,18 @@ from hotmap.local.controllers.template import (
     without_hash,
 )
 from hotmap.local.informer import Informers
+from hotmap.local.meta import (
+    MANAGER,
+    Object,
+    ObjectName,
+    annotations_of,
+    controller_of,
+    is_deleted,
+    name_of,
+    uid_of,
+    with_metadata,
+)
+from hotmap.local.recorder import Recorder
 
 __all__ = ["DeploymentController"]
 

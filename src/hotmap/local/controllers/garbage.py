@@ -19,7 +19,8 @@ from typing import Literal, NamedTuple
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.controllers.meta import (
+from hotmap.local.informer import Index, Informer, Informers
+from hotmap.local.meta import (
     MANAGER,
     Object,
     is_deleted,
@@ -28,7 +29,6 @@ from hotmap.local.controllers.meta import (
     uid_of,
     with_metadata,
 )
-from hotmap.local.informer import Index, Informer, Informers
 from hotmap.local.scheme import KINDS, Kind
 
 __all__ = ["GarbageCollector"]

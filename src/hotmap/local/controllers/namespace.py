@@ -12,8 +12,8 @@ import contextlib
 from hotmap.core.errors import ApiError, Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.controllers.meta import MANAGER, Object, ObjectName, is_deleted, name_of, uid_of
 from hotmap.local.informer import Index, Informers
+from hotmap.local.meta import MANAGER, Object, ObjectName, is_deleted, name_of, uid_of
 from hotmap.local.scheme import KINDS
 
 __all__ = ["NamespaceController", "is_namespace_going"]

@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.selectors import matches_label_selector
-from hotmap.local.controllers.meta import (
+from hotmap.local.informer import Index, Informer
+from hotmap.local.meta import (
     MANAGER,
     Object,
     controller_of,
@@ -24,7 +25,6 @@ from hotmap.local.controllers.meta import (
     uid_of,
     with_metadata,
 )
-from hotmap.local.informer import Index, Informer
 
 __all__ = ["Ownership", "by_controller", "orphans_of"]
 

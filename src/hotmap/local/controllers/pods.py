@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hotmap.local.controllers.conditions import find_condition
-from hotmap.local.controllers.meta import (
+from hotmap.local.meta import (
     Object,
     annotations_of,
     created_at,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
-from hotmap.local.controllers.meta import Object, parse_time, timestamp
 from hotmap.local.controllers.rolling import (
     available_replicas,
     bounds_of,
@@ -18,6 +17,7 @@ from hotmap.local.controllers.rolling import (
     status_replicas,
     total_replicas,
 )
+from hotmap.local.meta import Object, parse_time, timestamp
 
 __all__ = [
     "is_complete",

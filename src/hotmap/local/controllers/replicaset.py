@@ -16,17 +16,6 @@ from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.selectors import matches_label_selector
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
 from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.controllers.meta import (
-    MANAGER,
-    Object,
-    ObjectName,
-    controller_of,
-    is_deleted,
-    labels_of,
-    name_of,
-    timestamp,
-    uid_of,
-)
 from hotmap.local.controllers.namespace import is_namespace_going
 from hotmap.local.controllers.ownership import Ownership, by_controller
 from hotmap.local.controllers.pods import (
@@ -37,9 +26,20 @@ from hotmap.local.controllers.pods import (
     is_ready,
     ready_since,
 )
-from hotmap.local.controllers.recorder import Recorder
 from hotmap.local.controllers.rolling import spec_replicas
 from hotmap.local.informer import Informers
+from hotmap.local.meta import (
+    MANAGER,
+    Object,
+    ObjectName,
+    controller_of,
+    is_deleted,
+    labels_of,
+    name_of,
+    timestamp,
+    uid_of,
+)
+from hotmap.local.recorder import Recorder
 
 __all__ = ["ReplicaSetController", "replica_set_status"]
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hotmap.local.controllers.meta import (
-    Object,
-    annotations_of,
-    created_at,
-    is_deleted,
-    name_of,
-)
 from hotmap.local.controllers.rolling import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
     spec_replicas,
     status_replicas,
+)
+from hotmap.local.meta import (
+    Object,
+    annotations_of,
+    created_at,
+    is_deleted,
+    name_of,
 )
 
 __all__ = [

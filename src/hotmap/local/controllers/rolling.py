@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hotmap.local.controllers.meta import Object, annotations_of, created_at, name_of, uid_of
+from hotmap.local.meta import Object, annotations_of, created_at, name_of, uid_of
 
 __all__ = [
     "DESIRED_REPLICAS",

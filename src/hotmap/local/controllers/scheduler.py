@@ -18,7 +18,9 @@ from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.conditions import find_condition, without_condition
 from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.controllers.meta import (
+from hotmap.local.controllers.pods import is_finished
+from hotmap.local.informer import Informers
+from hotmap.local.meta import (
     Object,
     ObjectName,
     is_deleted,
@@ -27,9 +29,7 @@ from hotmap.local.controllers.meta import (
     timestamp,
     uid_of,
 )
-from hotmap.local.controllers.pods import is_finished
-from hotmap.local.controllers.recorder import Recorder
-from hotmap.local.informer import Informers
+from hotmap.local.recorder import Recorder
 
 __all__ = ["Scheduler", "why_not"]
 

@@ -12,7 +12,8 @@ import contextlib
 from hotmap.core.errors import AlreadyExists, Forbidden, NotFound
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.controllers.meta import (
+from hotmap.local.informer import Informers
+from hotmap.local.meta import (
     MANAGER,
     Object,
     ObjectName,
@@ -21,7 +22,6 @@ from hotmap.local.controllers.meta import (
     name_of,
     with_metadata,
 )
-from hotmap.local.informer import Informers
 
 __all__ = ["ServiceAccountController"]
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from hotmap.local.controllers.meta import Object, created_at, name_of
+from hotmap.local.meta import Object, created_at, name_of
 
 __all__ = [
     "HASH_LABEL",

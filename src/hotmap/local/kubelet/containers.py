@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotmap.local.apiserver.registry import Registry
-    from hotmap.local.controllers.recorder import Recorder
     from hotmap.local.kubelet.mounts import PodVolumes, TokenSource
     from hotmap.local.kubelet.probes import ProbeKind
     from hotmap.local.kubelet.runtime import Process, Runtime
     from hotmap.local.kubelet.sandbox import ContainerSpec
     from hotmap.local.kubelet.sources import SourceReader
+    from hotmap.local.recorder import Recorder
 
 #: Seconds until a failed sync or start is repeated, plus up to half (kubelet.go, backOffPeriod).
 ERROR_PERIOD = 10.0

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver.discovery import VERSION
-from hotmap.local.controllers.recorder import Recorder
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import Command
@@ -33,6 +32,7 @@ from hotmap.local.kubelet.sources import (
 )
 from hotmap.local.kubelet.status import rfc3339
 from hotmap.local.kubelet.sync import MANAGER, PodWorker, SyncSettings
+from hotmap.local.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from hotmap.core.errors import HotmapError, NotFound
 from hotmap.local.apiserver.registry import Registry
-from hotmap.local.controllers.meta import Object, timestamp
+from hotmap.local.meta import Object, timestamp
 
 __all__ = ["Recorder"]
 

@@ -32,7 +32,7 @@ Object = dict[str, Any]
 #: Namespace ("" for cluster-scoped kinds) and name: what queues carry, one queue per kind.
 ObjectName = tuple[str, str]
 
-#: Field manager and Event source of everything that is not the scheduler or the kubelet.
+#: Field manager and Event source of what kube-controller-manager runs.
 MANAGER = "kube-controller-manager"
 
 

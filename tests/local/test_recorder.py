@@ -9,7 +9,7 @@ from typing import Any
 
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
-from hotmap.local.controllers.recorder import Recorder
+from hotmap.local.recorder import Recorder
 from hotmap.local.store import MVCCStore
 
 Object = dict[str, Any]

@@ -1,0 +1,99 @@
+"""When an object goes, and what keeps it: graceful deletion, finalizers, preconditions.
+
+Decides on objects alone; `registry` reads and writes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from hotmap.local.apiserver.status import failed_precondition
+from hotmap.local.scheme import BY_PLURAL
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
+
+__all__ = [
+    "Propagation",
+    "add_propagation_finalizer",
+    "begin",
+    "check_preconditions",
+    "is_final",
+    "is_held",
+]
+
+JsonObject = dict[str, Any]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+_NAMESPACES = BY_PLURAL["namespaces"]
+
+
+def begin(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
+    """Mark an object as being deleted, with `grace` seconds that end at `at`.
+
+    A deletion that already runs is only ever shortened (kubernetes:
+    apiserver/pkg/registry/rest/delete.go, BeforeDelete).
+    """
+    metadata = obj["metadata"]
+    known = metadata.get("deletionGracePeriodSeconds")
+    if known is not None and known <= grace:
+        return
+    if kind.has_generation and "deletionTimestamp" not in metadata:
+        metadata["generation"] = metadata.get("generation", 0) + 1
+    metadata["deletionTimestamp"] = at
+    metadata["deletionGracePeriodSeconds"] = grace
+    if kind is _NAMESPACES:
+        obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
+
+
+def is_held(kind: Kind, obj: JsonObject) -> bool:
+    """Tell whether finalizers keep an object that is to go; namespaces have them in spec too."""
+    if obj["metadata"].get("finalizers"):
+        return True
+    return kind is _NAMESPACES and bool(obj.get("spec", {}).get("finalizers"))
+
+
+def is_final(kind: Kind, obj: JsonObject) -> bool:
+    """Tell whether an update took away the last thing that kept an object.
+
+    kubernetes: apiserver/pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
+    """
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and metadata.get("deletionGracePeriodSeconds") == 0
+        and not is_held(kind, obj)
+    )
+
+
+def check_preconditions(
+    kind: Kind, metadata: JsonObject, uid: str | None, resource_version: str | None
+) -> None:
+    """Hold a deletion's preconditions against the object; None asks for nothing.
+
+    Raises:
+        Conflict: it is another object by now, or another version of it.
+    """
+    name = metadata["name"]
+    if uid is not None and uid != metadata["uid"]:
+        raise failed_precondition(
+            kind,
+            name,
+            f"the UID in the precondition ({uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated",
+        )
+    if resource_version is not None and resource_version != metadata["resourceVersion"]:
+        raise failed_precondition(
+            kind,
+            name,
+            f"the ResourceVersion in the precondition ({resource_version}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). "
+            "The object might have been modified",
+        )
+
+
+def add_propagation_finalizer(metadata: JsonObject, propagation: Propagation) -> None:
+    """Leave the dependents to the garbage collector, which takes the finalizer away at its end."""
+    finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation)
+    if finalizer and finalizer not in metadata.get("finalizers", ()):
+        metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]
