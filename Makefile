@@ -2,6 +2,8 @@
 # constraints.txt. Nothing but Python 3.11 or newer is needed for `demo`, `test` and `check`.
 PYTHON ?= python3
 VENV := .venv
+# Tests mostly wait for processes, so there are more workers than cores; a file stays in one.
+TEST_WORKERS ?= 3
 # What `test-cluster` runs: everything that needs a real Kubernetes.
 CLUSTER_TESTS ?= tests
 BIN := $(VENV)/bin
@@ -16,7 +18,8 @@ demo: $(VENV)/.runtime ## Watch a ConfigMap edit reach running processes, withou
 	@$(BIN)/hotmap demo
 
 test: $(VENV)/.development ## Run the tests (a few minutes; needs neither root nor a cluster)
-	@$(BIN)/python -m pytest -q -m "not cluster"
+	@$(BIN)/python -m pytest -q -m "not cluster" \
+	  --numprocesses $(TEST_WORKERS) --dist loadfile
 
 check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 	@$(BIN)/ruff check .

@@ -276,9 +276,14 @@ class Story:
         return [one for one in found if one.get("type") == "hotmap.dev/state"]
 
     async def stale_pods(self) -> list[str]:
-        """Name the pods that do not run with the present content."""
+        """Name the pods that do not run with the present content; the canary's do not count."""
         pods = await self._list(PODS, self.namespace)
-        return [pod["metadata"]["name"] for pod in pods if await self._is_stale(pod)]
+        named = {pod["metadata"]["name"]: pod for pod in pods}
+        return [
+            name
+            for name, pod in named.items()
+            if not name.startswith(f"{CANARY}-") and await self._is_stale(pod)
+        ]
 
     async def _is_stale(self, pod: Object) -> bool:
         read = self.pods.read.get(pod["metadata"]["name"], {})
