@@ -111,14 +111,18 @@ def require_go(modules: ModuleSet) -> None:
             f"Go is not installed: {modules.name} is built from source with Go {needed}"
             " or newer; install it and make sure that `go` is on the PATH."
         )
-    said = subprocess.run(
-        ["go", "env", "GOVERSION"], capture_output=True, text=True, check=False
-    ).stdout
-    found = re.match(r"go(\d+)\.(\d+)", said)
+    # In the module's folder, where Go 1.21 and newer fetch and become what go.mod asks for.
+    done = subprocess.run(
+        ["go", "env", "GOVERSION"], cwd=modules.folder, capture_output=True, text=True, check=False
+    )
+    found = re.match(r"go(\d+)\.(\d+)", done.stdout)
     if found and (int(found[1]), int(found[2])) < modules.go:
         raise TestBedError(
             f"Go {found[1]}.{found[2]} is too old: {modules.name} needs Go {needed} or newer."
         )
+    if found is None:
+        said = (done.stderr.strip().splitlines() or ["it does not say its version"])[-1]
+        raise TestBedError(f"This Go cannot build {modules.name}: {said}")
 
 
 def _go_build(modules: ModuleSet, program: str, target: Path) -> None:

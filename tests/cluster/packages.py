@@ -17,6 +17,7 @@ NEEDED = {
     "runc": "/usr/sbin/runc",
     "containernetworking-plugins": "/usr/lib/cni/ptp",
     "iptables": "/usr/sbin/iptables",
+    "iproute2": "/bin/ip",
 }
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
 
@@ -38,11 +39,7 @@ def require() -> None:
     if not machine.is_root() or shutil.which("apt-get") is None:
         raise TestBedError(f"A node needs {absent[0]}, which is not installed: {wish}.")
     print(f"installing {' '.join(absent)}", flush=True)
-    install = ("install", "-qq", "-y", "--no-install-recommends", *absent)
-    done = _apt(*install)
-    if done.returncode != 0:  # the lists may be older than the archive
-        _apt("update", "-qq")
-        done = _apt(*install)
+    done = _fetch("install", "-qq", "-y", "--no-install-recommends", *absent)
     if done.returncode != 0:
         raise TestBedError(f"apt-get failed ({_last_line(done)}); {wish} by hand.")
 
@@ -63,7 +60,7 @@ def unpacked(package: str) -> Path:
         partial = folder.with_name(f"{package}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "files").mkdir(parents=True)
-        done = _apt("download", "-qq", "-o", "APT::Sandbox::User=root", package, at=partial)
+        done = _fetch("download", "-qq", "-o", "APT::Sandbox::User=root", package, at=partial)
         archive = next(partial.glob("*.deb"), None)
         if done.returncode != 0 or archive is None:
             raise TestBedError(
@@ -74,6 +71,14 @@ def unpacked(package: str) -> Path:
         (partial / "files").rename(folder)
         shutil.rmtree(partial)
     return folder
+
+
+def _fetch(*arguments: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:
+    done = _apt(*arguments, at=at)
+    if done.returncode != 0:  # the lists may be older than the archive, or not there at all
+        _apt("update", "-qq")
+        done = _apt(*arguments, at=at)
+    return done
 
 
 def _apt(*arguments: str, at: Path | None = None) -> subprocess.CompletedProcess[str]:

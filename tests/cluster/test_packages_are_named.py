@@ -64,3 +64,26 @@ def test_outdated_lists_are_updated_once(
         "update",
         "install",
     ]
+
+
+def test_a_machine_without_lists_can_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes into an image is found after an update, as on a machine that is new."""
+    monkeypatch.setenv("HOTMAP_TESTBED", str(tmp_path / "cache"))
+    lists = tmp_path / "lists"
+    asked = apt(tmp_path, monkeypatch, "")
+    tool = tmp_path / "bin" / "apt-get"
+    tool.write_text(
+        tool.read_text() + f"[ $1 = update ] && touch {lists}\n[ -e {lists} ] && touch it.deb\n"
+        f"echo 'E: Unable to locate package' >&2\n[ -e {lists} ]\n"
+    )
+    unpack = tmp_path / "bin" / "dpkg"
+    unpack.write_text('#!/bin/sh\ntouch "$3/it"\n')
+    unpack.chmod(0o755)
+    assert (packages.unpacked("busybox-static") / "it").exists()
+    assert [line.split()[0] for line in asked.read_text().splitlines()] == [
+        "download",
+        "update",
+        "download",
+    ]
