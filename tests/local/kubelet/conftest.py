@@ -126,11 +126,11 @@ class LocalNode:
         await self.phase(name, "Succeeded")
         return await self.logs(name)
 
-    async def execute(self, pod: str, script: str) -> str:
+    async def execute(self, pod: str, script: str, *, container: str = "c") -> str:
         """Run a script in a running pod's container; return what it printed."""
         assert self.kubelet is not None
         session = await self.kubelet.exec(
-            "default", pod, "c", ["sh", "-c", script], stdin=False, tty=False
+            "default", pod, container, ["sh", "-c", script], stdin=False, tty=False
         )
         parts = []
         while (chunk := await session.read()) is not None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.local.kubelet.conftest import LocalNode, eventually
 
+from hotmap import __version__
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -209,3 +211,15 @@ async def test_a_container_gets_its_three_streams_and_no_other(node: LocalNode) 
     seen = await node.output("streams", "cd /proc/self/fd && echo *")
     # 3 is the shell's own, for reading the directory.
     assert seen.split() == ["0", "1", "2", "3"]
+
+
+async def test_hotmap_is_the_one_image_there_is(node: LocalNode) -> None:
+    """So that what `hotmap inject` writes runs as it is, whatever registry it names."""
+    container = {"name": "c", "image": "registry.example:5000/team/hotmap:0.1.0"}
+    for name, words in {"version": ["--version"], "agent": ["agent", "--version"]}.items():
+        pod = {"restartPolicy": "Never", "containers": [{**container, "args": words}]}
+        await node.run_pod(name, "", pod=pod, command=[])
+        await node.phase(name, "Succeeded")
+        assert __version__ in await node.logs(name)
+    await node.run_pod("other", "", image="example/nothotmap:1", command=[], args=["--version"])
+    assert "has no images" in (await node.waiting("other", "ErrImagePull"))["message"]

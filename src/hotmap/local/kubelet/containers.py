@@ -10,6 +10,7 @@ import asyncio
 import random
 import shutil
 import signal
+import sys
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -229,14 +230,16 @@ class PodContainers:
             **(pod["spec"].get("securityContext") or {}),
             **(container.get("securityContext") or {}),
         }
+        command = container.get("command") or own_program(container.get("image", ""))
         return {
-            "argv": expand_command(container, env) if container.get("command") else [],
+            "argv": expand_command({**container, "command": command}, env) if command else [],
             "env": env,
             "cwd": container.get("workingDir") or "/",
             "hostname": hostname[:63],
             "mounts": self._volumes.mounts_of(pod, container, env),
             "user": context.get("runAsUser"),
             "group": context.get("runAsGroup"),
+            "processes": self._uid if pod["spec"].get("shareProcessNamespace") else "",
         }
 
     async def _fetch(
@@ -423,6 +426,16 @@ def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Find the definition of a container, init container or not."""
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     return next(container for container in containers if container["name"] == name)
+
+
+def own_program(image: str) -> list[str]:
+    """Give the command of the one image that this node has: hotmap's own, which runs as it is here.
+
+    Empty for any other image. So what `hotmap inject` writes runs here as in a cluster.
+    """
+    name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    # -P: a volume may be mounted at /hotmap, and must not be taken for the package.
+    return [sys.executable, "-P", "-m", "hotmap"] if name == "hotmap" else []
 
 
 def soon(period: float) -> float:

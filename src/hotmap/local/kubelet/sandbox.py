@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         mounts: list[Mount]
         user: NotRequired[int | None]
         group: NotRequired[int | None]
+        #: The name of the PID namespace that it shares with others; "" for one of its own.
+        processes: NotRequired[str]
 
 
 OVERLAY = "overlay"

@@ -10,7 +10,8 @@ private to the processes.
 
     kubelet ── outer (waits) ── zygote, process 1 ─┬─ container, process 1 of its own namespace
                                                    ├─ container …
-                                                   └─ command of an exec, in a container
+                                                   ├─ command of an exec, in a container
+                                                   └─ process 1 of a pod that shares its namespace
 
 Messages are one JSON object per packet:
 
@@ -39,6 +40,7 @@ import sys
 import termios
 
 from hotmap.local.kubelet import linux, sandbox
+from hotmap.local.kubelet.shared_processes import SharedProcesses, own_mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class Zygote:
         self._root = root
         self._self = os.pidfd_open(os.getpid())
         self._children: dict[int, Child] = {}
+        self._shared = SharedProcesses()
         self._poll = select.poll()
 
     def serve(self) -> None:
@@ -131,30 +134,57 @@ class Zygote:
         specification, stdio = fds[0], fds[1:]
         with open(specification, "rb", closefd=False) as file:
             spec: ContainerSpec = json.loads(file.read())
-        if message["op"] == "start":
-            linux.unshare(linux.CLONE_NEWPID)
-
-            def prepare() -> None:
-                linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
-                socket.sethostname(spec["hostname"])
-                sandbox.enter_root(self._root, self._workspace, spec["mounts"])
-        else:
-            container = self._children.get(message["container"])
-            if container is None or container.failed:
-                raise ProcessLookupError("the container is not running")
-            linux.setns(container.pidfd, linux.CLONE_NEWPID)
-
-            def prepare() -> None:
-                linux.setns(container.pidfd, linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
-
         try:
-            self._fork(message["id"], spec, stdio, prepare)
+            if message["op"] == "exec":
+                self._start_command(message, spec, stdio)
+            elif shared := spec.get("processes"):
+                self._start_beside_others(message["id"], spec, stdio, shared)
+            else:
+                linux.unshare(linux.CLONE_NEWPID)
+                self._fork(message["id"], spec, stdio, lambda: self._isolate(spec))
         finally:
             linux.setns(self._self, linux.CLONE_NEWPID)
 
+    def _start_command(
+        self, message: dict[str, Any], spec: ContainerSpec, stdio: list[int]
+    ) -> None:
+        container = self._children.get(message["container"])
+        if container is None or container.failed:
+            raise ProcessLookupError("the container is not running")
+        linux.setns(container.pidfd, linux.CLONE_NEWPID)
+
+        def prepare() -> None:
+            linux.setns(container.pidfd, linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
+
+        self._fork(message["id"], spec, stdio, prepare)
+
+    def _start_beside_others(
+        self, id: int, spec: ContainerSpec, stdio: list[int], namespace: str
+    ) -> None:
+        told, teller = os.pipe()
+        try:
+            self._shared.enter(namespace, self._self)
+            try:
+                child = self._fork(id, spec, stdio, lambda: self._isolate(spec, teller))
+            finally:
+                os.close(teller)
+            # Told before anything of the container runs, or, by its end, that nothing will.
+            mounts = os.read(told, MAX_FAILURE)
+        finally:
+            os.close(told)
+        self._shared.add(namespace, child.pidfd, int(mounts or 0))
+
+    def _isolate(self, spec: ContainerSpec, teller: int | None = None) -> None:
+        """Give this fork its own mounts and host name; tell which mount namespace that is."""
+        linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
+        if teller is not None:
+            os.write(teller, str(own_mounts()).encode())
+        socket.sethostname(spec["hostname"])
+        sandbox.enter_root(self._root, self._workspace, spec["mounts"])
+
     def _fork(
         self, id: int, spec: ContainerSpec, stdio: list[int], prepare: Callable[[], None]
-    ) -> None:
+    ) -> Child:
         failure, failure_writer = os.pipe()
         try:
             pid = os.fork()
@@ -162,8 +192,9 @@ class Zygote:
                 _become(spec, stdio, failure_writer, prepare)
         finally:
             os.close(failure_writer)
-        self._children[id] = Child(id, pid, failure)
+        child = self._children[id] = Child(id, pid, failure)
         self._poll.register(failure, select.POLLIN)
+        return child
 
     def _learn_outcome(self, child: Child) -> None:
         """Report whether the command was executed: its pipe is closed by exec, or says why not."""
@@ -193,6 +224,7 @@ class Zygote:
                 continue
             self._learn_outcome(child)
             del self._children[child.id]
+            self._shared.ended(child.pidfd)
             os.close(child.pidfd)
             if not child.failed:
                 code = os.waitstatus_to_exitcode(status)

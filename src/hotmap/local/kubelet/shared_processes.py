@@ -1,0 +1,133 @@
+"""One PID namespace for all containers of a pod: `shareProcessNamespace`.
+
+Process 1 of the namespace belongs to no container, as with a real kubelet (KEP-1495, build/pause):
+it reaps what containers orphan and does nothing else. It is there while a container of the pod is.
+
+In a namespace of its own a container's processes end with its first one, by the kernel. In a
+shared one they are ended here, told by their mount namespace, as runc tells them by their cgroup
+(runc: libcontainer, shouldKillOnExit). Works for the zygote, in its forks and namespaces, with
+nothing but system calls; standard library only.
+"""
+
+# ruff: noqa: PTH116, PTH208
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from hotmap.local.kubelet import linux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+__all__ = ["SharedProcesses", "own_mounts"]
+
+#: Rounds of looking for what is left of a container: a fork may escape one, not for long.
+_ROUNDS = 20
+
+
+class SharedProcesses:
+    """The shared PID namespaces of one zygote, by the name that their containers give."""
+
+    def __init__(self) -> None:
+        self._keepers: dict[str, _Keeper] = {}
+        #: Of running containers, by their pidfd: the name, and the mount namespace or 0.
+        self._containers: dict[int, tuple[str, int]] = {}
+
+    def enter(self, name: str, home: int) -> None:
+        """Let the next fork be in the namespace called `name`; `home` is the caller's pidfd."""
+        if name not in self._keepers:
+            linux.unshare(linux.CLONE_NEWPID)
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    _keep()
+            finally:
+                linux.setns(home, linux.CLONE_NEWPID)
+            self._keepers[name] = _Keeper(os.pidfd_open(pid))
+        linux.setns(self._keepers[name].pidfd, linux.CLONE_NEWPID)
+
+    def add(self, name: str, container: int, mounts: int) -> None:
+        """Count a container, by its pidfd, among those of a namespace.
+
+        `mounts` is its `own_mounts`.
+        """
+        self._keepers[name].containers += 1
+        self._containers[container] = (name, mounts)
+
+    def ended(self, container: int) -> None:
+        """Kill what a container that has ended left, and the namespace after its last one."""
+        name, mounts = self._containers.pop(container, ("", 0))
+        if not name:
+            return
+        keeper = self._keepers[name]
+        keeper.containers -= 1
+        if keeper.containers == 0:
+            signal.pidfd_send_signal(keeper.pidfd, signal.SIGKILL)
+            os.close(keeper.pidfd)
+            del self._keepers[name]
+        elif mounts:
+            _kill_in(mounts)
+
+
+def own_mounts() -> int:
+    """Give the number of the mount namespace that the caller is in; 0 where /proc is silent."""
+    with contextlib.suppress(OSError):
+        return os.stat("/proc/self/ns/mnt").st_ino
+    return 0
+
+
+class _Keeper:
+    """Process 1 of a shared namespace, and how many containers are in it."""
+
+    __slots__ = ("containers", "pidfd")
+
+    def __init__(self, pidfd: int) -> None:
+        self.pidfd = pidfd
+        self.containers = 0
+
+
+def _keep() -> NoReturn:
+    """Be process 1 of the namespace: reap, until killed."""
+    try:
+        signal.set_wakeup_fd(-1)
+        # To ignore it makes the kernel reap. Other signals do not reach a process 1 that has no
+        # handler for them.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # Whoever waits for the end of a container's output must not wait for us.
+        os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+        linux.rename_process("pause")
+        while True:
+            signal.pause()
+    finally:
+        os._exit(1)
+
+
+def _kill_in(mounts: int) -> None:
+    """Kill every process of a mount namespace."""
+    for _ in range(_ROUNDS):
+        running = [number for number in os.listdir("/proc") if number.isdecimal()]
+        if not sum(_killed(number, mounts) for number in running):
+            return
+
+
+def _killed(number: str, mounts: int) -> bool:
+    """Kill one process if it lives in a mount namespace; tell whether it does."""
+    try:
+        # Opened first, so that the number is not another process's by the time of the signal.
+        process = os.open(f"/proc/{number}", os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        if os.stat("ns/mnt", dir_fd=process).st_ino != mounts:
+            return False
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+    except OSError:
+        return False
+    finally:
+        os.close(process)
+    return True

@@ -1,0 +1,106 @@
+"""shareProcessNamespace: the containers of a pod see and signal each other's processes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tests.local.kubelet.conftest import LIMIT, eventually
+from tests.local.kubelet.test_leftovers import processes_with
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.local.kubelet.conftest import LocalNode
+
+#: Prints the numbers of the processes whose command line begins with the first argument.
+FIND = r"""
+find() {
+    for directory in /proc/[0-9]*; do
+        case "$(tr '\0' ' ' < $directory/cmdline)" in "$1"*) echo ${directory#/proc/};; esac
+    done
+}
+"""
+
+
+def shared(**scripts: str) -> dict[str, Any]:
+    """The part of a pod whose containers, by name, run these scripts in one namespace."""
+    return {
+        "shareProcessNamespace": True,
+        "containers": [
+            {"name": name, "image": "shell", "command": ["sh", "-c", script]}
+            for name, script in scripts.items()
+        ],
+    }
+
+
+async def run(node: LocalNode, **scripts: str) -> None:
+    first = next(iter(scripts.values()))
+    await node.run_pod("pod", first, pod=shared(**scripts))
+    await node.phase("pod", "Running")
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(LIMIT):
+        while not await holds():  # noqa: ASYNC110 - a process cannot set an Event
+            await asyncio.sleep(0.01)
+
+
+async def test_one_container_signals_another(node: LocalNode) -> None:
+    """Across their roots, by the numbers of the namespace that both are in."""
+    server = "trap 'echo told' HUP; echo up; while :; do sleep 0.01; done"
+    await run(node, c=server, d="exec sleep 600")
+    await until(lambda: says(node, "up"))
+    await node.execute("pod", FIND + "kill -HUP $(find 'sh -c trap')", container="d")
+    await until(lambda: says(node, "told"))
+
+
+async def says(node: LocalNode, word: str) -> bool:
+    return word in await node.logs("pod")
+
+
+async def test_each_keeps_a_root_of_its_own(node: LocalNode) -> None:
+    """To share processes is to share nothing else."""
+    await run(node, c="exec sleep 600", d="exec sleep 600")
+    await node.execute("pod", "echo mine > /tmp/shared-processes-test")
+    assert await node.execute("pod", "ls /tmp", container="d") == await node.execute(
+        "pod", "ls /tmp | grep -v shared-processes-test"
+    )
+
+
+async def test_process_1_belongs_to_no_container(node: LocalNode) -> None:
+    """It holds no file open, no signal from within ends it, and it reaps what is orphaned."""
+    await run(node, c="exec sleep 600", d="exec sleep 600")
+    script = "kill -9 1; cat /proc/1/comm; ls /proc/1/fd"
+    assert await node.execute("pod", script) == "pause\n"
+    await node.execute("pod", "sh -c 'sleep 0.01 & exit'")
+
+    async def reaped() -> bool:
+        return " Z " not in await node.execute("pod", "cat /proc/[0-9]*/stat")
+
+    await until(reaped)
+
+
+async def test_what_a_container_leaves_ends_with_it(node: LocalNode) -> None:
+    """Also what left its session; the processes of the other containers stay."""
+    await run(node, c="setsid sleep 9137.5 & sleep 9137.5 & exec sleep 600", d="exec sleep 9138.5")
+    await eventually(lambda: len(processes_with("9137.5")) == 2)
+    (other,) = processes_with("9138.5")
+    await node.execute("pod", FIND + "kill -9 $(find 'sleep 600')", container="d")
+    # The container is restarted at once, with two of them again.
+    await node.until("pod", lambda pod: restarts(pod) == 1)
+    await eventually(lambda: len(processes_with("9137.5")) == 2)
+    assert processes_with("9138.5") == [other]
+
+
+def restarts(pod: dict[str, Any]) -> int:
+    return sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
+
+
+async def test_the_namespace_ends_with_the_pod(node: LocalNode) -> None:
+    """Nothing of it runs on."""
+    await run(node, c="setsid sleep 9139.5 & exec sleep 9139.5", d="exec sleep 9139.5")
+    await eventually(lambda: len(processes_with("9139.5")) == 3)
+    await node.registry.delete("pods", "default", "pod")
+    await node.gone("pod")
+    await eventually(lambda: processes_with("9139.5") == [])
