@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hotmap.core.state import (
     HEADER,
     SHARDS,
     Left,
+    Looked,
     Record,
     Rolls,
     SourceRecord,
@@ -45,6 +47,7 @@ records = st.builds(
     st.integers(0, 9),
     st.builds(Rolls, st.lists(times, max_size=3).map(tuple), st.integers(0, 9)),
     texts,
+    st.sampled_from(Looked),
 )
 
 RECORD = Record(
@@ -57,12 +60,19 @@ RECORD = Record(
     1,
     Rolls((3.0, 4.5), 1),
     "kH3x.abc",
+    Looked.LATENT,
 )
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false]],'
-    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc"]'
+    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc",2]'
 )
+
+
+def test_a_record_that_tells_no_look_is_to_be_looked_at() -> None:
+    """As it was written before looks were recorded: everything else in it holds."""
+    earlier = msgspec.structs.replace(RECORD, looked=Looked.NOT_YET)
+    assert read_shard(f"{HEADER}\n{LINE.removesuffix(',2]')}]\n") == {"6f0c": earlier}
 
 
 def test_the_text_is_one_line_a_consumer() -> None:

@@ -12,7 +12,7 @@ from hotmap.core.evidence import MARGIN
 from hotmap.core.fingerprint import ABSENT
 from hotmap.core.freshness import Finding, Verdict
 from hotmap.core.present import content_of
-from hotmap.core.state import UNVOUCHED, Left, Record, Rolls, SourceRecord, Window
+from hotmap.core.state import UNVOUCHED, Left, Looked, Record, Rolls, SourceRecord, Window
 
 __all__ = ["distinct_name", "record_asked", "record_rollout"]
 
@@ -34,7 +34,8 @@ def record_asked(
     keeps what was asked of it before, so that its return with other content is a change and with
     the same is none; only new pods are certainly without an optional one. While something is held
     back, the generation and the windows stay what they were, and a rollout has windows of its own
-    (`record_rollout`). Otherwise windows count as examined.
+    (`record_rollout`). Otherwise windows count as examined. New pods, and what is adopted, are to
+    be looked at afterwards.
     `record` None: nothing was known before.
     """
     known = {}
@@ -60,6 +61,7 @@ def record_asked(
         serial=record.serial if record else 0,
         rolls=record.rolls if record else Rolls(),
         revision=consumer.revision if adopts or record is None else record.revision,
+        looked=Looked.NOT_YET if adopts or new_pods or record is None else record.looked,
     )
 
 

@@ -66,6 +66,13 @@ class Consumer(msgspec.Struct, frozen=True):
     template_version: str
     #: Whether its own controller is still replacing pods.
     rolling: bool
+    #: How many pods it is to have now, and how many are not of its newest template yet, by its
+    #: own controller's word.
+    wanted: int
+    behind: int
+    #: Whether one pod is replaced at a time and each waits for the one before to be ready (a
+    #: StatefulSet's OrderedReady).
+    ordered: bool
     #: Whether it was made from another consumer's template (a ReplicaSet of a Deployment, a Job of
     #: a CronJob), which is where a rollout has to be written. What an operator made does not count.
     owned: bool
@@ -89,11 +96,13 @@ def consumer_from_workload(
     spec, status = item.spec, item.status
     update = spec.update_strategy
     wanted = 1 if spec.replicas is None else spec.replicas
-    rolling = status.observed_generation < item.metadata.generation
+    behind = 0
     if kind in ("Deployment", "StatefulSet"):
-        rolling |= status.updated_replicas < wanted or status.replicas > status.updated_replicas
+        behind = max(wanted, status.replicas) - status.updated_replicas
     elif kind == "DaemonSet":
-        rolling |= status.updated_number_scheduled < status.desired_number_scheduled
+        wanted = status.desired_number_scheduled
+        behind = wanted - status.updated_number_scheduled
+    unseen = status.observed_generation < item.metadata.generation
     return _consumer(
         kind,
         item.metadata,
@@ -105,7 +114,10 @@ def consumer_from_workload(
         update_strategy=update.type if update else "",
         partition=(update.rolling_update.partition or 0) if update and update.rolling_update else 0,
         template_version=_template_version(kind, item),
-        rolling=rolling,
+        rolling=unseen or behind > 0,
+        wanted=wanted,
+        behind=wanted if unseen else max(0, behind),
+        ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
         dialect=dialect,
     )
 
@@ -147,6 +159,9 @@ def consumer_from_cron_job(item: CronJob, dialect: DialectSettings = DEFAULT_SET
         partition=0,
         template_version="",
         rolling=False,
+        wanted=0,
+        behind=0,
+        ordered=False,
         dialect=dialect,
     )
 
@@ -164,6 +179,9 @@ def _consumer(
     partition: int,
     template_version: str,
     rolling: bool,
+    wanted: int,
+    behind: int,
+    ordered: bool,
     dialect: DialectSettings,
 ) -> Consumer:
     renamed = dialect.names.renamed()
@@ -184,6 +202,9 @@ def _consumer(
         partition=partition,
         template_version=template_version,
         rolling=rolling,
+        wanted=wanted,
+        behind=behind,
+        ordered=ordered,
         owned=any(
             owner.controller and owner.kind in _TEMPLATE_HOLDERS
             for owner in metadata.owner_references or ()

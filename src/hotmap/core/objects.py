@@ -21,6 +21,7 @@ __all__ = [
     "Container",
     "ContainerState",
     "ContainerStateRunning",
+    "ContainerStateWaiting",
     "ContainerStatus",
     "CronJob",
     "CronJobSpec",
@@ -39,6 +40,7 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "Pod",
+    "PodMeta",
     "PodSpec",
     "PodStatus",
     "PodTemplate",
@@ -310,6 +312,7 @@ class WorkloadSpec(_Part, frozen=True):
     paused: bool = False
     suspend: bool | None = None
     update_strategy: UpdateStrategy | None = None
+    pod_management_policy: str = ""
 
 
 class WorkloadStatus(_Part, frozen=True, gc=False):
@@ -354,7 +357,12 @@ class ContainerStateRunning(_Part, frozen=True, gc=False):
     started_at: str | None = None
 
 
+class ContainerStateWaiting(_Part, frozen=True, gc=False):
+    reason: str = ""
+
+
 class ContainerState(_Part, frozen=True):
+    waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
 
 
@@ -371,8 +379,12 @@ class PodStatus(_Part, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
+class PodMeta(ObjectMeta, frozen=True):
+    labels: dict[str, str] | None = None
+
+
 class Pod(_Part, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: PodMeta = PodMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

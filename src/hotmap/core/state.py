@@ -14,6 +14,7 @@ A shard in another scheme reads as empty: unknown is a state of its own, not an 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable
 from zlib import crc32
 
@@ -24,6 +25,7 @@ __all__ = [
     "SHARDS",
     "UNVOUCHED",
     "Left",
+    "Looked",
     "Record",
     "Rolls",
     "SourceRecord",
@@ -83,6 +85,17 @@ class Rolls(msgspec.Struct, array_like=True, frozen=True, gc=False):
     held: int = 0
 
 
+class Looked(enum.IntEnum):
+    """What a look at a consumer's pods has shown since it was adopted or asked for something."""
+
+    #: Nobody has looked, or they were not all there yet.
+    NOT_YET = 0
+    #: All of them hold what is present.
+    CURRENT = 1
+    #: Some may hold older content, and nobody acts on that; it is reported once.
+    LATENT = 2
+
+
 class Record(msgspec.Struct, array_like=True, frozen=True):
     """What hotmap last asked of one consumer."""
 
@@ -101,6 +114,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     rolls: Rolls = Rolls()
     #: What the pod template carried when this was written, by us or adopted.
     revision: str = ""
+    looked: Looked = Looked.NOT_YET
 
 
 def shard_of(uid: str) -> int:

@@ -1,0 +1,294 @@
+"""A consumer's state: what it waits for, in words, and what is reported as latent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.objects import ENV, KEY, config_map, consumer, deployment, sources
+
+from hotmap.core.asked import record_asked
+from hotmap.core.consumer import Consumer
+from hotmap.core.evidence import PodStart
+from hotmap.core.freshness import Finding, Verdict
+from hotmap.core.present import look_at
+from hotmap.core.proof import Known, PodProof, PodSeen, Stage, desired_of
+from hotmap.core.standing import (
+    STALLED,
+    Last,
+    Standing,
+    State,
+    conclude,
+    rollout_left,
+    stand,
+)
+from hotmap.core.state import Looked
+from hotmap.core.target import Target
+
+DONE = Last("ConfigMap shop/app LEVEL changed: rollout")
+DESIRED = desired_of(
+    look_at(deployment(ENV).uses, sources(config_map(data={"LEVEL": "info"})), KEY),
+    KEY,
+    uid="uid-web",
+    live_rolls=False,
+)
+
+
+def behind(kind: str = "Deployment", count: int = 2, **fields: Any) -> Consumer:
+    """A consumer whose own controller has so many pods left to replace."""
+    one = consumer(kind, ENV, replicas=3, **fields)
+    return msgspec.structs.replace(one, behind=count, rolling=bool(count))
+
+
+def held(
+    name: str = "web-1",
+    known: Known = Known.PROVEN,
+    *,
+    ready: bool = True,
+    at: float | None = 1010.0,
+    trouble: str = "",
+    template: str = "",
+    told: Target | None = None,
+) -> PodProof:
+    """A pod, and how it is known that it loaded what is desired."""
+    seen = PodSeen(PodStart(name, at, ""), ready, trouble, template, told)
+    stage = Stage(known, "it started 5 min before the last change")
+    return PodProof(seen, None, stage)
+
+
+@pytest.mark.parametrize(
+    ("one", "state", "reason"),
+    [
+        pytest.param(
+            behind(), State.WAITING, "waiting for 2 pods: its rollout is in progress", id="rolling"
+        ),
+        pytest.param(
+            behind(count=1),
+            State.WAITING,
+            "waiting for 1 pod: its rollout is in progress",
+            id="one",
+        ),
+        pytest.param(
+            behind(paused=True),
+            State.PAUSED,
+            "waiting for 2 pods: its rollout is paused",
+            id="paused",
+        ),
+        pytest.param(
+            behind("StatefulSet", update_strategy="OnDelete"),
+            State.WAITING,
+            "waiting for 2 pods: OnDelete replaces a pod when somebody deletes it",
+            id="OnDelete",
+        ),
+        pytest.param(
+            behind("StatefulSet", update_strategy="RollingUpdate", partition=2),
+            State.WAITING,
+            "waiting for 2 pods: its partition keeps the pods below ordinal 2 as they are",
+            id="partition",
+        ),
+        pytest.param(
+            behind("Rollout"),
+            State.WAITING,
+            "waiting for 2 pods: its canary is in progress",
+            id="c",
+        ),
+        pytest.param(
+            behind("Rollout", paused=True),
+            State.WAITING,
+            "waiting for 2 pods: its canary is in progress, and paused",
+            id="paused canary",
+        ),
+    ],
+)
+def test_what_a_rollout_waits_for(one: Consumer, state: State, reason: str) -> None:
+    """By the word of its own controller, so without looking at pods."""
+    assert rollout_left(one) == Standing(state, reason, one.behind)
+
+
+def test_a_finished_rollout_leaves_nothing() -> None:
+    """All pods are of the newest template."""
+    assert rollout_left(behind(count=0)) is None
+
+
+# -- from its pods -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("proofs", "state", "reason"),
+    [
+        pytest.param(
+            [held(), held("web-2", Known.PROBABLY)],
+            State.CURRENT,
+            "all pods hold the present content (probably or proven)",
+            id="all are known to hold it",
+        ),
+        pytest.param([], State.CURRENT, "it has no pods; the next ones read what is there", id="0"),
+        pytest.param(
+            [held(), held("web-2", Known.UNKNOWN)],
+            State.LATENT,
+            "1 of 2 pods may hold older content (web-2: it started 5 min before the last change); "
+            "it takes effect at the next restart",
+            id="one may not hold it",
+        ),
+        pytest.param(
+            [held(), held("web-2", Known.UNKNOWN, at=None)],
+            State.WAITING,
+            "waiting for 1 pod: web-2 does not run",
+            id="one has not started",
+        ),
+        pytest.param(
+            [held("a", trouble="CrashLoopBackOff"), held("b", trouble="ImagePullBackOff")],
+            State.WAITING,
+            "waiting for 2 pods: a, b do not run (CrashLoopBackOff, ImagePullBackOff)",
+            id="some cannot start",
+        ),
+    ],
+)
+def test_what_its_pods_show(proofs: list[PodProof], state: State, reason: str) -> None:
+    """Nothing is left of its rollout, so the pods themselves tell."""
+    found = conclude(behind(count=0), proofs, DESIRED)
+    assert (found.state, found.reason) == (state, reason)
+
+
+def test_a_rollout_under_way_excuses_older_pods() -> None:
+    """They are about to be replaced: nothing is latent."""
+    found = conclude(behind(), [held("web-1", Known.UNKNOWN)], DESIRED)
+    assert found.state is State.WAITING
+
+
+def test_a_rollout_whose_pods_do_not_start_says_so() -> None:
+    """More helpful than that it is in progress; all that are behind count."""
+    found = conclude(behind(), [held(), held("web-9", trouble="ImagePullBackOff")], DESIRED)
+    assert found.reason == "waiting for 2 pods: web-9 does not run (ImagePullBackOff)"
+
+
+TOLD = DESIRED.target
+
+
+@pytest.mark.parametrize(
+    ("told", "restart", "state"),
+    [
+        pytest.param(TOLD, True, State.WAITING, id="its agent was told"),
+        pytest.param(TOLD, False, State.LATENT, id="no agent may restart it"),
+        pytest.param(None, True, State.LATENT, id="nobody told its agent"),
+        pytest.param(TOLD._replace(frozen="old"), True, State.LATENT, id="it was told before"),
+    ],
+)
+def test_agents_restart_in_place(told: Target | None, restart: bool, state: State) -> None:
+    """A pod whose agent was told of the change is waited for."""
+    older = held(known=Known.UNKNOWN, told=told)
+    found = conclude(behind(count=0), [older], DESIRED, agents_restart=restart)
+    assert (found.state, found.behind) == (state, 1)
+
+
+# -- stuck -------------------------------------------------------------------------------------
+
+
+def ordered(**fields: Any) -> Consumer:
+    """A StatefulSet whose newest template is db-new."""
+    strategy = {"update_strategy": "RollingUpdate", **fields}
+    return msgspec.structs.replace(
+        behind("StatefulSet", name="db", **strategy), template_version="db-new"
+    )
+
+
+BROKEN = held("db-2", Known.UNKNOWN, ready=False, trouble="CrashLoopBackOff", template="db-bad")
+
+
+@pytest.mark.parametrize(
+    ("one", "broken", "stalled", "is_stuck"),
+    [
+        pytest.param(ordered(), BROKEN, STALLED, True, id="a pod of another template is not ready"),
+        pytest.param(ordered(), BROKEN, STALLED - 1, False, id="it may be replaced any moment"),
+        pytest.param(
+            msgspec.structs.replace(ordered(), ordered=False), BROKEN, STALLED, False, id="Parallel"
+        ),
+        pytest.param(ordered(update_strategy="OnDelete"), BROKEN, STALLED, False, id="OnDelete"),
+        pytest.param(
+            ordered(),
+            BROKEN._replace(seen=BROKEN.seen._replace(template="db-new")),
+            STALLED,
+            False,
+            id="the newest template itself is bad: a revert helps",
+        ),
+        pytest.param(
+            ordered(),
+            BROKEN._replace(seen=BROKEN.seen._replace(ready=True)),
+            STALLED,
+            False,
+            id="it is ready",
+        ),
+    ],
+)
+def test_a_stateful_set_that_is_stuck(
+    one: Consumer, broken: PodProof, stalled: float, is_stuck: bool
+) -> None:
+    """One pod that never got ready keeps its StatefulSet from replacing it: it must be deleted."""
+    found = conclude(one, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled)
+    assert (found.state is State.STUCK) is is_stuck
+    assert found.reason.endswith("; delete pod db-2") is is_stuck
+
+
+# -- without a request ---------------------------------------------------------------------------
+
+LATENT = Standing(State.LATENT, "1 of 2 pods …", 1)
+
+
+@pytest.mark.parametrize(
+    ("last", "looked", "found", "one", "state"),
+    [
+        pytest.param(None, None, None, behind(count=0), State.UNPROVEN, id="no decision yet"),
+        pytest.param(DONE, None, None, behind(count=0), State.UNPROVEN, id="nothing is recorded"),
+        pytest.param(
+            DONE._replace(failed=True), Looked.CURRENT, None, behind(), State.FAILED, id="failed"
+        ),
+        pytest.param(DONE._replace(held=True), Looked.CURRENT, None, behind(), State.HELD, id="h"),
+        pytest.param(
+            DONE._replace(waits=True),
+            Looked.CURRENT,
+            None,
+            behind(count=0),
+            State.WAITING,
+            id="waits",
+        ),
+        pytest.param(DONE, Looked.NOT_YET, None, behind(), State.WAITING, id="rolling out"),
+        pytest.param(
+            DONE, Looked.NOT_YET, None, behind(count=0), State.UNPROVEN, id="rolled out, not seen"
+        ),
+        pytest.param(DONE, Looked.NOT_YET, LATENT, behind(), State.LATENT, id="what a look found"),
+        pytest.param(DONE, Looked.LATENT, LATENT, behind(), State.LATENT, id="latent"),
+        pytest.param(DONE, Looked.LATENT, None, behind(), State.LATENT, id="latent, as recorded"),
+        pytest.param(
+            DONE, Looked.CURRENT, None, behind(), State.CURRENT, id="a rollout of somebody else"
+        ),
+    ],
+)
+def test_how_it_stands_without_a_request(
+    last: Last | None, looked: Looked | None, found: Standing | None, one: Consumer, state: State
+) -> None:
+    """From the last decision, the record, its own controller's word, and the last look."""
+    assert stand(one, last, looked, found).state is state
+
+
+@pytest.mark.parametrize(
+    ("verdict", "looked"),
+    [
+        pytest.param(Verdict.ADOPT, Looked.NOT_YET, id="adopted"),
+        pytest.param(Verdict.FROZEN, Looked.NOT_YET, id="new pods are asked for"),
+        pytest.param(Verdict.LIVE, Looked.LATENT, id="files alone follow: as before"),
+        pytest.param(Verdict.FRESH, Looked.LATENT, id="nothing changed: as before"),
+        pytest.param(Verdict.HOLD, Looked.LATENT, id="held back: as before"),
+    ],
+)
+def test_when_pods_are_to_be_looked_at_again(verdict: Verdict, looked: Looked) -> None:
+    """After an adoption and after a rollout; nothing else changes what a look has shown."""
+    who = deployment(ENV)
+    (present,) = look_at(who.uses, sources(config_map(data={"LEVEL": "info"})), KEY)
+    first = record_asked(
+        who, None, [Finding(present, Verdict.ADOPT, "")], key_id=KEY.id, generation=1
+    )
+    assert first.looked is Looked.NOT_YET
+    before = msgspec.structs.replace(first, looked=Looked.LATENT)
+    after = record_asked(who, before, [Finding(present, verdict, "")], key_id=KEY.id, generation=1)
+    assert after.looked is looked

@@ -1,0 +1,197 @@
+"""How far the desired content has got in each pod, and how that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.objects import (
+    ENV,
+    ENV_AND_FILES,
+    FILES,
+    KEY,
+    config_map,
+    deployment,
+    pod,
+    sources,
+    timestamp,
+)
+
+from hotmap.core.evidence import PodStart
+from hotmap.core.objects import Pod
+from hotmap.core.present import look_at
+from hotmap.core.proof import Desired, Known, PodSeen, Stage, desired_of, prove, see_pods
+from hotmap.core.state import Window
+from hotmap.core.target import Target
+
+#: When the sources last changed, and some moment soon after.
+CHANGED, NOW = 1000.0, 1030.0
+
+WEB = deployment(ENV)
+
+
+def desired(
+    spec: str = ENV, *, live_rolls: bool = False, changed_at: float | None = CHANGED
+) -> Desired:
+    """What the pods of a consumer with this pod spec are to hold."""
+    consumer = deployment(spec)
+    source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=changed_at)
+    presents = look_at(consumer.uses, sources(source), KEY)
+    return desired_of(presents, KEY, uid=consumer.uid, live_rolls=live_rolls)
+
+
+ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
+FILES_AT_START = desired(FILES, live_rolls=True)
+
+
+def seen(
+    at: float | None, *, revision: str = "", told: Target | None = None, trouble: str = ""
+) -> PodSeen:
+    return PodSeen(PodStart("web-1", at, revision), True, trouble, "", told)
+
+
+def only(
+    wish: Desired, one: PodSeen, *, now: float = NOW, **facts: Any
+) -> tuple[Stage | None, Stage]:
+    """The projected and the loaded stage of one pod."""
+    (proof,) = prove(wish, [one], now=now, **facts)
+    return proof.projected, proof.loaded
+
+
+@pytest.mark.parametrize(
+    ("wish", "at", "known"),
+    [
+        pytest.param(ENV_WISH, 1002, Known.PROVEN, id="the margin after the change"),
+        pytest.param(ENV_WISH, 1001, Known.PROBABLY, id="inside the margin"),
+        pytest.param(ENV_WISH, 1000, Known.PROBABLY, id="in the second of the change"),
+        pytest.param(ENV_WISH, 999, Known.UNKNOWN, id="before the change"),
+        pytest.param(ENV_WISH, None, Known.UNKNOWN, id="not started yet"),
+        pytest.param(FILES_AT_START, 1002, Known.PROVEN, id="files that nobody re-reads, after"),
+        pytest.param(FILES_AT_START, 999, Known.UNKNOWN, id="files that nobody re-reads, before"),
+        pytest.param(desired(""), 1, Known.PROVEN, id="no source is read at all"),
+        pytest.param(desired(changed_at=None), 1002, Known.UNKNOWN, id="nobody noted a change"),
+    ],
+)
+def test_a_start_tells_what_was_loaded(wish: Desired, at: float | None, known: Known) -> None:
+    """Proven, or probably, by time alone; what a template was asked for plays no part yet."""
+    _, loaded = only(wish, seen(at))
+    assert loaded.known is known
+
+
+@pytest.mark.parametrize(
+    ("revision", "vouched", "known"),
+    [
+        pytest.param(ENV_WISH.template, False, Known.INFERRED, id="its template names it"),
+        pytest.param(f"{ENV_WISH.template}.2", False, Known.INFERRED, id="… under its own name"),
+        pytest.param("kid.other", False, Known.UNKNOWN, id="its template names other content"),
+        pytest.param("", False, Known.UNKNOWN, id="its template names nothing"),
+        pytest.param("", True, Known.INFERRED, id="all pods are of the template asked for"),
+    ],
+)
+def test_a_template_speaks_for_its_pods(revision: str, vouched: bool, known: Known) -> None:
+    """Where clocks do not: a pod that seems older than the change was made for its content."""
+    _, loaded = only(ENV_WISH, seen(990, revision=revision), vouched=vouched)
+    assert loaded.known is known
+
+
+def test_a_template_does_not_outweigh_a_start() -> None:
+    """What is proven stays proven, whatever the template was asked for."""
+    _, loaded = only(ENV_WISH, seen(1010, revision="kid.other"))
+    assert loaded.known is Known.PROVEN
+
+
+def test_a_pod_that_started_in_between_is_not_inferred() -> None:
+    """An edit and its revert, with a pod that started in between: its template proves nothing."""
+    there = pod(started=995, revision=ENV_WISH.template)
+    pods = see_pods(WEB, [there])
+    (proof,) = prove(ENV_WISH, pods, now=NOW, windows=[Window(990.0, 999.0)])
+    assert proof.loaded.known is Known.UNKNOWN
+    assert "another one" in proof.loaded.why
+
+
+TOLD = FILES_WISH.target._replace(sequence=7)
+
+
+@pytest.mark.parametrize(
+    ("at", "told", "now", "known"),
+    [
+        pytest.param(1002, None, NOW, Known.PROVEN, id="mounted after the change"),
+        pytest.param(1001, None, NOW, Known.PROBABLY, id="mounted inside the margin"),
+        pytest.param(500, TOLD, NOW, Known.INFERRED, id="nudged after the change"),
+        pytest.param(500, TOLD._replace(live="old"), NOW, Known.UNKNOWN, id="nudged before it"),
+        pytest.param(500, None, NOW, Known.UNKNOWN, id="the kubelet may not have synced yet"),
+        pytest.param(500, None, 1092, Known.INFERRED, id="the kubelet's period is over"),
+        pytest.param(None, TOLD, NOW, Known.UNKNOWN, id="not started"),
+    ],
+)
+def test_files_follow_by_nudge_or_by_time(
+    at: float | None, told: Target | None, now: float, known: Known
+) -> None:
+    """Projected; and loaded with it, by an application that re-reads its files."""
+    projected, loaded = only(FILES_WISH, seen(at, told=told), now=now)
+    assert projected is not None
+    assert (projected.known, loaded.known) == (known, known)
+
+
+def test_what_mounts_nothing_has_nothing_projected() -> None:
+    """Environment alone: there is no such stage."""
+    projected, _ = only(ENV_WISH, seen(1010))
+    assert projected is None
+
+
+@pytest.mark.parametrize(
+    ("at", "told", "projected", "loaded"),
+    [
+        pytest.param(500, TOLD, Known.UNKNOWN, Known.UNKNOWN, id="told of other content"),
+        pytest.param(500, BOTH_WISH.target, Known.INFERRED, Known.UNKNOWN, id="files alone follow"),
+        pytest.param(1010, None, Known.PROVEN, Known.PROVEN, id="started after the change"),
+    ],
+)
+def test_the_weakest_part_counts(
+    at: float, told: Target | None, projected: Known, loaded: Known
+) -> None:
+    """An environment does not follow a nudge, so such a pod has loaded a part alone."""
+    stages = only(BOTH_WISH, seen(at, told=told))
+    assert stages[0] is not None
+    assert (stages[0].known, stages[1].known) == (projected, loaded)
+
+
+def test_why_is_said_in_words() -> None:
+    """How long before or after, and what keeps a pod from running."""
+    assert only(ENV_WISH, seen(1065))[1].why == "it started 1 min 5 s after the last change"
+    assert only(ENV_WISH, seen(1000 - 7200))[1].why == "it started 2 h before the last change"
+    waits = seen(None, trouble="CrashLoopBackOff")
+    assert only(ENV_WISH, waits)[1].why == "it does not run (CrashLoopBackOff)"
+
+
+def test_a_pod_is_reduced_to_what_tells() -> None:
+    """Readiness, the first reason for not running, its template, and what it was told."""
+    running = {"running": {"startedAt": timestamp(1010)}}
+    body = {
+        "metadata": {
+            "name": "db-2",
+            "labels": {"controller-revision-hash": "db-85db44f89d"},
+            "annotations": {"hotmap.dev/target": "3/live/frozen"},
+        },
+        "status": {
+            "phase": "Running",
+            "startTime": timestamp(1005),
+            "containerStatuses": [
+                {"name": "web", "ready": True, "state": running},
+                {"name": "log", "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+            ],
+        },
+    }
+    (one,) = see_pods(WEB, [msgspec.convert(body, Pod)])
+    assert (one.start.name, one.ready, one.trouble) == ("db-2", False, "CrashLoopBackOff")
+    assert (one.template, one.told) == ("db-85db44f89d", Target(3, "live", "frozen"))
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", ""])
+def test_a_step_of_a_start_is_no_trouble(reason: str) -> None:
+    """A container that is being created is not one that cannot run."""
+    waiting = {"name": "web", "state": {"waiting": {"reason": reason}}}
+    body = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [waiting]}}
+    (one,) = see_pods(WEB, [msgspec.convert(body, Pod)])
+    assert (one.trouble, one.ready) == ("", False)
