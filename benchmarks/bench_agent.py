@@ -150,6 +150,7 @@ class _Signalled(_Told):
 _RECEIVER = """
 import os, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+signal.signal(signal.SIGUSR1, lambda *_: None)
 os.write(1, b"ready\\n")
 while signal.sigwait([signal.SIGUSR1]): os.write(1, b"told\\n")
 """

@@ -34,6 +34,12 @@ def eventually(condition: Callable[[], Any], what: str = "it") -> Any:
         time.sleep(0.005)
 
 
+def tick() -> None:
+    """Let so much time pass that what begins now began later than what was, in clock ticks."""
+    began = time.clock_gettime(time.CLOCK_BOOTTIME)
+    eventually(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > began + 0.02)
+
+
 class Volume:
     """A mounted ConfigMap, written as the kubelet writes it."""
 
@@ -227,6 +233,7 @@ READER = """
 import os, signal, sys, time
 source, output = sys.argv[1:3]
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+signal.signal(signal.SIGHUP, lambda *_: None)  # what waits in sigwait looks as if it did not block
 while True:
     try:
         with open(source) as file: text = file.read()

@@ -6,25 +6,60 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from tests.agent.agents import Volume, agent, eventually, reader, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 
 
 def test_a_signal_follows_the_swap(tmp_path: Path) -> None:
     """The process is told by a signal once the new files are there, and only then."""
     volume = Volume(tmp_path / "volume", text="one")
-    time.sleep(0.1)  # older than the process by more than the clocks' steps
-    with reader(volume.path / "text", tmp_path) as process:
-        flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
-        with agent(tmp_path, *flags) as running:
+    flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("failing")
+        tick()
+        with reader(volume.path / "text", tmp_path) as process:
             running.reaches("loaded")
             assert process.loads == ["one"], "it had read the content at its own start"
             volume.write(text="two")
             eventually(lambda: process.loads == ["one", "two"])
             running.reaches("loaded")
             assert running.rule()["loads"] == 1
+
+
+def test_a_process_that_was_there_before_the_agent_is_told_once(tmp_path: Path) -> None:
+    """What it had read before anybody looked is not known, so it is told; and then left alone."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with reader(volume.path / "text", tmp_path) as process:
+        flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            eventually(lambda: process.loads == ["one", "one"])
+            assert running.rule()["loads"] == 1
+
+
+def test_a_process_that_is_not_ready_for_a_signal_is_not_ended_by_it(tmp_path: Path) -> None:
+    """HUP ends a program that has not set its handler yet; the agent waits until it has."""
+    volume, ready = Volume(tmp_path / "volume", text="one"), tmp_path / "ready"
+    slow = (
+        "import os, signal, sys, time\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+        "signal.signal(signal.SIGHUP, lambda *_: sys.exit(9))\n"
+        "while True: time.sleep(0.01)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-S", "-c", slow, str(ready)])
+    try:
+        flags = ("--dir", volume, "--signal", "HUP", "--process", f"command:{ready}")
+        with agent(tmp_path, *flags) as running:
+            message = running.reaches("failing")["message"]
+            assert "has just begun and does not handle HUP yet" in message
+            assert process.poll() is None
+            ready.touch()
+            assert process.wait(20) == 9
+            running.reaches("loaded")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_the_last_of_many_swaps_is_loaded(tmp_path: Path) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.agent import environment, processes
+from hotmap.agent import environment
 from hotmap.agent.detect import matches, selected
 from hotmap.agent.digest import digest_of, tree_digest
 from hotmap.agent.http import Answer, Call, EndpointError, answer_of
@@ -99,23 +97,3 @@ def test_no_bytes_are_a_crash(data: bytes, ended: bool) -> None:
             answer_of(head + data, CALL, ended=ended)
         except EndpointError as error:
             assert "\n" not in str(error)
-
-
-def test_a_clock_that_jumps_changes_no_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A pid file that was found to be right stays right when the wall clock is set forward."""
-    pidfile = tmp_path / "pid"
-    process = subprocess.Popen(["sleep", "60"])
-    try:
-        pidfile.write_text(str(process.pid))
-        assert processes.find(f"pidfile:{pidfile}").pid == process.pid
-        now = processes.time.time()
-        monkeypatch.setattr(processes.time, "time", lambda: now + 86400)
-        assert processes.find(f"pidfile:{pidfile}").pid == process.pid
-        os.utime(pidfile, (1.0, 1.0))
-        with pytest.raises(processes.ProcessError, match="names another one"):
-            processes.find(f"pidfile:{pidfile}")
-    finally:
-        process.kill()
-        process.wait()

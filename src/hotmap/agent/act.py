@@ -16,7 +16,15 @@ from hotmap.agent.exchange import Exchange, is_plain
 from hotmap.agent.http import request
 from hotmap.agent.loop import READ
 from hotmap.agent.probes import confirm, look_before
-from hotmap.agent.processes import Process, ProcessError, age, find, hold, send
+from hotmap.agent.processes import (
+    Process,
+    ProcessError,
+    find,
+    hold,
+    send,
+    started_at,
+    tell,
+)
 
 __all__ = ["Attempt", "Surroundings"]
 
@@ -127,7 +135,7 @@ class Attempt:
 
     def _signal(self, action: Action) -> None:
         try:
-            send(self._target(action), action.signal)
+            tell(self._target(action), action.signal)
         except ProcessError as error:
             self._next(str(error))
         else:
@@ -221,7 +229,7 @@ class Attempt:
         except ProcessError as error:
             self._next(str(error))
             return
-        if age(process) + _KUBELET_LAG < loop.now() - self._wanted_since:
+        if started_at(process) > self._wanted_since + _KUBELET_LAG:
             os.close(descriptor)
             self._next("")
             return

@@ -66,6 +66,9 @@ class Detector:
         self._key = key
         self._watcher = VolumeWatcher((*self.directories, *also))
         self._plain: dict[str, object] = {}
+        #: Plain directories to be read once more: times of files go in steps of some milliseconds,
+        #: and what is written in the same step as our reading looks as it did before.
+        self._again: set[str] = set()
 
     def close(self) -> None:
         """Give the inotify instance back."""
@@ -130,10 +133,8 @@ class Detector:
     def _read(self, directory: str) -> dict[str, bytes]:
         try:
             return read_revision(directory).files
-        except NotProjected:
+        except (NotProjected, NotADirectoryError):
             return self._read_plain(directory)
-        except NotADirectoryError:
-            return {os.path.basename(directory): _read_file(directory)}
         except TornRead as error:
             raise NotReadable(str(error)) from None
         except FileNotFoundError:
@@ -142,11 +143,16 @@ class Detector:
             raise NotReadable(_unreadable(error, directory)) from None
 
     def _read_plain(self, directory: str) -> dict[str, bytes]:
-        self._plain[directory] = _signature(directory)
+        before, now = self._plain.get(directory), _signature(directory)
+        self._plain[directory] = now
+        if now != before:
+            self._again.add(directory)
         found: dict[str, bytes] = {}
         size = 0
-        for path in _plain_files(directory):
-            found[os.path.relpath(path, directory)] = data = _read_file(path)
+        alone = not os.path.isdir(directory)
+        folder = os.path.dirname(directory) if alone else directory
+        for path in [directory] if alone else _plain_files(directory):
+            found[os.path.relpath(path, folder)] = data = _read_file(path)
             size += len(data)
             if size > _MOST:
                 raise NotReadable(f"{directory} holds more than {_MOST >> 20} MiB; watch a part")
@@ -161,6 +167,9 @@ class Detector:
         signature = _signature(directory)
         changed = signature != self._plain.get(directory, signature)
         self._plain[directory] = signature
+        if directory in self._again and not changed:
+            self._again.discard(directory)
+            return True
         return changed
 
 
@@ -239,9 +248,10 @@ def _signature(directory: str) -> object:
         return None
 
 
-def _stamp(path: str) -> tuple[int, int, int]:
+def _stamp(path: str) -> tuple[int, int, int, int]:
+    # The change time as well: tools that copy with times set the other one back.
     found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _read_file(path: str) -> bytes:

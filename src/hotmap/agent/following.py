@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 from hotmap.agent.detect import selected
-from hotmap.agent.processes import ProcessError, age, find
-from hotmap.volume.atomic_writer import DATA_LINK
+from hotmap.agent.processes import ProcessError, find, started_at
 
 __all__ = ["Followed"]
 
@@ -18,10 +14,6 @@ if TYPE_CHECKING:
 
     from hotmap.agent.decide import Progress
     from hotmap.agent.settings import Rule
-
-#: Seconds by which a process has to be younger than content to be known to have read it: both
-#: clocks go in steps of 0.01 s.
-_MARGIN = 0.03
 
 
 class Followed:
@@ -58,26 +50,26 @@ class Followed:
             self.progress.adopt(self.progress.wanted)
             self.loaded_files = self.files
 
-    def loaded_at_start(self, places: Mapping[str, str]) -> bool:
+    def loaded_at_start(self) -> bool:
         """Tell whether the process began after its content was there, so that it has read it.
 
-        To be asked at first sight only. `places` says where the process finds each directory.
-        Rules that restart take it for granted: a restart without a cause would be worse. Both
-        ages are of the wall clock, so a clock that was set forward between swap and now can
-        make content look too old, once.
+        Both times are since boot: when this agent had the content before it (and had published
+        it), and when the kernel counts the start. What lies before our own first look is not
+        known, so a process that is older is told once. Rules that restart take it for granted at
+        first sight: a restart without a cause would be worse.
         """
         actions = self.rule.actions
         if any(action.kind == "restart" for action in actions):
-            return True
+            return self.progress.tried is None
         targets = {action.target for action in actions if action.kind == "signal"}
         if len(targets) != 1 or any(one.kind not in ("signal", "none") for one in actions):
             return False
+        (target,) = targets
+        if target == "child":
+            return False  # the supervisor says so where it starts it
         try:
-            newest = max(
-                os.lstat(os.path.join(places[root], DATA_LINK)).st_ctime for root in self._roots
-            )
-            return age(find(targets.pop())) + _MARGIN < time.time() - newest
-        except (ProcessError, OSError, ValueError):
+            return started_at(find(target)) > self.progress.wanted_since
+        except ProcessError:
             return False
 
     def status(self, now: float) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import json
 import os
 import time
 
+from hotmap.agent.clock import wall
+
 __all__ = ["Log"]
 
 
@@ -27,7 +29,7 @@ class Log:
         self._write("warning", event, message, fields)
 
     def _write(self, level: str, event: str, message: str, fields: dict[str, object]) -> None:
-        seconds = time.time()
+        seconds = wall()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         stamp = f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"
         known = {name: value for name, value in fields.items() if value not in (None, "")}

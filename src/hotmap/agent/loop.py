@@ -9,7 +9,8 @@ import heapq
 import os
 import select
 import signal
-import time
+
+from hotmap.agent.clock import since_boot
 
 __all__ = ["READ", "WRITE", "Loop", "Timer"]
 
@@ -49,21 +50,19 @@ class Timer:
 class Loop:
     """Calls back when a descriptor is ready, a time has come, or a signal has arrived.
 
-    Times are seconds of the monotonic clock: a wall clock that jumps moves nothing.
+    Times are seconds since boot: a wall clock that jumps moves nothing, and after a machine slept
+    what was due meanwhile is due at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = since_boot) -> None:
+        #: Reads the clock that the timers go by.
+        self.now = clock
         self._poll = select.poll()
         self._calls: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = 0
         self._signals: dict[int, Callable[[int], None]] = {}
         self._wake_up, self._waker = -1, -1
-
-    @staticmethod
-    def now() -> float:
-        """Read the clock that the timers go by."""
-        return time.monotonic()
 
     def watch(self, descriptor: int, events: int, call: Callable[[], None]) -> None:
         """Call each time the descriptor is ready for `events`, or hung up; replaces an earlier one.

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections import namedtuple
+
+from hotmap.agent.clock import WallClock, since_boot
 
 __all__ = [
     "Process",
     "ProcessError",
-    "age",
     "children_of",
     "command_of",
     "find",
     "hold",
+    "look_at_the_clock",
     "send",
+    "started_at",
     "started_process",
+    "tell",
 ]
 
 TYPE_CHECKING = False
@@ -102,11 +105,61 @@ def send(process: Process, number: int) -> None:
         os.close(descriptor)
 
 
-def age(process: Process) -> float:
-    """Tell for how many seconds a process has been running."""
-    with open("/proc/uptime", encoding="ascii") as file:
-        uptime = float(file.read().split()[0])
-    return uptime - process.started / _TICKS
+def tell(process: Process, number: int) -> None:
+    """Send a process a signal, unless it is so young that the signal would be its end.
+
+    A program takes HUP for its end until it has set its handler. So while it is young, a signal
+    that it neither catches nor blocks nor ignores is not sent, unless ending a process is what
+    such a signal is for. One that waits by sigwait(3) looks as if it did not block, which is why
+    this ends with its youth.
+
+    Raises:
+        ProcessError: it is not ready yet, it has ended, or we may not.
+    """
+    send(process, 0)
+    if (
+        number not in _NEVER_BY_SURPRISE
+        and since_boot() - started_at(process) < _YOUNG
+        and not _is_ready_for(process.pid, number)
+    ):
+        raise ProcessError(
+            f"process {process.pid} has just begun and does not handle {_signal_name(number)} "
+            "yet, so the signal would end it"
+        )
+    send(process, number)
+
+
+#: Seconds that a program gets to set its handlers; ours, a JVM takes about one.
+_YOUNG = 5.0
+
+#: Signals whose default action is what somebody who sends them wants, or is nothing.
+_NEVER_BY_SURPRISE = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGABRT,
+    signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+    signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH,
+)  # fmt: skip
+
+
+def _is_ready_for(pid: int, number: int) -> bool:
+    """Look at the signal masks of proc(5) status; a process that blocks a signal waits for it."""
+    masks = 0
+    for line in _read(f"/proc/{pid}/status").split("\n"):
+        name, _, mask = line.partition(":")
+        if name in ("SigBlk", "SigIgn", "SigCgt"):
+            masks |= int(mask, 16)
+    return bool(masks >> (number - 1) & 1)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name.removeprefix("SIG")
+    except ValueError:
+        return f"signal {number}"
+
+
+def started_at(process: Process) -> float:
+    """Tell when a process started, in seconds since boot, rounded down to a clock tick."""
+    return process.started / _TICKS
 
 
 def started_process(pid: int) -> Process | None:
@@ -140,21 +193,35 @@ def _from_file(path: str) -> Process:
         raise ProcessError(f"{path} names process {pid}, which is not running{_why_invisible()}")
     process = Process(pid, started)
     try:
-        modified = os.stat(path).st_mtime
+        found = os.stat(path)
     except OSError:
         raise ProcessError(f"{path} is not there any more") from None
-    # What was right once stays right for this file and this process, however the clock jumps.
-    if _trusted.get(path) != (modified, process):
-        # A file that is older than the process was written about another one. Programs write
-        # it after they started; two seconds are for clocks that differ in their steps.
-        if age(process) < time.time() - modified - 2:
-            raise ProcessError(f"{path} is older than process {pid}, so it names another one")
-        _trusted[path] = (modified, process)
+    written = (found.st_ino, found.st_mtime_ns)
+    known = _trusted.get(path)
+    if known is None or known[0] != written:
+        # Programs write it after they started; two seconds are for clocks that differ in their
+        # steps, and for those who write it a moment before.
+        if started_at(process) > _wall_clock.at_the_latest(found.st_mtime) + 2:
+            raise ProcessError(
+                f"{path} is older than process {pid}, so it names another one; if the clock was "
+                "set meanwhile, write the file again"
+            )
+    elif known[1] != process:
+        raise ProcessError(f"{path} named a process that has ended, and its number is used again")
+    _trusted[path] = (written, process)
     return process
 
 
-#: By pid file: its time, and the process that it was found to name.
-_trusted: dict[str, tuple[float, Process]] = {}
+def look_at_the_clock() -> None:
+    """Take note of how the wall clock stands; to be called now and then, since it can be set."""
+    _wall_clock.look()
+
+
+_wall_clock = WallClock()
+
+#: By pid file: which writing of it, and the process that it named then. It stays right for both,
+#: however the clock jumps.
+_trusted: dict[str, tuple[tuple[int, int], Process]] = {}
 
 
 def _matching(kind: str, value: str) -> Iterator[Process]:

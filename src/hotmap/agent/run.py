@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
 
 from hotmap.agent.act import Attempt, Surroundings, changed_files
 from hotmap.agent.announcement import Announcement, Pairing, read_announcement
 from hotmap.agent.checking import Checker
 from hotmap.agent.children import Children
+from hotmap.agent.clock import wall
 from hotmap.agent.decide import Gate, Progress, Settle, pause
 from hotmap.agent.detect import Detector, NotReadable, describe
 from hotmap.agent.digest import tree_digest
@@ -23,6 +23,7 @@ from hotmap.agent.following import Followed
 from hotmap.agent.log import Log
 from hotmap.agent.loop import READ, Loop, Timer
 from hotmap.agent.memory import Memory
+from hotmap.agent.processes import look_at_the_clock
 from hotmap.agent.report import Calls, overall, render_metrics
 from hotmap.agent.server import Server
 from hotmap.agent.settings import ALL_CONTAINERS_STATUS, FROZEN
@@ -79,8 +80,6 @@ class Agent:
             if settings.stage
             else None
         )
-        #: Where an application finds each directory.
-        self._places = self._stage.places if self._stage else {d: d for d in settings.directories}
         self._rules = [
             Followed(rule, settings.directories, self._remembered(rule)) for rule in settings.rules
         ]
@@ -213,6 +212,7 @@ class Agent:
         if self._target_directory:
             self._read_announcement()
         self._server.listen()
+        look_at_the_clock()
         self._last_pass = self._loop.now()
 
     def _note_changes(self, changed: list[str]) -> None:
@@ -383,7 +383,7 @@ class Agent:
 
     def _attempt(self, state: Followed) -> None:
         progress = state.progress
-        if progress.tried is None and state.loaded_at_start(self._places):
+        if state.loaded_at_start():
             self._log.info("adopted", "loaded at its start already", rule=state.rule.name)
             state.adopt()
             self._remember()
@@ -412,7 +412,7 @@ class Agent:
         else:
             state.progress.succeeded(now)
             state.loads += 1
-            state.loaded_at = time.time()
+            state.loaded_at = wall()
             state.loaded_files = state.attempted_files
             self._log.info("loaded", "done", rule=name, digest=state.progress.loaded)
         self._remember()
