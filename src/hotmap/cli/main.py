@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from hotmap import __version__
-from hotmap.cli.reloader_flags import QuotedChoice, ReloaderFlags, reloader_flags
+from hotmap.cli.reloader_flags import QuotedChoice, ReloaderFlags, SectionedCommand, reloader_flags
 from hotmap.core.errors import HotmapError, ManifestError, SettingsError
 
 __all__ = ["run"]
@@ -82,7 +82,7 @@ _log_format = click.option(
 )
 
 
-@hotmap.command()
+@hotmap.command(cls=SectionedCommand)
 @_kubeconfig
 @_context
 @click.option(
@@ -175,7 +175,7 @@ def controller(
 )
 @click.pass_context
 def agent(context: click.Context) -> int:
-    """Make a process in the same pod load its files when they change."""
+    """Reload a process when its files change."""
     # `hotmap agent …` branches off in __main__ already, without click; this is for --help.
     from hotmap.agent.main import main
 
@@ -210,7 +210,7 @@ def inject(
 @hotmap.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
 def demo(as_json: bool) -> int:
-    """Show a ConfigMap edit reach running processes, without a cluster."""
+    """Show an edit reach running processes, without a cluster."""
     import asyncio
 
     from rich.console import Console

@@ -14,7 +14,7 @@ import click
 
 from hotmap.core.go_values import unquote
 
-__all__ = ["QuotedChoice", "ReloaderFlags", "reloader_flags"]
+__all__ = ["QuotedChoice", "ReloaderFlags", "SectionedCommand", "reloader_flags"]
 
 Command = Callable[..., Any]
 
@@ -101,17 +101,49 @@ _FLAGS = (
     _Flag("--namespace-selector", "list", "SELECTOR", "Serve namespaces with these labels."),
     _Flag("--resource-label-selector", "list", "SELECTOR", "Watch sources with these labels."),
     _Flag("--webhook-url", "text", "URL", "Tell this URL of changes instead of acting."),
-    _Flag("--configmap-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--secret-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--auto-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--configmap-auto-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--secret-auto-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--ignore-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--auto-search-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--search-match-annotation", "text", "NAME", "Another name for that annotation."),
-    _Flag("--pause-deployment-annotation", "text", "NAME", "Another name for that annotation."),
     _Flag(
-        "--pause-deployment-time-annotation", "text", "NAME", "Another name for that annotation."
+        "--configmap-annotation",
+        "text",
+        "NAME",
+        "Read instead of configmap.reloader.stakater.com/reload.",
+    ),
+    _Flag(
+        "--secret-annotation",
+        "text",
+        "NAME",
+        "Read instead of secret.reloader.stakater.com/reload.",
+    ),
+    _Flag("--auto-annotation", "text", "NAME", "Read instead of reloader.stakater.com/auto."),
+    _Flag(
+        "--configmap-auto-annotation",
+        "text",
+        "NAME",
+        "Read instead of configmap.reloader.stakater.com/auto.",
+    ),
+    _Flag(
+        "--secret-auto-annotation",
+        "text",
+        "NAME",
+        "Read instead of secret.reloader.stakater.com/auto.",
+    ),
+    _Flag("--ignore-annotation", "text", "NAME", "Read instead of reloader.stakater.com/ignore."),
+    _Flag(
+        "--auto-search-annotation", "text", "NAME", "Read instead of reloader.stakater.com/search."
+    ),
+    _Flag(
+        "--search-match-annotation", "text", "NAME", "Read instead of reloader.stakater.com/match."
+    ),
+    _Flag(
+        "--pause-deployment-annotation",
+        "text",
+        "NAME",
+        "Read instead of deployment.reloader.stakater.com/pause-period.",
+    ),
+    _Flag(
+        "--pause-deployment-time-annotation",
+        "text",
+        "NAME",
+        "Read instead of deployment.reloader.stakater.com/paused-at.",
     ),
     _Flag("--log-level", "text", "LEVEL", "trace, debug, info, warning, error, fatal or panic."),
     _Flag("--enable-ha", "bool", "BOOL", "Run several replicas, of which one acts."),
@@ -119,6 +151,24 @@ _FLAGS = (
     _Flag("--pprof-addr", "text", "ADDRESS", "Accepted; there is no debug surface."),
     _Flag("--enable-csi-integration", "bool", "BOOL", "Accepted; comes in a later version."),
 )
+
+
+class SectionedCommand(click.Command):
+    """A command whose help shows Reloader's flags in a section of their own."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, ours first."""
+        ours, reloaders = [], []
+        for param in self.get_params(ctx):
+            if record := param.get_help_record(ctx):
+                (reloaders if isinstance(param, _ReloaderOption) else ours).append(record)
+        for title, records in (("Options", ours), ("Reloader's flags", reloaders)):
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+class _ReloaderOption(click.Option):
+    """A flag that Reloader has too, or that is about Reloader."""
 
 
 def reloader_flags(command: Command) -> Command:
@@ -129,13 +179,14 @@ def reloader_flags(command: Command) -> Command:
 
 
 def _option(flag: _Flag) -> Callable[[Command], Command]:
-    if flag.type == "switch":
-        return click.option(flag.name, is_flag=True, help=flag.help)
-    if flag.type == "list":
-        return click.option(flag.name, metavar=flag.metavar, multiple=True, help=flag.help)
-    if flag.type == "bool":
-        # As pflag has it: `--flag` alone is true, `--flag=false` is not.
-        return click.option(
-            flag.name, metavar=flag.metavar, is_flag=False, flag_value="true", help=flag.help
-        )
-    return click.option(flag.name, metavar=flag.metavar, help=flag.help)
+    match flag.type:
+        case "switch":
+            settings: dict[str, Any] = {"is_flag": True}
+        case "list":
+            settings = {"metavar": flag.metavar, "multiple": True}
+        case "bool":
+            # As pflag has it: `--flag` alone is true, `--flag=false` is not.
+            settings = {"metavar": flag.metavar, "is_flag": False, "flag_value": "true"}
+        case _:
+            settings = {"metavar": flag.metavar}
+    return click.option(flag.name, cls=_ReloaderOption, help=flag.help, **settings)
