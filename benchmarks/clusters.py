@@ -18,7 +18,7 @@ from benchmarks.generate import NAMESPACE
 from hotmap.core.errors import HotmapError
 from hotmap.core.objects import ObjectMeta, Pod, Workload
 from hotmap.kube.client import Client
-from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import (
     BY_KIND,
     CONFIGMAPS,

@@ -20,7 +20,7 @@ from tests.walkthroughs.local import running_plane
 from hotmap.core.errors import Conflict
 from hotmap.core.reloader_writing import digest_of
 from hotmap.kube.client import Client
-from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
 
 Object = dict[str, Any]

@@ -10,13 +10,8 @@ import pytest
 import yaml
 
 from hotmap.core.errors import SettingsError
-from hotmap.kube.config import (
-    ClusterConfig,
-    TokenFile,
-    in_cluster_config,
-    load_config,
-    load_kubeconfig,
-)
+from hotmap.kube.config import ClusterConfig, TokenFile, in_cluster_config
+from hotmap.kube.kubeconfig import load_config, load_kubeconfig
 
 
 def kubeconfig(

@@ -23,7 +23,8 @@ from tests.support.requires import requires
 from tests.walkthroughs.backend import PATIENCE, JsonObject, PatchType, controller_process, until
 
 from hotmap.kube.client import Client
-from hotmap.kube.config import ClusterConfig, load_kubeconfig
+from hotmap.kube.config import ClusterConfig
+from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, NAMESPACES, PODS
 
 __all__ = ["LocalBackend", "Plane", "running_plane"]

@@ -22,7 +22,7 @@ from hotmap.core.errors import SettingsError
 from hotmap.core.policy import Defaults, parse_duration, parse_follow
 from hotmap.core.reloader_dialect import Writing
 from hotmap.kube.client import Client
-from hotmap.kube.config import load_config
+from hotmap.kube.kubeconfig import load_config
 
 __all__ = ["run_controller"]
 

@@ -158,7 +158,8 @@ class SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, ours first."""
-        ours, reloaders = [], []
+        ours: list[tuple[str, str]] = []
+        reloaders: list[tuple[str, str]] = []
         for param in self.get_params(ctx):
             if record := param.get_help_record(ctx):
                 (reloaders if isinstance(param, _ReloaderOption) else ours).append(record)

@@ -18,7 +18,7 @@ from tests.support.story import Object, Story, story
 
 from hotmap.core.errors import Unauthorized
 from hotmap.kube.client import Client
-from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS
 
 __all__ = ["real_control_plane"]

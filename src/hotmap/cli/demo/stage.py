@@ -23,7 +23,7 @@ import yaml
 from hotmap.core.errors import HotmapError
 from hotmap.core.objects import ObjectMeta
 from hotmap.kube.client import Client
-from hotmap.kube.config import load_kubeconfig
+from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, PODS
 from hotmap.local.cluster import LocalCluster
 

@@ -1,0 +1,332 @@
+"""Kubeconfig files: found, merged and resolved as kubectl does it (client-go: tools/clientcmd).
+
+What needs a program to run, or a plugin, is refused in one sentence that says what to do.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from hotmap.core.errors import SettingsError
+from hotmap.kube.config import (
+    TLS,
+    BearerToken,
+    ClusterConfig,
+    Credentials,
+    TokenFile,
+    in_cluster_config,
+    read_file,
+)
+
+__all__ = ["load_config", "load_kubeconfig"]
+
+_log = logging.getLogger(__name__)
+
+
+class _Entry(msgspec.Struct, rename="kebab"):
+    """A part of a kubeconfig, and the file it came from: relative paths start there."""
+
+    origin: str = ""
+
+
+_E = TypeVar("_E", bound=_Entry)
+
+
+class _Cluster(_Entry):
+    server: str | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+
+
+class _User(_Entry):
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    username: str | None = None
+    exec: Any = None
+    auth_provider: Any = None
+    impersonate: str | None = msgspec.field(default=None, name="as")
+    impersonate_uid: str | None = msgspec.field(default=None, name="as-uid")
+    impersonate_groups: list[str] | None = msgspec.field(default=None, name="as-groups")
+    impersonate_extra: dict[str, list[str]] | None = msgspec.field(
+        default=None, name="as-user-extra"
+    )
+
+
+class _Context(_Entry):
+    cluster: str = ""
+    user: str = ""
+    namespace: str | None = None
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str = ""
+    cluster: _Cluster | None = None
+
+
+class _NamedUser(msgspec.Struct):
+    name: str = ""
+    user: _User | None = None
+
+
+class _NamedContext(msgspec.Struct):
+    name: str = ""
+    context: _Context | None = None
+
+
+class _File(msgspec.Struct, rename="kebab"):
+    current_context: str | None = None
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+    contexts: list[_NamedContext] | None = None
+
+
+class _Merged:
+    """All files as one: the first file to name a thing wins (client-go: clientcmd/loader.go)."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.current_context = ""
+        self.clusters: dict[str, _Cluster] = {}
+        self.users: dict[str, _User] = {}
+        self.contexts: dict[str, _Context] = {}
+        for path in paths:
+            self._add(path, _read_kubeconfig(path))
+
+    def _add(self, path: Path, file: _File) -> None:
+        self.current_context = self.current_context or file.current_context or ""
+        for cluster in file.clusters or ():
+            self._keep(self.clusters, cluster.name, cluster.cluster or _Cluster(), path)
+        for user in file.users or ():
+            self._keep(self.users, user.name, user.user or _User(), path)
+        for context in file.contexts or ():
+            self._keep(self.contexts, context.name, context.context or _Context(), path)
+
+    @staticmethod
+    def _keep(into: dict[str, _E], name: str, entry: _E, path: Path) -> None:
+        entry.origin = str(path)
+        into.setdefault(name, entry)
+
+
+def load_config(kubeconfig: str | None = None, context: str | None = None) -> ClusterConfig:
+    """Find the settings as a person expects: named file, KUBECONFIG, ~/.kube/config, own pod.
+
+    Raises:
+        SettingsError: nothing was found, or what was found cannot be used.
+    """
+    named = kubeconfig or context or os.environ.get("KUBECONFIG")
+    if named or _default_path().exists():
+        return load_kubeconfig(kubeconfig, context=context)
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster_config()
+    raise SettingsError(
+        f"no cluster to talk to: --kubeconfig and KUBECONFIG are not set, {_default_path()} does"
+        " not exist, and this is not a pod; `hotmap local up` starts a cluster and prints its"
+        " kubeconfig"
+    )
+
+
+def load_kubeconfig(path: str | None = None, *, context: str | None = None) -> ClusterConfig:
+    """Read one context of a kubeconfig; the current one when `context` is None.
+
+    Without `path`, the files of KUBECONFIG are merged as kubectl does it (missing ones are
+    skipped), else ~/.kube/config is read.
+
+    Raises:
+        SettingsError: a file, the context or its cluster or user cannot be used; the text
+            names the file and what to change.
+    """
+    paths = _kubeconfig_paths(path)
+    files = ":".join(map(str, paths))
+    merged = _Merged(paths)
+    if not merged.contexts:
+        raise SettingsError(f"kubeconfig {files} has no contexts, so it names no cluster")
+    name = context or merged.current_context
+    if not name:
+        raise SettingsError(
+            f"kubeconfig {files} has no current-context: choose one of {_names(merged.contexts)}"
+        )
+    chosen = merged.contexts.get(name)
+    if chosen is None:
+        raise SettingsError(
+            f"kubeconfig {files} has no context {name!r}: it has {_names(merged.contexts)}"
+        )
+    cluster = merged.clusters.get(chosen.cluster)
+    if cluster is None:
+        raise SettingsError(
+            f"context {name!r} in kubeconfig {chosen.origin} names cluster {chosen.cluster!r},"
+            f" which does not exist: there is {_names(merged.clusters)}"
+        )
+    user = merged.users.get(chosen.user) if chosen.user else _User()
+    if user is None:
+        raise SettingsError(
+            f"context {name!r} in kubeconfig {chosen.origin} names user {chosen.user!r},"
+            f" which does not exist: there is {_names(merged.users)}"
+        )
+    return _resolve(name, chosen, cluster, user)
+
+
+def _default_path() -> Path:
+    return Path("~/.kube/config").expanduser()
+
+
+def _kubeconfig_paths(path: str | None) -> list[Path]:
+    if path:
+        return [Path(path).expanduser()]
+    listed = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if not listed:
+        return [_default_path()]
+    existing = [Path(part) for part in listed if Path(part).exists()]
+    if not existing:
+        raise SettingsError(f"KUBECONFIG names no file that exists: {os.pathsep.join(listed)}")
+    return existing
+
+
+def _read_kubeconfig(path: Path) -> _File:
+    import yaml  # 15 ms that a pod with a service account need not pay
+
+    text = read_file(path, "kubeconfig")
+    try:
+        return msgspec.convert(yaml.safe_load(text) or {}, _File)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise SettingsError(f"kubeconfig {path} is not valid YAML{where}") from error
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"kubeconfig {path} has a wrong shape: {error}") from error
+
+
+def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> ClusterConfig:
+    _refuse_unsupported(context.user, user)
+    origin = f"kubeconfig {context.origin}, context {name!r}"
+    cluster_name = f"cluster {context.cluster!r} in kubeconfig {cluster.origin}"
+    server = (cluster.server or "").rstrip("/")
+    if not server.startswith(("https://", "http://")):
+        raise SettingsError(
+            f"{cluster_name} needs a server like https://host:6443, but has {server!r}"
+        )
+    proxy = cluster.proxy_url or ""
+    if proxy and not proxy.startswith("http://"):
+        raise SettingsError(
+            f"{cluster_name} has a proxy-url that is not http://; no other is supported yet"
+        )
+    return ClusterConfig(
+        server=server,
+        origin=origin,
+        credentials=_credentials(context.user, user),
+        tls=_tls(cluster_name, cluster, context.user, user),
+        namespace=context.namespace or "default",
+        proxy=proxy,
+        impersonate=tuple(_impersonation(context.user, user)),
+    )
+
+
+def _refuse_unsupported(name: str, user: _User) -> None:
+    for field, value, instead in (
+        ("exec", user.exec, "a token, a token file or a client certificate"),
+        ("auth-provider", user.auth_provider, "a token, a token file or a client certificate"),
+        ("username", user.username, "a token; Kubernetes itself dropped passwords in 1.19"),
+    ):
+        if value is not None:
+            raise SettingsError(
+                f"user {name!r} in kubeconfig {user.origin} logs in by {field!r}, which is not"
+                f" supported yet: use {instead}"
+            )
+
+
+def _credentials(name: str, user: _User) -> Credentials:
+    if user.token_file is None:
+        return BearerToken(user.token or "")
+    credentials = TokenFile(_beside(user, user.token_file), fallback=user.token or "")
+    try:
+        credentials.authorization()
+    except SettingsError as error:
+        raise SettingsError(f"user {name!r} in kubeconfig {user.origin}: {error}") from error
+    return credentials
+
+
+def _tls(cluster_name: str, cluster: _Cluster, user_name: str, user: _User) -> TLS:
+    user_title = f"user {user_name!r} in kubeconfig {user.origin}"
+    ca = _pem(
+        cluster_name,
+        "certificate-authority",
+        cluster,
+        cluster.certificate_authority,
+        cluster.certificate_authority_data,
+    )
+    if ca is not None and cluster.insecure_skip_tls_verify:
+        raise SettingsError(
+            f"{cluster_name} has both a certificate-authority and insecure-skip-tls-verify:"
+            " remove one"
+        )
+    certificate = _pem(
+        user_title,
+        "client-certificate",
+        user,
+        user.client_certificate,
+        user.client_certificate_data,
+    )
+    key = _pem(user_title, "client-key", user, user.client_key, user.client_key_data)
+    if (certificate is None) != (key is None):
+        missing = "client-key" if key is None else "client-certificate"
+        raise SettingsError(f"{user_title} has no {missing}; a client certificate needs both")
+    return TLS(
+        ca=ca,
+        certificate=certificate,
+        key=key,
+        insecure=cluster.insecure_skip_tls_verify,
+        server_name=cluster.tls_server_name or "",
+    )
+
+
+def _impersonation(name: str, user: _User) -> Iterable[tuple[str, str]]:
+    """Yield the headers of client-go: transport/round_trippers.go, impersonatingRoundTripper."""
+    if not user.impersonate:
+        if user.impersonate_uid or user.impersonate_groups or user.impersonate_extra:
+            raise SettingsError(
+                f"user {name!r} in kubeconfig {user.origin} has as-uid, as-groups or"
+                " as-user-extra without as: add as"
+            )
+        return
+    yield "Impersonate-User", user.impersonate
+    if user.impersonate_uid:
+        yield "Impersonate-Uid", user.impersonate_uid
+    for group in user.impersonate_groups or ():
+        yield "Impersonate-Group", group
+    for key, values in (user.impersonate_extra or {}).items():
+        for value in values:
+            yield f"Impersonate-Extra-{quote(key, safe='')}", value
+
+
+def _pem(title: str, field: str, entry: _Entry, path: str | None, data: str | None) -> bytes | None:
+    """Read a `field` or `field-data`; the data wins (client-go: clientcmd/api/types.go)."""
+    if data:
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise SettingsError(f"{title}: {field}-data is not valid base64") from error
+    if path:
+        return read_file(_beside(entry, path), f"{title}: {field}")
+    return None
+
+
+def _beside(entry: _Entry, path: str) -> Path:
+    return Path(entry.origin).parent / path
+
+
+def _names(entries: Mapping[str, object]) -> str:
+    return ", ".join(sorted(entries)) or "none"
