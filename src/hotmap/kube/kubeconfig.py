@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,8 +27,6 @@ from hotmap.kube.config import (
 )
 
 __all__ = ["load_config", "load_kubeconfig"]
-
-_log = logging.getLogger(__name__)
 
 
 class _Entry(msgspec.Struct, rename="kebab"):
