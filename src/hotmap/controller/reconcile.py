@@ -25,6 +25,7 @@ from hotmap.controller.evidence import list_pods
 from hotmap.controller.executor import Executor
 from hotmap.controller.index import Index
 from hotmap.controller.journal import Journal
+from hotmap.controller.observing import Observer
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
 from hotmap.core.asked import distinct_name, record_asked, record_rollout
@@ -43,7 +44,7 @@ from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.freshness import Facts, Finding, Judgement, Verdict, judge
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
-from hotmap.core.policy import Policy, Strategy, followed_uses
+from hotmap.core.policy import Policy, Strategy
 from hotmap.core.present import Present, asked_revision, look_at, revision_of
 from hotmap.core.reloader_dialect import Writing
 from hotmap.core.state import UNVOUCHED, Record, Window
@@ -91,7 +92,7 @@ class Reconciler:
         *,
         index: Index,
         records: Records,
-        keys: Sequence[FingerprintKey],
+        observer: Observer,
         executor: Executor,
         recorder: Recorder,
         journal: Journal,
@@ -102,8 +103,7 @@ class Reconciler:
         self._client = client
         self._index = index
         self._records = records
-        self._keys = {key.id: key for key in keys}
-        self._newest = keys[0]
+        self._observer = observer
         self._executor = executor
         self._recorder = recorder
         self._journal = journal
@@ -195,26 +195,14 @@ class Reconciler:
     # -- observe, judge, plan ------------------------------------------------------------------
 
     async def _decide(self, consumer: Consumer) -> Decision:
-        index, policy = self._index, self._index.policy(consumer)
-        record = self._records.get(consumer.uid)
-        key = self._keys.get(record.key_id) if record else None
-        if key is None:  # nothing known, or with a key that is lost
-            record, key = None, self._newest
-        uses = followed_uses(
-            consumer,
-            policy,
-            self._sources_to_match(consumer, policy, record),
-            offered=index.is_offered,
-        )
-        sources = index.sources_of(uses)
-        ignored = index.ignored(sources)
-        presents = look_at([use for use in uses if use.source not in ignored], sources, key)
-        live_rolls = live_change_rolls(consumer, policy)
+        index = self._index
+        seen = self._observer.observe(consumer)
+        policy, record, key, presents = seen.policy, seen.record, seen.key, seen.presents
         facts = Facts(
             now=time.time(),
-            revision=revision_of(presents, key, uid=consumer.uid, live_rolls=live_rolls),
+            revision=revision_of(presents, key, uid=consumer.uid, live_rolls=seen.live_rolls),
             catch_up=policy.catch_up,
-            live_rolls=live_rolls,
+            live_rolls=seen.live_rolls,
             writing=policy.writing,
             wants_created=policy.wants_created,
             wants_deleted=policy.wants_deleted,
@@ -231,7 +219,7 @@ class Reconciler:
         plan = make_plan(consumer, policy, judgement, changed=self._seen(record, presents))
         if record is not None:
             changed = [finding.present.source for finding in judgement.changed()]
-            writers = [sources[one].writer for one in changed if one in sources]
+            writers = [seen.sources[one].writer for one in changed if one in seen.sources]
             plan = brake(plan, record.rolls, now=facts.now, writers=writers, limit=self._flap_limit)
         return Decision(
             consumer,
@@ -244,17 +232,6 @@ class Reconciler:
             facts.revision,
             looked=facts.starts is not None,
         )
-
-    def _sources_to_match(
-        self, consumer: Consumer, policy: Policy, record: Record | None
-    ) -> Sequence[ObjectKey]:
-        """List what name patterns are tried on: sources that exist, and those that once did."""
-        if not policy.named:
-            return ()
-        namespace = consumer.key.namespace
-        asked = record.sources if record else ()
-        known = [ObjectKey(source.kind, namespace, source.name) for source in asked]
-        return [*self._index.sources_in(namespace), *known]
 
     def _windows(self, record: Record | None, presents: Sequence[Present]) -> tuple[Window, ...]:
         """Find edits that were taken back since something was asked (rule 3)."""
@@ -448,12 +425,13 @@ class Reconciler:
         """
         findings = decision.judgement.findings
         kept = any(f.verdict is Verdict.HOLD or not f.present.exists for f in findings)
-        if kept or decision.key is self._newest:
+        newest = self._observer.newest
+        if kept or decision.key is newest:
             return findings, decision.key
         uses = [use for present in decision.presents for use in present.uses]
-        presents = look_at(uses, self._index.sources_of(uses), self._newest)
+        presents = look_at(uses, self._index.sources_of(uses), newest)
         pairs = zip(findings, presents, strict=True)
-        return tuple(f._replace(present=present) for f, present in pairs), self._newest
+        return tuple(f._replace(present=present) for f, present in pairs), newest
 
     def _first_seen(self, decision: Decision) -> float | None:
         times = [

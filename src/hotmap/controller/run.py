@@ -22,6 +22,7 @@ from hotmap.controller.index import Index
 from hotmap.controller.journal import Entry, Journal
 from hotmap.controller.keyring import load_keyring, passing_keyring
 from hotmap.controller.metrics import CONTENT_TYPE, Metrics
+from hotmap.controller.observing import Observer
 from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
 from hotmap.controller.server import StatusServer
@@ -201,7 +202,7 @@ class Controller:
             self._client,
             index=self.index,
             records=self.records,
-            keys=self._keys,
+            observer=Observer(index=self.index, records=self.records, keys=self._keys),
             executor=(
                 ShadowExecutor(self._client)
                 if self._shadow
