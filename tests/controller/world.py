@@ -214,12 +214,17 @@ class World:
         phase: str = "Running",
         annotations: Mapping[str, str] | None = None,
     ) -> Object:
-        """Create a pod of a consumer whose container started then, an hour ago by default."""
-        at = rfc3339(time.time() - 3600 if started is None else started)
+        """Create a pod of a consumer that was made and started then, an hour ago by default."""
+        begun = time.time() - 3600 if started is None else started
+        at = rfc3339(begun)
         metadata = {"name": name, "labels": {"app": of}, "annotations": dict(annotations or {})}
         spec = {"nodeName": "local", "containers": [{"name": "main", "image": "app:1"}]}
         body = {"metadata": metadata, "spec": spec}
-        await self.registry.create("pods", NAMESPACE, body, manager="kube")
+        self.registry.ahead = begun - time.time()
+        try:
+            await self.registry.create("pods", NAMESPACE, body, manager="kube")
+        finally:
+            self.registry.ahead = 0.0
         running = {"name": "main", "state": {"running": {"startedAt": at}}}
         status = {"phase": phase, "startTime": at, "containerStatuses": [running]}
         return await self.registry.modify(

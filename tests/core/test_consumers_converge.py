@@ -1,13 +1,15 @@
 """Whatever happens, a consumer ends with the present content, and nothing happens needlessly.
 
 A small model of a cluster (one Deployment of two pods, two ConfigMaps) meets the pure core under
-random operations: edits, reverts, deletions, recreations, pods that restart, rollouts under way, a
-controller that crashes between its patch and its record, and a state that is lost. The model
+random operations: edits, reverts, deletions, recreations, pods that restart on nodes whose clocks
+are wrong, rollouts under way, a controller that crashes between its patch and its record, and a
+state that is lost. The model
 remembers what each pod read when it started, which the core never learns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +22,7 @@ from hotmap.core.asked import distinct_name, record_asked, record_rollout
 from hotmap.core.consumer import REVISION, Consumer
 from hotmap.core.evidence import pod_starts
 from hotmap.core.freshness import Facts, Judgement, Verdict, judge
-from hotmap.core.objects import ObjectKey
+from hotmap.core.objects import ObjectKey, Pod
 from hotmap.core.plan import Act, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy
 from hotmap.core.present import Present, look_at, revision_of
@@ -29,6 +31,9 @@ from hotmap.core.source import Source, changed_keys, source_from_config_map
 from hotmap.core.state import UNVOUCHED, Record, Window, read_shard, write_shard
 
 SETTLE = 0.5
+
+#: Seconds by which the clock of a node is wrong.
+SKEW = 600.0
 
 SPECS = [
     """
@@ -77,8 +82,25 @@ class ModelPod(NamedTuple):
     name: str
     #: The ReplicaSet it belongs to: the owner's own restarts and our revision.
     replica_set: tuple[int, str]
-    started: float | None
+    created: float
+    #: Seconds by which the clock of its node is ahead.
+    skew: float
+    started: float | None = None
     read: tuple[Content, ...] = ()
+
+    def observed(self, spec: Consumer) -> Pod:
+        """Show the pod as the controller sees it: what its node says is on the node's clock."""
+        said = None if self.started is None else self.started + self.skew
+        init = any(use.init for use in spec.uses) and said is not None
+        return pod(
+            self.name,
+            created=self.created,
+            started=self.created + self.skew,
+            containers={"web": said},
+            ended={"setup": said} if init and said is not None else None,
+            reported=self.started,
+            revision=self.replica_set[1],
+        )
 
 
 class Sighting(NamedTuple):
@@ -92,8 +114,9 @@ class Sighting(NamedTuple):
 class Cluster:
     """The Deployment's controller, the kubelet and the API server, as far as they matter here."""
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, skews: Sequence[float]) -> None:
         self.now = 1000.0
+        self.skews = skews
         self.consumer = consumer
         self.version = 0
         self.uids = 0
@@ -148,7 +171,8 @@ class Cluster:
 
     def new_pod(self) -> ModelPod:
         self.made += 1
-        return ModelPod(f"web-{self.made}", self.target, None)
+        skew = self.skews[self.made % len(self.skews)]
+        return ModelPod(f"web-{self.made}", self.target, self.now, skew)
 
     def start(self, member: ModelPod) -> ModelPod:
         """Start a pod, or leave it waiting for what it needs."""
@@ -233,10 +257,7 @@ class Controller:
         )
         judgement = judge(consumer, record, presents, facts)
         if judgement.verdict is Verdict.LOOK:
-            starts = pod_starts(
-                consumer,
-                [pod(p.name, started=p.started, revision=p.replica_set[1]) for p in cluster.pods],
-            )
+            starts = pod_starts(consumer, [p.observed(consumer) for p in cluster.pods])
             judgement = judge(consumer, record, presents, facts._replace(starts=starts))
         plan = make_plan(consumer, self.policy, judgement, changed={})
         again = make_plan(consumer, self.policy, judgement, changed={})
@@ -299,11 +320,14 @@ class Convergence(RuleBasedStateMachine):
     """Random operations, and what has to hold after each and once it is quiet."""
 
     @initialize(
-        number=st.integers(0, len(CONSUMERS) - 1), rereads=st.booleans(), catch_up=st.booleans()
+        number=st.integers(0, len(CONSUMERS) - 1),
+        rereads=st.booleans(),
+        catch_up=st.booleans(),
+        skews=st.sampled_from(((0.0,), (-SKEW,), (SKEW,), (0.0, SKEW, -SKEW))),
     )
-    def begin(self, number: int, rereads: bool, catch_up: bool) -> None:
+    def begin(self, number: int, rereads: bool, catch_up: bool, skews: tuple[float, ...]) -> None:
         consumer = CONSUMERS[number]
-        self.cluster = Cluster(consumer)
+        self.cluster = Cluster(consumer, skews)
         self.policy = Policy(opted_in=True, auto=True, rereads=rereads, catch_up=catch_up)
         self.controller = Controller(self.cluster, self.policy)
         self.live_rolls = live_change_rolls(consumer, self.policy)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from tests.support.objects import ENV, ENV_AND_FILES, deployment, pod
 
-from hotmap.core.evidence import MARGIN, PodStart, pod_starts, proven_younger, started_within
+from hotmap.core.evidence import (
+    MARGIN,
+    PodStart,
+    Span,
+    pod_starts,
+    proven_younger,
+    started_within,
+)
 from hotmap.core.objects import Pod
 from hotmap.core.state import Window
 
@@ -48,35 +57,35 @@ FOREIGN_INIT = """
         pytest.param(
             TWO_READERS,
             pod(started=50, containers={"web": 300, "log": 200, "idle": 60}),
-            200.0,
+            199.0,
             id="the earliest of those that use a source",
         ),
         pytest.param(
             TWO_READERS,
             pod(started=50, containers={"web": None, "log": 200}),
-            200.0,
+            199.0,
             id="one that is down will read what is there",
         ),
         pytest.param(
             READ_BY_INIT,
-            pod(started=50, containers={"web": 300}),
+            pod(started=50, containers={"web": 300}, ended={"setup": 60}),
             50.0,
-            id="read by an init container: the pod's start",
+            id="read by an init container: the pod's creation",
         ),
         pytest.param(
             READ_BY_SIDECAR,
             pod(started=50, containers={"web": 300}, restartable={"proxy": 70}),
-            70.0,
+            69.0,
             id="a restartable init container is one like others",
         ),
         pytest.param(
             FOREIGN_INIT,
             pod(started=50, containers={"web": 300}),
-            300.0,
+            299.0,
             id="an init container that reads foreign content only",
         ),
         pytest.param(
-            "", pod(started=50, containers={"web": 300}), 300.0, id="no use: any container"
+            "", pod(started=50, containers={"web": 300}), 299.0, id="no use: any container"
         ),
     ],
 )
@@ -102,7 +111,7 @@ def test_pods_that_end_do_not_count(member: Pod) -> None:
 def test_a_pod_tells_the_revision_of_its_template() -> None:
     """The revision that a pod was made with is kept beside its start."""
     (start,) = pod_starts(deployment(ENV), [pod(started=7, revision="k.abc")])
-    assert start == PodStart("web-1", 7.0, "k.abc", (7.0,))
+    assert start == PodStart("web-1", 7.0, "k.abc", (Span(7.0, 8.0),))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +142,8 @@ def test_proof(starts: list[float | None], changed_at: float | None, proven: boo
 )
 def test_a_window_is_wider_by_the_margin(at: float | None, inside: bool) -> None:
     """A pod that started up to two seconds beside a window may hold its content."""
-    suspects = started_within([PodStart("web-1", at, "")], [Window(100, 110)])
+    spans = () if at is None else (Span(at, at),)
+    suspects = started_within([PodStart("web-1", at, "", spans)], [Window(100, 110)])
     assert suspects == (("web-1",) if inside else ())
 
 
@@ -163,3 +173,108 @@ def test_a_container_that_uses_nothing_may_restart() -> None:
     member = pod(started=50, containers={"web": 60, "idle": 105})
     starts = pod_starts(deployment(ENV_AND_FILES), [member])
     assert started_within(starts, [Window(100, 110)]) == ()
+
+
+# -- clocks of nodes that are wrong ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skew", [-600, -2, 0, 2, 600])
+@pytest.mark.parametrize(
+    ("waited", "span"),
+    [
+        pytest.param(0, Span(1000, 1001), id="at once"),
+        pytest.param(1, Span(1000, 1002), id="within the second after"),
+        pytest.param(30, Span(1029, 1031), id="a pull of its image later"),
+        pytest.param(7200, Span(8199, 8201), id="restarted hours later"),
+    ],
+)
+def test_how_wrong_a_clock_is_cancels_out(skew: int, waited: int, span: Span) -> None:
+    """A start is the pod's creation and what has passed since on the node's own clock."""
+    member = pod(
+        created=1000,
+        started=1000 + skew,
+        containers={"web": 1000 + skew + waited},
+        reported=1000 + waited,
+    )
+    (start,) = pod_starts(deployment(ENV), [member])
+    assert start == PodStart("web-1", span.earliest, "", (span,))
+
+
+@pytest.mark.parametrize("skew", [-600, 600])
+@pytest.mark.parametrize(
+    ("member", "span"),
+    [
+        pytest.param({"started": 1600, "scheduled": 1600}, Span(1000, 1601), id="pending for long"),
+        pytest.param(
+            {"started": 1600, "scheduled": 900}, Span(1000, 1001), id="scheduled before it was made"
+        ),
+    ],
+)
+def test_a_pod_may_have_waited_for_a_node(skew: int, member: dict[str, float], span: Span) -> None:
+    """Between creation and scheduling nobody knows what its node did: both bounds stay."""
+    member |= {"started": member["started"] + skew}
+    (start,) = pod_starts(deployment(ENV), [pod(created=1000, **member)])
+    assert start.containers == (span,)
+
+
+@pytest.mark.parametrize(
+    ("member", "span"),
+    [
+        pytest.param(
+            pod(created=1000, started=1000, containers={"web": 2000}, reported=1500),
+            Span(1000, 1501),
+            id="set forward: reported before it started",
+        ),
+        pytest.param(
+            pod(created=1000, started=1000, containers={"web": 400}, reported=1500),
+            Span(1000, 1501),
+            id="set back: started before its pod was known",
+        ),
+        pytest.param(
+            pod(created=1000, started=None, containers={"web": 1200}, reported=1500),
+            Span(1000, 1501),
+            id="nobody knows when the node took it",
+        ),
+        pytest.param(
+            pod(created=1000, started=1000, containers={"web": 400}),
+            Span(1000, inf),
+            id="set back, and nobody noted a report",
+        ),
+    ],
+)
+def test_a_clock_that_was_set_meanwhile_proves_nothing(member: Pod, span: Span) -> None:
+    """Only the creation and the last report of the status bound such a start."""
+    (start,) = pod_starts(deployment(ENV), [member])
+    assert start.containers == (span,)
+
+
+def test_a_pod_without_a_creation_is_never_young() -> None:
+    """Whatever leaves it out, nothing is proven by a pod of unknown age."""
+    starts = pod_starts(deployment(ENV), [pod(created=0, started=5000)])
+    assert not proven_younger(starts, 1000.0)
+
+
+@pytest.mark.parametrize("skew", [-600, 0, 600])
+@pytest.mark.parametrize(
+    ("changed_at", "proven"), [(900, True), (998, True), (999, False), (1300, False)]
+)
+def test_a_wrong_clock_proves_neither_too_much_nor_too_little(
+    skew: int, changed_at: float, proven: bool
+) -> None:
+    """A pod is younger than what was edited before it was made, and than nothing else."""
+    member = pod(created=1000, started=1000 + skew, reported=1001)
+    assert proven_younger(pod_starts(deployment(ENV), [member]), changed_at) is proven
+
+
+@pytest.mark.parametrize("skew", [-600, 0, 600])
+@pytest.mark.parametrize(
+    ("made", "suspect"),
+    [(90, False), (96, False), (97, True), (105, True), (112, True), (113, False), (200, False)],
+)
+def test_a_wrong_clock_neither_hides_nor_makes_a_suspect(
+    skew: int, made: float, suspect: bool
+) -> None:
+    """Only a pod made in a window, or right beside it, may hold its content."""
+    member = pod(created=made, started=made + skew, reported=made)
+    starts = pod_starts(deployment(ENV), [member])
+    assert started_within(starts, [Window(100, 110)]) == (("web-1",) if suspect else ())

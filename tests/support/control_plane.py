@@ -6,6 +6,7 @@ registry, so that it alone decides when.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,7 +34,9 @@ class GuardedRegistry(Registry):
     """
 
     def __init__(self, store: MVCCStore) -> None:
-        super().__init__(store)
+        super().__init__(store, clock=lambda: time.time() + self.ahead)
+        #: Seconds by which the server's clock is ahead, for objects that were made at other times.
+        self.ahead = 0.0
         self.guards: list[Guard] = []
         #: Plurals.
         self.withheld: set[str] = set()

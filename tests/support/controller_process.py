@@ -24,6 +24,14 @@ PATIENCE = 20.0
 #: All that a controller serves.
 ENDPOINTS = ("/metrics", "/healthz", "/readyz", "/v1/status")
 
+#: Runs hotmap where the clock is wrong.
+_AHEAD = """\
+import runpy, time
+clock = time.time
+time.time = lambda: clock() + {}
+runpy.run_module("hotmap", run_name="__main__", alter_sys=True)
+"""
+
 _PORT = re.compile(r"health and status on port (\d+)")
 _DEPTH = re.compile(r"^hotmap_queue_depth\{.*\} ([0-9.]+)$", re.MULTILINE)
 
@@ -31,7 +39,9 @@ _DEPTH = re.compile(r"^hotmap_queue_depth\{.*\} ([0-9.]+)$", re.MULTILINE)
 class ControllerProcess:
     """One process, as an async context manager: started at its begin, gone at its end."""
 
-    def __init__(self, kubeconfig: Path, *flags: str, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, *flags: str, log: Path, ahead: float = 0.0) -> None:
+        """`ahead` is by how many seconds the clock of its machine is."""
+        self._program = ("-c", _AHEAD.format(ahead)) if ahead else ("-m", "hotmap")
         self._arguments = (
             *("controller", f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0"),
             *("--log-level=debug", "--flap-limit=0", *flags),
@@ -44,7 +54,7 @@ class ControllerProcess:
     async def __aenter__(self) -> Self:
         with self._log.open("a") as written:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "hotmap", *self._arguments),
+                *(sys.executable, *self._program, *self._arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=written,
                 stderr=written,

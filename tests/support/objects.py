@@ -265,17 +265,25 @@ def pod(
     name: str = "web-1",
     *,
     started: float | None = None,
+    created: float | None = None,
+    scheduled: float | None = None,
+    reported: float | None = None,
     containers: Mapping[str, float | None] | None = None,
     restartable: Mapping[str, float | None] | None = None,
+    ended: Mapping[str, float] | None = None,
     phase: str = "Running",
     terminating: bool = False,
     revision: str = "",
 ) -> Pod:
     """Make a pod that started at POSIX seconds `started`, with its container `web`.
 
-    `containers` gives the start of each running container instead (None: not running), and
-    `restartable` those of init containers that run on.
+    `containers` gives the start of each running container instead (None: not running),
+    `restartable` those of init containers that run on, `ended` of those that have run. All these
+    are the node's clock; the API server's are `created` (by default when it started), `scheduled`
+    and `reported`, when the kubelet last wrote the status.
     """
+    if created is None:
+        created = started or 0.0
     if containers is None:
         containers = {"web": started}
 
@@ -294,13 +302,26 @@ def pod(
                 "name": name,
                 "namespace": NAMESPACE,
                 "annotations": {REVISION: revision} if revision else {},
+                "creationTimestamp": timestamp(created),
                 "deletionTimestamp": timestamp(0) if terminating else None,
+                "managedFields": None
+                if reported is None
+                else [{"manager": "kubelet", "subresource": "status", "time": timestamp(reported)}],
             },
             "status": {
                 "phase": phase,
+                "conditions": None
+                if scheduled is None
+                else [{"type": "PodScheduled", "lastTransitionTime": timestamp(scheduled)}],
                 "startTime": None if started is None else timestamp(started),
                 "containerStatuses": statuses(containers),
-                "initContainerStatuses": statuses(restartable or {}),
+                "initContainerStatuses": [
+                    *statuses(restartable or {}),
+                    *(
+                        {"name": name, "state": {"terminated": {"startedAt": timestamp(at)}}}
+                        for name, at in (ended or {}).items()
+                    ),
+                ],
             },
         },
         Pod,

@@ -57,8 +57,9 @@ class Pods:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        #: Seconds by which the nodes' clocks are ahead.
-        self.skew = 0.0
+        #: Seconds by which the nodes' clocks are ahead; pods start on one after the other.
+        self.skews: Sequence[float] = (0.0,)
+        self._started = 0
         #: What the environment of each pod holds, by pod and variable.
         self.read: dict[str, dict[str, str]] = {}
 
@@ -93,7 +94,8 @@ class Pods:
             for one in container.get("env") or ()
             if "valueFrom" in one
         }
-        at = rfc3339(time.time() + self.skew)
+        at = rfc3339(time.time() + self.skews[self._started % len(self.skews)])
+        self._started += 1
         status = {
             "phase": "Running",
             "startTime": at,
@@ -157,11 +159,11 @@ class Story:
         self._seen: asyncio.Queue[Object] = asyncio.Queue()
 
     def controller(
-        self, *flags: str, kubeconfig: Path | None = None, also: str = ""
+        self, *flags: str, kubeconfig: Path | None = None, also: str = "", ahead: float = 0.0
     ) -> ControllerProcess:
         """A controller that is started by `async with`; settles for 50 ms unless told otherwise.
 
-        It serves the story's namespace, and `also` another one.
+        It serves the story's namespace, and `also` another one. Its clock is `ahead` by seconds.
         """
         log = self.folder / f"controller-{len(self.processes)}.log"
         process = ControllerProcess(
@@ -169,6 +171,7 @@ class Story:
             *(f"--namespace={self.own}", f"--namespaces={self.namespace}{also and ','}{also}"),
             *("--settle=50ms", "--settle-max=1s", *flags),
             log=log,
+            ahead=ahead,
         )
         self.processes.append(process)
         return process
@@ -345,7 +348,7 @@ class Story:
 
     async def aged(self) -> None:
         """Wait until pods that run now started clearly before what comes next (whole seconds)."""
-        await asyncio.sleep(MARGIN + 1.1)
+        await asyncio.sleep(MARGIN + 2.1)
 
     async def arrived(self, *, retrying: bool = False) -> None:
         """Wait until all that was done so far has arrived at a controller and was acted on.

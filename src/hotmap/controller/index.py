@@ -72,9 +72,12 @@ class Index:
         is_partial: bool = False,
         selects_namespaces: bool = False,
         view: Callable[[Consumer], Consumer] | None = None,
-        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`namespaces` says how many are watched, each by itself; 1 also stands for all of them."""
+        """`namespaces` says how many are watched, each by itself; 1 also stands for all of them.
+
+        `clock` tells POSIX seconds as the API server does.
+        """
         names = defaults.dialect.names
         naming = frozenset((FOLLOW, names.config_map, names.secret))
         self.sources: dict[str, Store[Source]] = {
@@ -95,7 +98,7 @@ class Index:
         self._view = view
         self.history = History()
         self._defaults = defaults
-        self._wall_clock = wall_clock
+        self._clock = clock
         #: Dropped whenever the consumer or its namespace changes.
         self._policies: dict[ObjectKey, Policy] = {}
         #: When a consumer's pod template was last seen to change.
@@ -231,7 +234,7 @@ class Index:
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # What the first list brings has not changed; that it is known now has.
         first = not self.knows(key.kind)
-        noted = not first and self.history.note(key, old, new, now=self._wall_clock())
+        noted = not first and self.history.note(key, old, new, now=self._clock())
         if noted or new is None or old is None:
             self._data_changed_at.pop(key, None)
         else:
@@ -258,7 +261,7 @@ class Index:
         """
         if old.template_version == new.template_version:
             if old.generation != new.generation:
-                self._moved_at.setdefault(new.key, self._wall_clock())
+                self._moved_at.setdefault(new.key, self._clock())
         elif (at := self._moved_at.pop(new.key, None)) is not None:
             self._templates_seen[new.key] = TemplateSeen(at, new.generation)
 

@@ -169,7 +169,7 @@ class Reconciler:
         if not self._index.policy(consumer).opted_in:
             self._journal.forget(key)
             return None
-        left = _pause_left(self._index.policy(consumer), now=time.time())
+        left = _pause_left(self._index.policy(consumer), now=self._client.server_time())
         if left == 0.0:
             return await self._resume(consumer)
         decision = await self._decide(consumer)
@@ -199,7 +199,7 @@ class Reconciler:
         seen = self._observer.observe(consumer)
         policy, record, key, presents = seen.policy, seen.record, seen.key, seen.presents
         facts = Facts(
-            now=time.time(),
+            now=self._client.server_time(),
             revision=revision_of(presents, key, uid=consumer.uid, live_rolls=seen.live_rolls),
             catch_up=policy.catch_up,
             live_rolls=seen.live_rolls,
@@ -298,11 +298,11 @@ class Reconciler:
             writing=decision.policy.writing,
             stamps=action.stamps,
             distinct=action.distinct,
-            now=time.time(),
+            now=self._client.server_time(),
         )
         generation = await self._executor.rollout(decision.consumer, patch)
         if (first := self._first_seen(decision)) is not None:
-            self._observe_delay(time.time() - first)
+            self._observe_delay(self._client.server_time() - first)
         return generation
 
     async def _resume(self, consumer: Consumer) -> float:
@@ -387,7 +387,7 @@ class Reconciler:
         findings, key = self._for_record(decision)
         asked = record_asked(consumer, record, findings, key_id=key.id, generation=generation)
         if rollout is not None:
-            now = time.time()
+            now = self._client.server_time()
             asked = record_rollout(
                 asked,
                 previous=self._previous_revision(decision),

@@ -68,6 +68,7 @@ class Controller:
             is_partial=bool(settings.source_selector),
             selects_namespaces=bool(settings.namespace_selector) and not settings.watch_namespaces,
             view=self._shadow.as_if if self._shadow else None,
+            clock=client.server_time,
         )
         self.records = (ShadowRecords if self._shadow else Records)(client, settings.namespace)
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)

@@ -107,6 +107,7 @@ class ObjectMeta(_Part, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
@@ -361,9 +362,14 @@ class ContainerStateWaiting(_Part, frozen=True, gc=False):
     reason: str = ""
 
 
+class ContainerStateTerminated(_Part, frozen=True, gc=False):
+    started_at: str | None = None
+
+
 class ContainerState(_Part, frozen=True):
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(_Part, frozen=True):
@@ -372,9 +378,15 @@ class ContainerStatus(_Part, frozen=True):
     state: ContainerState | None = None
 
 
+class PodCondition(_Part, frozen=True, gc=False):
+    type: str = ""
+    last_transition_time: str | None = None
+
+
 class PodStatus(_Part, frozen=True):
     phase: str = ""
     start_time: str | None = None
+    conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 

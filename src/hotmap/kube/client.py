@@ -32,6 +32,7 @@ from hotmap.core.errors import (
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
+from hotmap.kube.server_clock import ServerClock
 from hotmap.kube.status import read_status, retry_after
 
 __all__ = ["DEFAULT_LIMITS", "Client", "ClientStatistics", "Limits", "Page", "WatchStream"]
@@ -150,6 +151,7 @@ class Client:
         self._retries = 0
         self._open_watches = 0
         self._last_answer: float | None = None
+        self._clock = ServerClock()
 
     async def __aenter__(self) -> Self:
         context = self._config.ssl_context()
@@ -181,6 +183,10 @@ class Client:
     def namespace(self) -> str:
         """The namespace to use where none is named."""
         return self._config.namespace
+
+    def server_time(self) -> float:
+        """Tell POSIX seconds on the server's clock, as far as its answers show it."""
+        return self._clock.now()
 
     def statistics(self) -> ClientStatistics:
         """Count answers by kind, and say how long the last one is ago."""
@@ -507,6 +513,7 @@ class Client:
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the client is used outside of its `async with`")
+        sent = time.monotonic()
         try:
             response = await self._session.request(
                 method,
@@ -521,6 +528,7 @@ class Client:
         except (aiohttp.ClientError, OSError) as error:
             self._unreachable(method, path, error)
         self._last_answer = time.monotonic()
+        self._clock.learn(response.headers.get("Date", ""), waited=self._last_answer - sent)
         self._answers[method, str(response.status)] += 1
         if response.status >= 300:
             raise await self._failure(method, path, response)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from tests.support.story import Object, Story
@@ -87,10 +88,10 @@ async def test_somebody_writes_the_revision(shop: Story, revision: str | None) -
         await shop.ends_well({"web": 2}, left_alone=("web",))
 
 
-@pytest.mark.parametrize("skew", [-SKEW, SKEW])
-async def test_clocks_of_nodes_are_wrong(shop: Story, skew: int) -> None:
+@pytest.mark.parametrize("skews", [(-SKEW,), (SKEW,), (0, SKEW, -SKEW)])
+async def test_clocks_of_nodes_are_wrong(shop: Story, skews: Sequence[int]) -> None:
     """A restart rolls nobody, an edit is one rollout, an edit that is taken back is none."""
-    shop.pods.skew = skew
+    shop.pods.skews = skews
     await shop.set_up(replicas=2)
     async with shop.controller("--settle=300ms") as controller:
         await controller.ready()
@@ -112,7 +113,7 @@ async def test_clocks_of_nodes_are_wrong(shop: Story, skew: int) -> None:
 @pytest.mark.parametrize("skew", [0, -SKEW, SKEW])
 async def test_source_and_image_change_in_one_go(shop: Story, skew: int) -> None:
     """As `helm upgrade` does: the owner's own rollout brings the content; no second one."""
-    shop.pods.skew = skew
+    shop.pods.skews = (skew,)
     await shop.set_up(replicas=3)
     async with shop.controller() as controller:
         await controller.ready()
@@ -147,10 +148,24 @@ async def test_an_undo(shop: Story) -> None:
         await shop.ends_well({"web": 3})
 
 
-async def test_an_edit_is_taken_back_and_a_pod_was_made_anew_in_between(shop: Story) -> None:
+@pytest.mark.parametrize(
+    ("skews", "ahead"),
+    [
+        pytest.param((0,), 0, id="all clocks are right"),
+        pytest.param((-SKEW,), 0, id="nodes are behind"),
+        pytest.param((SKEW,), 0, id="nodes are ahead"),
+        pytest.param((0, SKEW, -SKEW), 0, id="some nodes are wrong"),
+        pytest.param((0,), -SKEW, id="the controller is behind"),
+        pytest.param((0, SKEW), SKEW, id="the controller is ahead, and some nodes"),
+    ],
+)
+async def test_an_edit_is_taken_back_and_a_pod_was_made_anew_in_between(
+    shop: Story, skews: Sequence[int], ahead: int
+) -> None:
     """The pod holds the other content, so its consumer is rolled: no mixed fleet stays."""
+    shop.pods.skews = skews
     await shop.set_up(replicas=3)
-    async with shop.controller("--settle=1s", "--settle-max=5s") as controller:
+    async with shop.controller("--settle=1s", "--settle-max=5s", ahead=ahead) as controller:
         await controller.ready()
         await shop.arrived()
         await shop.edit(LEVEL="debug")
