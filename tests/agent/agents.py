@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from hotmap.core.payload import PayloadFile
+from hotmap.core.payload import PayloadFile, downward_map
 from hotmap.volume.atomic_writer import AtomicWriter
 
 #: Seconds that anything may take before a test gives up.
@@ -69,6 +69,22 @@ class Volume:
         link = self.path / "..data_tmp"
         link.symlink_to(new.name)
         link.rename(self.path / "..data")
+
+
+class PodFile:
+    """A downwardAPI volume with the pod's annotations."""
+
+    def __init__(self, path: Path) -> None:
+        self._volume = Volume(path)
+        self.file = path / "annotations"
+        self.annotate(None)
+
+    def annotate(self, target: str | None) -> None:
+        """Let the pod have a target, or none, beside another annotation."""
+        annotations = {"example.com/note": 'hotmap.dev/target="9/x/y"'}
+        if target is not None:
+            annotations["hotmap.dev/target"] = target
+        self._volume.publish({"annotations": downward_map(annotations).encode()})
 
 
 class Agent:

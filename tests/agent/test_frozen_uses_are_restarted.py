@@ -1,4 +1,4 @@
-"""Announcements: what the pod was told to hold, and restarts in place for frozen uses."""
+"""Restarts in place for frozen uses, by what is announced to the pod."""
 
 from __future__ import annotations
 
@@ -7,63 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.agent.agents import Volume, agent, eventually, webhook
-
-from hotmap.agent.announcement import Announcement, Pairing, read_announcement
-from hotmap.core.payload import downward_map
-
-
-class PodFile:
-    """A downwardAPI volume with the pod's annotations."""
-
-    def __init__(self, path: Path) -> None:
-        self._volume = Volume(path)
-        self.file = path / "annotations"
-        self.annotate(None)
-
-    def annotate(self, target: str | None) -> None:
-        """Let the pod have a target, or none, beside another annotation."""
-        annotations = {"example.com/note": 'hotmap.dev/target="9/x/y"'}
-        if target is not None:
-            annotations["hotmap.dev/target"] = target
-        self._volume.publish({"annotations": downward_map(annotations).encode()})
-
-
-@given(st.text(), st.integers(0, 10**9))
-def test_the_target_is_found_among_other_annotations(other: str, sequence: int) -> None:
-    """Whatever else the pod is annotated with, the target is read from its own line."""
-    text = downward_map({"a": other, "hotmap.dev/target": f"{sequence}/live/frozen", "z": other})
-    assert read_announcement(text) == Announcement(sequence, "live", "frozen")
-    assert read_announcement(downward_map({"a": other})) is None
-
-
-def test_announcement_and_files_are_told_apart_by_order() -> None:
-    """Whichever comes first waits for the other; an edit that is taken back is recognised."""
-    pairing = Pairing()
-    assert pairing.relation(None, "one") == "none"
-    assert pairing.relation("A", "one") == "matched"
-    assert pairing.relation("B", "one") == "not yet projected"
-    assert pairing.relation("B", "two") == "matched"
-    assert pairing.relation("B", "one") == "not yet announced"
-    assert pairing.relation("A", "one") == "matched"
-    assert pairing.relation("B", "one") == "not yet projected"
-    assert pairing.relation("B", "two") == "matched"
-
-
-def test_status_shows_the_announcement(tmp_path: Path) -> None:
-    """Announced and projected are compared, without any access to the API."""
-    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
-    with agent(tmp_path, "--dir", volume, "--target-file", pod.file) as running:
-        running.reaches("loaded")
-        pod.annotate("1/aa/f1")
-        eventually(lambda: running.status()["target"]["relation"] == "matched")
-        pod.annotate("2/bb/f1")
-        eventually(lambda: running.status()["target"]["relation"] == "not yet projected")
-        volume.write(text="two")
-        eventually(lambda: running.status()["target"]["relation"] == "matched")
-        assert running.status()["target"]["sequence"] == 2
+from tests.agent.agents import PodFile, Volume, agent, eventually, webhook
 
 
 def test_a_supervised_application_is_restarted_once(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: What goes in, relative to the package: the agent's floor, as pyproject.toml has it.
 _PARTS = (
     *("__init__.py", "agent", "volume"),
-    *("core/__init__.py", "core/errors.py", "core/payload.py"),
+    *("core/__init__.py", "core/errors.py", "core/payload.py", "core/payload_digest.py"),
 )
 
 #: Every file has this time, so that equal sources give an equal file.

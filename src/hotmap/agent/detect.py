@@ -13,6 +13,7 @@ from collections import namedtuple
 
 from hotmap.agent.digest import digest_of, tree_digest
 from hotmap.core.errors import NotProjected, TornRead
+from hotmap.core.payload_digest import file_digest, payload_digest
 from hotmap.volume.atomic_writer import DATA_LINK
 from hotmap.volume.watcher import VolumeWatcher, read_revision
 
@@ -30,19 +31,22 @@ if TYPE_CHECKING:
         files: dict[str, str]
         directories: dict[str, str]
         digest: str
+        payloads: dict[str, str]
 
     class Directory(NamedTuple):
         kind: str
         note: str
 
 else:
-    Snapshot = namedtuple("Snapshot", "contents files directories digest")
+    Snapshot = namedtuple("Snapshot", "contents files directories digest payloads")
     Snapshot.__doc__ = """What all directories held at one time.
 
     contents: bytes by directory and relative path
     files: digests by absolute path
     directories: digests by directory
     digest: of everything
+    payloads: digests of `core.payload_digest` by directory, where they are asked for; anybody can
+        compute them, so they are compared and never shown
     """
 
     Directory = namedtuple("Directory", "kind note")
@@ -56,12 +60,26 @@ _MOST = 64 << 20
 class NotReadable(Exception):
     """Raised when a directory cannot be read now; its text is one sentence."""
 
+    #: Which of the watched directories it is about.
+    directory = ""
+
 
 class Detector:
     """Watches directories and reads them."""
 
-    def __init__(self, directories: Iterable[str], key: bytes, *, also: Iterable[str] = ()) -> None:
-        """Watch `directories`, and those in `also`, which are not read here."""
+    def __init__(
+        self,
+        directories: Iterable[str],
+        key: bytes,
+        *,
+        also: Iterable[str] = (),
+        payloads: bool = False,
+    ) -> None:
+        """Watch `directories`, and those in `also`, which are not read here.
+
+        `payloads` asks for digests that others can compute, too.
+        """
+        self._payloads = payloads
         self.directories = tuple(dict.fromkeys(directories))
         self._key = key
         self._watcher = VolumeWatcher((*self.directories, *also))
@@ -86,6 +104,12 @@ class Detector:
     def statistics(self) -> WatcherStatistics:
         """Say by which means directories are watched, and what was seen."""
         return self._watcher.statistics()
+
+    def mode_of(self, directory: str) -> str:
+        """Say how changes of one directory are noticed: inotify, polling or comparing."""
+        if self._plain.get(directory) is not None:
+            return "comparing"
+        return "inotify" if self._watcher.is_watched(directory) else "polling"
 
     def changed(self) -> list[str]:
         """List directories that waiting events show to be published anew."""
@@ -122,15 +146,25 @@ class Detector:
                 when it changes, or after a while.
         """
         contents = {directory: self._read(directory) for directory in self.directories}
+        payloads: dict[str, str] = {}
         files: dict[str, str] = {}
         directories: dict[str, str] = {}
         for directory, found in contents.items():
             digests = {path: digest_of(data, self._key) for path, data in found.items()}
             directories[directory] = tree_digest(digests, self._key)
             files.update((f"{directory}/{path}", one) for path, one in digests.items())
-        return Snapshot(contents, files, directories, tree_digest(files, self._key))
+            if self._payloads:
+                payloads[directory] = payload_digest({p: file_digest(d) for p, d in found.items()})
+        return Snapshot(contents, files, directories, tree_digest(files, self._key), payloads)
 
     def _read(self, directory: str) -> dict[str, bytes]:
+        try:
+            return self._read_any(directory)
+        except NotReadable as error:
+            error.directory = directory
+            raise
+
+    def _read_any(self, directory: str) -> dict[str, bytes]:
         try:
             return read_revision(directory).files
         except (NotProjected, NotADirectoryError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hotmap.agent.detect import selected
 from hotmap.agent.processes import ProcessError, find, started_at
+from hotmap.agent.settings import FROZEN
 
 __all__ = ["Followed"]
 
@@ -20,14 +21,15 @@ class Followed:
     """One rule with its progress and its counts."""
 
     __slots__ = (
-        "_roots", "attempted_files", "failures", "files", "loaded_at", "loaded_files", "loads",
+        "attempted_files", "directories", "failures", "files", "loaded_at", "loaded_files", "loads",
         "progress", "rule",
     )  # fmt: skip
 
     def __init__(self, rule: Rule, directories: tuple[str, ...], progress: Progress) -> None:
         self.rule = rule
         self.progress = progress
-        self._roots = rule.directories or directories
+        #: Those that the rule is about; none for what goes by an announcement.
+        self.directories = () if rule.name == FROZEN else rule.directories or directories
         #: Digests by file: wanted now, in the present attempt, loaded last.
         self.files: dict[str, str] = {}
         self.attempted_files: dict[str, str] = {}
@@ -40,9 +42,9 @@ class Followed:
         below = {
             path: digest
             for path, digest in files.items()
-            if any(path.startswith(f"{root}/") for root in self._roots)
+            if any(path.startswith(f"{root}/") for root in self.directories)
         }
-        return {path: below[path] for path in selected(below, self.rule.files, self._roots)}
+        return {path: below[path] for path in selected(below, self.rule.files, self.directories)}
 
     def adopt(self) -> None:
         """Take note that the process has loaded what is wanted, without our doing."""

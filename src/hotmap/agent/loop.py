@@ -12,7 +12,7 @@ import signal
 
 from hotmap.agent.clock import since_boot
 
-__all__ = ["READ", "WRITE", "Loop", "Timer"]
+__all__ = ["READ", "WRITE", "Alarm", "Loop", "Timer"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,6 +136,23 @@ class Loop:
         for number in dict.fromkeys(arrived):
             if call := self._signals.get(number):
                 call(number)
+
+
+class Alarm:
+    """One call that is due at most once, at the time that was set last."""
+
+    def __init__(self, loop: Loop, call: Callable[[], None]) -> None:
+        self._loop = loop
+        self._call = call
+        self._timer: Timer | None = None
+
+    def set(self, when: float) -> None:
+        """Set it to a time of the loop's clock, instead of any earlier one."""
+        if self._timer is not None:
+            if self._timer.at == when and not self._timer.cancelled:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.at(when, self._call)
 
 
 def _ignore(number: int, frame: object) -> None:

@@ -46,9 +46,10 @@ def _work(words: Words) -> int:
     if only_check:
         _print("\n".join([*settings.notes, "the settings are right"]))
         return 0
+    from hotmap.agent.loop import Loop
     from hotmap.agent.run import Agent
 
-    return Agent(settings).run()
+    return Agent(settings, Loop()).run()
 
 
 def _status(words: Words, as_json: bool) -> int:

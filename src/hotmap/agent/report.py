@@ -149,6 +149,24 @@ def render_metrics(status: Mapping[str, Any], calls: Calls) -> str:
             [(labels, rule["loaded_at"]) for labels, rule in rules if rule["loaded_at"]],
         ),
         *_family(
+            "hotmap_agent_in_step", "gauge",
+            "Whether a directory holds what was announced to the pod.",
+            [
+                ({"directory": one["directory"], "evidence": one["evidence"]},
+                 int(one["target"] == "matched"))
+                for one in status["directories"]
+                if one["evidence"]
+            ],
+        ),
+        *_family(
+            "hotmap_agent_directory_pending_seconds", "gauge",
+            "For how long a directory has held something that is not loaded.",
+            [
+                ({"directory": one["directory"]}, one["pending_seconds"])
+                for one in status["directories"]
+            ],
+        ),
+        *_family(
             "hotmap_agent_check_passed", "gauge",
             "Whether the present content passed its check.",
             [({}, int(check["state"] == "passed"))],
@@ -207,15 +225,24 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def _directory_line(one: Mapping[str, Any]) -> str:
+    parts = [
+        f"{one['kind']} by {one['detector']}",
+        f"projected {one['projected'] or '-'}",
+        f"loaded {one['loaded'] or '-'}",
+    ]
+    if one["pending_seconds"]:
+        parts.append(f"pending for {one['pending_seconds']:.0f} s")
+    if one["evidence"]:
+        parts.append(f"target {one['target']} ({one['evidence']})")
+    said = [text for text in (one["note"], one["error"]) if text]
+    return f"  {one['directory']}  {', '.join(parts)}" + "".join(f"  ({text})" for text in said)
+
+
 def describe_status(status: Mapping[str, Any]) -> str:
     """Put the status into words for a terminal."""
     lines = [f"{status['state']}: {status['message']}" if status["message"] else status["state"]]
-    for one in status["directories"]:
-        note = f"  ({one['note']})" if one["note"] else ""
-        lines.append(
-            f"  {one['directory']}  {one['kind']}, projected {one['projected'] or '-'}, "
-            f"loaded {one['loaded'] or '-'}{note}"
-        )
+    lines += map(_directory_line, status["directories"])
     for rule in status["rules"]:
         waiting = f" for {rule['pending_seconds']:.0f} s" if rule["state"] != "loaded" else ""
         error = f": {rule['error']}" if rule["error"] else ""

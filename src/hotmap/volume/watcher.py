@@ -273,6 +273,12 @@ class VolumeWatcher:
             if changed or left == 0:
                 return changed
 
+    def is_watched(self, directory: str) -> bool:
+        """Tell whether an inotify watch is on a directory now, so that no poll is needed."""
+        return any(
+            watch.directory == directory and watch.number != _UNARMED for watch in self._watches
+        )
+
     def statistics(self) -> WatcherStatistics:
         """Count what was seen so far and say by which means."""
         return WatcherStatistics(
