@@ -44,6 +44,15 @@ async def nudged(world: World, pod: str, *, after: str = "") -> str:
     return found
 
 
+async def told_twice(world: World, *pods: str) -> None:
+    """Wait until each pod was told the same for the second time."""
+
+    async def told() -> bool:
+        return all([(await world.target(pod)).startswith("2/") for pod in pods])
+
+    await world.until(told, f"{pods} are told twice")
+
+
 async def test_files_change(world: World) -> None:
     """Each pod is told at once and once more after two seconds; nothing else is written."""
     await world.config_map(LEVEL="info")
@@ -244,6 +253,60 @@ async def test_a_policy_refuses_the_nudge(world: World) -> None:
     (event,) = await world.events("NudgeRefused")
     assert event["type"] == "Warning"
     assert await world.revision() == ""
+
+
+@hurried
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_the_api_server_cannot_take_a_nudge_now(world: World, code: int) -> None:
+    """That pod alone is tried again until it is told, twice as all are; nobody calls it a refusal."""
+    failing = {"web-2": 3}
+
+    async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "pods" and failing.get(name, 0) > 0:
+            failing[name] -= 1
+            raise api_error(code, "not now", retry_after=0.01)
+
+    world.registry.guards.append(fail)
+    sent = count_nudges(world)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS, replicas=3)
+    for number in range(1, 4):
+        await world.pod(f"web-{number}")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await told_twice(world, "web-1", "web-2", "web-3")
+        await world.quiet(controller)
+    assert sent == {"web-1": 2, "web-2": 2, "web-3": 2}
+    assert await world.events("NudgeRefused") == []
+    assert await world.revision() == ""
+
+
+@hurried
+async def test_the_api_server_cannot_take_the_second_nudge_now(world: World) -> None:
+    """Only the pod that missed it is told once more; the others had theirs."""
+    failing = {"web-2": 3}
+    told: Counter[str] = Counter()
+
+    async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "pods" and told[name] == 1 and failing.get(name, 0) > 0:
+            failing[name] -= 1
+            raise api_error(429, "not now", retry_after=0.01)
+        if plural == "pods":
+            told[name] += 1
+
+    world.registry.guards.append(fail)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS, replicas=2)
+    for number in (1, 2):
+        await world.pod(f"web-{number}")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await told_twice(world, "web-1", "web-2")
+        await world.quiet(controller)
+    assert failing == {"web-2": 0}
+    assert told == {"web-1": 2, "web-2": 2}
 
 
 async def test_many_pods_are_told_side_by_side(world: World) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from hotmap.controller.evidence import list_pods
 from hotmap.core.consumer import Consumer
-from hotmap.core.errors import ApiError, Conflict, Forbidden, HotmapError, Invalid, NotFound
+from hotmap.core.errors import (
+    ApiError,
+    Conflict,
+    HotmapError,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
 from hotmap.core.objects import ObjectMeta, Pod
 from hotmap.core.reloader_writing import FIELD_MANAGER
 from hotmap.core.target import TARGET, Target, can_be_nudged, read_target
@@ -24,8 +31,6 @@ __all__ = ["Executor", "NotLeading", "NudgeResult"]
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
 #: then reads the API server, so a burst is spread.
 _NUDGES_AT_ONCE = 32
-
-_log = logging.getLogger(__name__)
 
 
 class _Written(msgspec.Struct):
@@ -41,12 +46,23 @@ class NotLeading(HotmapError):
 class NudgeResult(NamedTuple):
     """What came of nudging a consumer's pods."""
 
-    #: pods that were sent the annotation
-    nudged: int
-    #: pods that had been told already, or need not be
-    skipped: int
+    #: uids of the pods that were told something new
+    told: frozenset[str] = frozenset()
+    #: uids of the pods that could not be told now, and why; to be tried again
+    missed: frozenset[str] = frozenset()
+    failure: HotmapError | None = None
     #: why pods refused it, or ""
-    refusal: str
+    refusal: str = ""
+
+
+class _Sent(NamedTuple):
+    """What came of nudging one pod."""
+
+    uid: str
+    #: why it will never take it, or ""
+    refusal: str = ""
+    #: why it could not be told now
+    failure: HotmapError | None = None
 
 
 class Executor:
@@ -99,24 +115,35 @@ class Executor:
         )
 
     async def nudge(
-        self, consumer: Consumer, target: Target, *, asked: Target | None, again: bool
+        self,
+        consumer: Consumer,
+        target: Target,
+        *,
+        asked: Target | None,
+        again: Collection[str] = (),
     ) -> NudgeResult:
         """Tell a consumer's pods what to hold, those that were told something else.
 
-        `asked` is what a pod that was never told anything counts as told. `again` tells all of
-        them a second time: a pod sync that outran the kubelet's own watch left old files.
+        `asked` is what a pod that was never told anything counts as told. Pods whose uids are in
+        `again` are told a second time: a pod sync that outran the kubelet's own watch left old
+        files. One pod's failure keeps no other from being told.
 
         Raises:
             ApiError, Unreachable: the pods could not be listed.
         """
         pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
-        needing = [pod for pod in pods if again or _needs(pod, target, asked)]
-        refusals = await asyncio.gather(
+        new = {pod.metadata.uid for pod in pods if _needs(pod, target, asked)}
+        needing = [pod for pod in pods if pod.metadata.uid in new or pod.metadata.uid in again]
+        sent = await asyncio.gather(
             *(self._nudge_one(consumer, pod, target) for pod in _spread(needing))
         )
-        refused = [refusal for refusal in refusals if refusal]
+        failures = {one.uid: one.failure for one in sent if one.failure}
+        refusals = {one.uid: one.refusal for one in sent if one.refusal}
         return NudgeResult(
-            len(needing) - len(refused), len(pods) - len(needing), refused[0] if refused else ""
+            told=frozenset(new - failures.keys() - refusals.keys()),
+            missed=frozenset(failures),
+            failure=next(iter(failures.values()), None),
+            refusal=next(iter(refusals.values()), ""),
         )
 
     def _check(self) -> None:
@@ -124,33 +151,32 @@ class Executor:
         if not self._may_write():
             raise NotLeading("another replica leads now")
 
-    async def _nudge_one(self, consumer: Consumer, pod: Pod, target: Target) -> str:
+    async def _nudge_one(self, consumer: Consumer, pod: Pod, target: Target) -> _Sent:
+        uid = pod.metadata.uid
         told = read_target(pod)
         value = target._replace(sequence=(told.sequence if told else 0) + 1)
-        body = {
-            "metadata": {"uid": pod.metadata.uid, "annotations": {TARGET: str(value)}},
-        }
+        body = {"metadata": {"uid": uid, "annotations": {TARGET: str(value)}}}
         async with self._nudging:
-            self._check()
             try:
+                self._check()
                 await self._client.patch(
                     PODS,
                     consumer.key.namespace,
                     pod.metadata.name,
                     body,
                     type=_Written,
-                    idempotent=True,
+                    attempts=1,  # the consumer is tried again; others need not wait for it
                 )
             except (NotFound, Conflict):
-                return ""  # a fact: the pod is gone, or its name is another's
-            except (Forbidden, Invalid) as error:
-                return (
-                    f"Pod {consumer.key.namespace}/{pod.metadata.name} refuses the nudge: {error}"
-                )
+                return _Sent(uid)  # a fact: the pod is gone, or its name is another's
+            except (Throttled, Unavailable, Unauthorized) as error:
+                return _Sent(uid, failure=error)
             except ApiError as error:
-                _log.warning("nudge of Pod %s: %s", pod.metadata.name, error)
-                return str(error)
-        return ""
+                named = f"Pod {consumer.key.namespace}/{pod.metadata.name}"
+                return _Sent(uid, refusal=f"{named} refuses the nudge: {error}")
+            except HotmapError as error:
+                return _Sent(uid, failure=error)
+        return _Sent(uid)
 
 
 def _needs(pod: Pod, target: Target, asked: Target | None) -> bool:

@@ -112,9 +112,9 @@ class Reconciler:
         self._flap_limit = flap_limit
         #: When a consumer that is waited for was first found so, on the monotonic clock.
         self._waiting_since: dict[ObjectKey, float] = {}
-        #: What the pods of a consumer were last told, and when to tell them again, if at all.
+        #: What the pods of a consumer were last told, and by uid when to tell them once more.
         self._told: dict[ObjectKey, Target] = {}
-        self._tell_again: dict[ObjectKey, float] = {}
+        self._tell_again: dict[ObjectKey, dict[str, float]] = {}
         #: The reason that the last Event gave, and the versions that it was about.
         self._announced: dict[ObjectKey, tuple[str, tuple[str, ...]]] = {}
         #: Problems that an Event was written for.
@@ -316,22 +316,27 @@ class Reconciler:
         return _STALE_PAUSE
 
     async def _nudge(self, decision: Decision) -> int:
-        """Tell the pods once now and once more after SECOND_NUDGE; returns how many were told."""
+        """Tell the pods once now and once more after SECOND_NUDGE; returns how many were told.
+
+        Raises:
+            ApiError, Unreachable: some could not be told; only these are tried again.
+        """
         consumer = decision.consumer
         key = consumer.key
         target = self._target(decision)
         now = time.monotonic()
-        again = self._told.get(key) == target and self._tell_again.get(key, now + 1) <= now
+        owed = self._tell_again.get(key, {}) if self._told.get(key) == target else {}
+        due = {uid for uid, at in owed.items() if at <= now}
         asked = recorded_target(decision.record, decision.presents, decision.key, uid=consumer.uid)
-        result = await self._executor.nudge(consumer, target, asked=asked, again=again)
+        result = await self._executor.nudge(consumer, target, asked=asked, again=due)
         self._told[key] = target
-        if again:
-            del self._tell_again[key]
-        elif result.nudged:
-            self._tell_again[key] = now + SECOND_NUDGE
+        left = {uid: at for uid, at in owed.items() if uid not in due or uid in result.missed}
+        self._tell_again[key] = left | dict.fromkeys(result.told, now + SECOND_NUDGE)
         if result.refusal:
             self._event(consumer, Reason.NUDGE_REFUSED, result.refusal, type_="Warning")
-        return result.nudged
+        if result.failure:
+            raise result.failure
+        return len(result.told) + len(due)
 
     def _owes_nudge(self, decision: Decision) -> bool:
         """Tell whether pods were told something that is not true any more, or are due again.
@@ -343,22 +348,21 @@ class Reconciler:
         told = self._told.get(decision.consumer.key)
         if told is None or decision.judgement.verdict not in (Verdict.FRESH, Verdict.LIVE):
             return False
-        due = self._tell_again.get(decision.consumer.key)
-        return told != self._target(decision) or (due is not None and due <= time.monotonic())
+        owed = self._tell_again.get(decision.consumer.key, {})
+        now = time.monotonic()
+        return told != self._target(decision) or any(at <= now for at in owed.values())
 
     def _target(self, decision: Decision) -> Target:
         return present_target(decision.presents, decision.key, uid=decision.consumer.uid)
 
     def _second_nudge_in(self, key: ObjectKey) -> float | None:
-        """Seconds until the pods are to be told again; one that nobody owes any more is dropped."""
-        due = self._tell_again.get(key)
-        if due is None:
+        """Seconds until pods are to be told again; what nobody owes them any more is dropped."""
+        now = time.monotonic()
+        owed = {uid: at for uid, at in self._tell_again.pop(key, {}).items() if at > now}
+        if not owed:
             return None
-        left = due - time.monotonic()
-        if left <= 0:
-            del self._tell_again[key]
-            return None
-        return left
+        self._tell_again[key] = owed
+        return min(owed.values()) - now
 
     def _meet_fact(self, decision: Decision, error: ApiError) -> float | None:
         """A write met another truth than the decision saw; that is no failure."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
@@ -53,10 +53,15 @@ class ShadowExecutor(Executor):
         """Leave it paused."""
 
     async def nudge(
-        self, consumer: Consumer, target: Target, *, asked: Target | None, again: bool
+        self,
+        consumer: Consumer,
+        target: Target,
+        *,
+        asked: Target | None,
+        again: Collection[str] = (),
     ) -> NudgeResult:
         """Tell nobody."""
-        return NudgeResult(0, 0, "")
+        return NudgeResult()
 
 
 class ShadowRecorder(Recorder):

@@ -133,7 +133,7 @@ async def _work(
         try:
             again = await work(key)
         except (ApiError, Unreachable) as error:
-            pause = queue.retry(key)
+            pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
             _log.info("%s: tried again in %.1f s: %s", key, pause, error)
         except HotmapError as error:
             pause = queue.retry(key)

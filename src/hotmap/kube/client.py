@@ -319,11 +319,13 @@ class Client:
         field_manager: str = "hotmap",
         subresource: str | None = None,
         idempotent: bool = False,
+        attempts: int | None = None,
     ) -> T:
         """Patch an object; a `metadata.resourceVersion` in the body is a precondition.
 
         It is tried again after a lost answer only with such a precondition or when the caller
         says `idempotent`; a repetition of what was done all the same then meets Conflict.
+        `attempts` None is the client's own.
 
         Raises:
             Conflict: the object changed, or was deleted and made anew.
@@ -336,7 +338,7 @@ class Client:
             params={"fieldManager": field_manager},
             body=_encode(body),
             headers={"Content-Type": content_type},
-            attempts=self._limits.attempts,
+            attempts=self._limits.attempts if attempts is None else attempts,
             idempotent=idempotent or _has_precondition(body),
         )
         return self._decode(answer, type, path)

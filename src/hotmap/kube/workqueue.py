@@ -137,16 +137,17 @@ class WorkQueue(Generic[K]):
                 since = entry.settling_since
         self._set_due(key, min(now + settle, since + settle_max), settling_since=since)
 
-    def retry(self, key: K) -> float:
+    def retry(self, key: K, *, least: float = 0.0) -> float:
         """Make a key due after its next backoff pause, and return that pause in seconds.
 
         The pauses of a key grow from 0.2 s to 5 min until `forget`; there is no last try.
+        `least` is what somebody asked to wait at least (a Retry-After), up to the longest pause.
         """
         backoff = self._backoffs.get(key)
         if backoff is None:
             backoff = Backoff(RETRY_FIRST, RETRY_LAST, uniform=self._uniform)
             self._backoffs[key] = backoff
-        pause = backoff.next()
+        pause = max(backoff.next(), min(least, RETRY_LAST))
         self._retries += 1
         self.add_after(key, pause)
         return pause
