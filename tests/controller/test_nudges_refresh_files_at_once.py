@@ -258,7 +258,7 @@ async def test_a_policy_refuses_the_nudge(world: World) -> None:
 @hurried
 @pytest.mark.parametrize("code", [429, 500, 503])
 async def test_the_api_server_cannot_take_a_nudge_now(world: World, code: int) -> None:
-    """That pod alone is tried again until it is told, twice as all are; nobody calls it a refusal."""
+    """That pod alone is tried again until it is told; nobody calls it a refusal."""
     failing = {"web-2": 3}
 
     async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:

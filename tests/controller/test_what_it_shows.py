@@ -101,20 +101,25 @@ async def test_health(world: World, http: aiohttp.ClientSession) -> None:
 async def test_readiness(world: World, http: aiohttp.ClientSession) -> None:
     """Not ready before every store is complete; the answer names what is missing."""
     await world.plane.stop()
-    controller = world.controller()
+    controller = world.controller(patient=True)
     starting = asyncio.create_task(controller.__aenter__())
     try:
 
-        async def listens() -> int:
-            return controller.port
+        async def waits() -> list[str]:
+            if not controller.port:
+                return []
+            status, body = await get_json(http, controller, "/readyz")
+            assert (status, body["ready"], body["role"]) == (503, False, "standby")
+            problems: list[str] = body["problems"]
+            return problems
 
-        await world.until(listens, "the controller listens")
-        status, body = await get_json(http, controller, "/readyz")
-        assert (status, body["ready"], body["role"]) == (503, False, "standby")
+        (problem,) = await world.until(waits, "readiness names what it waits for")
+        assert problem.startswith(f"not started yet: cannot reach {world.client.server}: ")
         await world.plane.start()
         await starting
         status, body = await get_json(http, controller, "/readyz")
         assert (status, body["ready"], body["role"], body["notSynced"]) == (200, True, "leader", [])
+        assert body["problems"] == []
     finally:
         await controller.__aexit__()
 

@@ -139,6 +139,13 @@ def test_pauses_grow_until_a_success(queue: WorkQueue[str], clock: Clock):
     assert queue.retry("a") == pytest.approx(0.6)
 
 
+def test_a_retry_waits_as_long_as_it_was_asked_to(queue: WorkQueue[str], clock: Clock):
+    """A Retry-After counts where it is longer, up to the longest pause of ours."""
+    assert queue.retry("a", least=0.1) == pytest.approx(0.6)
+    assert queue.retry("a", least=30) == 30
+    assert queue.retry("a", least=3600) == 300
+
+
 def test_statistics_show_who_waits_for_whom(queue: WorkQueue[str], clock: Clock):
     """Ready keys that get older mean too few workers; a processing one that does, a stuck one."""
     queue.add("a")

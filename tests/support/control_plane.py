@@ -1,4 +1,4 @@
-"""A real API server in the test's own process, and a seam to get between two of its writes.
+"""A real API server in the test's own process, with seams for other writers and for failures.
 
 No workload controllers and no kubelet run: a test that needs what they do writes it through the
 registry, so that it alone decides when.
@@ -6,21 +6,25 @@ registry, so that it alone decides when.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from aiohttp import web
+
 from hotmap.core.errors import api_error
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry, RegistryWatch
+from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.pki import ServerPKI
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens, new_token
 
-__all__ = ["ControlPlane", "GuardedRegistry", "control_plane"]
+__all__ = ["ControlPlane", "Failure", "GuardedRegistry", "control_plane"]
 
 #: Who asks for a patch of what: (plural, namespace, name, patch).
 Guard = Callable[[str, str | None, str, Any], Awaitable[None]]
@@ -54,10 +58,62 @@ class GuardedRegistry(Registry):
         return await super().patch(plural, namespace, name, patch, **options)
 
 
+class Failure:
+    """How requests of one sort fare, before anything is done with them.
+
+    As behind a server's filters (kubernetes: apiserver/pkg/server/filters): an error is answered,
+    or the answer comes late.
+    """
+
+    def __init__(self, verb: str, plural: str, name: str, code: int, times: int) -> None:
+        self._sort = verb, plural, name
+        self.code = code
+        #: How many more requests it meets, and how many it has met.
+        self.left = times
+        self.met = 0
+        self.delay = 0.0
+
+    def meets(self, verb: str, plural: str, name: str) -> bool:
+        """Tell whether a request is of that sort; it counts then."""
+        wanted, of, begins = self._sort
+        fits = wanted in ("*", verb) and of in ("*", plural) and name.startswith(begins)
+        if not fits or self.left <= 0:
+            return False
+        self.left -= 1
+        self.met += 1
+        return True
+
+    async def meet(self) -> None:
+        """Be late, then answer the error if there is one."""
+        await asyncio.sleep(self.delay)
+        if self.code:
+            reason = {429: "TooManyRequests", 500: "InternalError"}.get(self.code, "")
+            retry_after = 1 if self.code == 429 else None
+            raise api_error(self.code, "not now", reason=reason, retry_after=retry_after)
+
+
+class _FailingServer(APIServer):
+    """An API server whose filters fail what they are told to."""
+
+    def __init__(self, *arguments: Any, failures: list[Failure], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._failures = failures
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = parse_path(request.path)
+        if path is not None:
+            verb = verb_of(request.method, path, request.query)
+            for failure in tuple(self._failures):
+                if failure.meets(verb, path.kind.plural, path.name or ""):
+                    await failure.meet()
+        return await super()._respond(request)
+
+
 class ControlPlane:
     """A store, its registry, and an API server over TLS that can be stopped and started."""
 
     def __init__(self, pki: ServerPKI) -> None:
+        self.failures: list[Failure] = []
         self.registry = GuardedRegistry(MVCCStore())
         self._pki = pki
         self._tokens = Tokens()
@@ -68,13 +124,29 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Listen: on a free port at first, on the same one afterwards."""
-        self._server = APIServer(self.registry, tls=self._pki.server_context(), tokens=self._tokens)
+        self._server = _FailingServer(
+            self.registry,
+            tls=self._pki.server_context(),
+            tokens=self._tokens,
+            failures=self.failures,
+        )
         self.port = await self._server.start(port=self.port)
 
     async def stop(self) -> None:
         if self._server is not None:
             await self._server.stop()
             self._server = None
+
+    def fail(
+        self, verb: str, plural: str, *, code: int = 0, times: int = 1 << 30, name: str = ""
+    ) -> Failure:
+        """Fail the next requests of a sort: "*" is any, names are told by how they begin.
+
+        Code 0 is no failure: set the `delay` of what is returned, in seconds.
+        """
+        failure = Failure(verb, plural, name, code, times)
+        self.failures.append(failure)
+        return failure
 
     def config(self) -> ClusterConfig:
         """How to reach the server."""

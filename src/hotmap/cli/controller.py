@@ -80,6 +80,7 @@ def run_controller(
         if not reloader.shadow
         else "",
         shadow=reloader.shadow,
+        patient=_POD_NAMESPACE.exists(),
         listen=_address(asked.listen if listen is None else listen),
     )
     set_up_logging(log_format, level=asked.log_level)
@@ -111,7 +112,7 @@ async def _serve(client: Client, settings: Settings) -> None:
         gc.freeze()
         where = f"; metrics, health and status on port {controller.port}" if controller.port else ""
         _log.info("ready%s", where)
-        await asyncio.Event().wait()
+        await controller.run()
 
 
 def _in_shadow(defaults: Defaults) -> Defaults:

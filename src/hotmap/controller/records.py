@@ -77,7 +77,12 @@ class Records:
                 await self._read(shard, frozenset())
 
         self._records, self._dirty, self._versions = {}, {}, {}
-        await asyncio.gather(*(read(shard) for shard in range(SHARDS)))
+        try:
+            async with asyncio.TaskGroup() as reads:  # the first failure cancels the others
+                for shard in range(SHARDS):
+                    reads.create_task(read(shard))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
 
     def get(self, uid: str) -> Record | None:
         """Return what was last asked of a consumer."""

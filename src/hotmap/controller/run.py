@@ -1,7 +1,7 @@
 """Starts and stops the controller: which part when, and what each hands to the next.
 
 1. the status server listens, so that probes are answered from the first moment
-2. the keyring is read, or made at the very first start
+2. the API server is asked for a first answer; the keyring is read, or made at the very first start
 3. the Lease is asked for, where several replicas may run
 4. reflectors fill the stores, on a standby too
 5. the leader's term begins when its stores are complete; a standby that takes over lists anew first
@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from hotmap.controller.executor import Executor
+from hotmap.controller.first_answers import Patience, knock
 from hotmap.controller.index import Index
 from hotmap.controller.journal import Entry, Journal
 from hotmap.controller.keyring import load_keyring, passing_keyring
@@ -87,6 +88,7 @@ class Controller:
             readiness=self._readiness,
             status=self._status,
         )
+        self._patience = Patience()
         self._keys: tuple[FingerprintKey, ...] = ()
         self._watching: Watching | None = None
         self._elector: LeaderElector | None = None
@@ -116,17 +118,28 @@ class Controller:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._stop()
 
+    async def run(self) -> None:
+        """Wait for as long as it works: for ever, unless a term of leading ends by an error.
+
+        Raises:
+            HotmapError: what time does not mend: the rights to read the records are gone.
+        """
+        if self._leading is not None:
+            await asyncio.wait((self._leading,))
+            self._leading.result()
+
     async def _start(self) -> None:
         if self._settings.listen is not None:
             await self._server.start(*self._settings.listen)
             self.port = self._server.port
+        await self._reach()
         if self._shadow:
             self._keys = passing_keyring()
             for consumers in self.index.consumers.values():
                 consumers.subscribe(self._shadow.consumer_changed)
             self._comparing = asyncio.create_task(self._shadow.run())
         else:
-            self._keys = await load_keyring(self._client, self._settings.namespace)
+            self._keys = await self._load_keyring()
         self._watching = Watching(
             self._client, index=self.index, settings=self._settings, keys=self._keys
         )
@@ -147,6 +160,21 @@ class Controller:
             await self._elected.wait()
         self._watching.start()
         await self._acts_or_stands_by(self._leading, self._watching)
+
+    async def _reach(self) -> None:
+        """Wait for a first answer of the API server, for as long as our patience goes."""
+        if self._settings.patient:
+            await self._patience.ask(lambda: knock(self._client), what="not started yet")
+        else:
+            await knock(self._client)
+
+    async def _load_keyring(self) -> tuple[FingerprintKey, ...]:
+        namespace = self._settings.namespace
+        if not self._settings.patient:
+            return await load_keyring(self._client, namespace)
+        return await self._patience.ask(
+            lambda: load_keyring(self._client, namespace), what="the key cannot be read"
+        )
 
     async def _first_try(self) -> None:
         """Let the Lease be asked for once: who leads from the start need not list twice."""
@@ -188,6 +216,7 @@ class Controller:
             reconciler=self._make_reconciler(),
             settings=self._settings,
             may_write=self._may_write,
+            patience=self._patience,
         )
         try:
             async with term:
@@ -274,8 +303,13 @@ class Controller:
         refused = {one.resource: one.last_error for one in watches if one.refused}
         acting = self._acting.is_set()
         ready = acting or (bool(watches) and not missing and not self._may_write())
-        role = "leader" if acting else "standby"
-        return ready, {"ready": ready, "role": role, "notSynced": missing, "refused": refused}
+        return ready, {
+            "ready": ready,
+            "role": "leader" if acting else "standby",
+            "notSynced": missing,
+            "refused": refused,
+            "problems": [self._patience.problem] if self._patience.problem else [],
+        }
 
     async def _status(self, consumer: str | None) -> dict[str, Any]:
         """Show the last decision on every consumer, or on those named `[KIND/]NAMESPACE/NAME`."""

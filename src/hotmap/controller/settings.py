@@ -39,5 +39,7 @@ class Settings(NamedTuple):
     identity: str = ""
     #: Decide and compare with a running Reloader, and write nothing.
     shadow: bool = False
+    #: Wait for an API server that does not answer at the start, instead of giving up at once.
+    patient: bool = False
     #: Where metrics, health and status are served; port 0 picks a free one, None serves nothing.
     listen: tuple[str, int] | None = ("127.0.0.1", 9533)

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Self
 
+from hotmap.controller.first_answers import Patience
 from hotmap.controller.index import Index, Queues
 from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
@@ -43,12 +44,14 @@ class Term:
         reconciler: Reconciler,
         settings: Settings,
         may_write: Callable[[], bool],
+        patience: Patience,
     ) -> None:
         self._index = index
         self._records = records
         self._reconciler = reconciler
         self._settings = settings
         self._may_write = may_write
+        self._patience = patience
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
         self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
         self._workers: list[asyncio.Task[None]] = []
@@ -58,10 +61,13 @@ class Term:
     async def __aenter__(self) -> Self:
         """Begin; returns when the first look at every consumer is queued.
 
+        Waits for as long as the API server cannot show the records: who leads already would
+        otherwise hold the Lease and do nothing with it.
+
         Raises:
-            ApiError, Unreachable: the records cannot be read.
+            ApiError: the records may not be read.
         """
-        await self._records.load()
+        await self._patience.ask(self._records.load, what="the records cannot be read")
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
         if not _is_scoped(self._settings):  # else some belong to consumers out of sight

@@ -28,6 +28,7 @@ from hotmap.core.errors import (
 )
 from hotmap.core.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
+from hotmap.kube.complaints import Complaints
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
 from hotmap.kube.status import is_too_large_resource_version
@@ -186,6 +187,7 @@ class Reflector(Generic[T, S]):
         self._lists = self._watches = self._events = self._bookmarks = 0
         self._errors = self._unreadable = 0
         self._last_error = ""
+        self._complaints = Complaints()
 
     def statistics(self) -> ReflectorStatistics:
         """Say how far the store is to be trusted, and what it has cost."""
@@ -266,7 +268,7 @@ class Reflector(Generic[T, S]):
                 complete = True
                 self._bookmarks += 1
                 self._complete(seen, event.resource_version)
-                self._last_error = ""
+                self._forgive()
             elif isinstance(event, Failure):
                 raise event.error
             else:
@@ -397,11 +399,17 @@ class Reflector(Generic[T, S]):
         if isinstance(error, Forbidden | NotFound):
             self._refused = True
             self.answered.set()
-        text = str(error)
-        # Said once, however often it is met again.
-        level = logging.DEBUG if text == self._last_error else logging.WARNING
-        _log.log(level, "%s: %s", self._resource.plural, text)
-        self._last_error = text
+        self._last_error = str(error)
+        news = self._complaints.is_news(
+            type(error).__name__, self._last_error, now=time.monotonic()
+        )
+        level = logging.WARNING if news else logging.DEBUG
+        _log.log(level, "%s: %s", self._resource.plural, self._last_error)
+
+    def _forgive(self) -> None:
+        """Forget what went wrong: a watch has brought something again."""
+        self._last_error = ""
+        self._complaints.over()
 
     def _silent(self) -> Unreachable:
         return Unreachable(
@@ -431,7 +439,8 @@ class Reflector(Generic[T, S]):
             resource_version = event.metadata.resource_version
         if resource_version:
             self._position = self._store.resource_version = resource_version
-        self._last_error = ""
+        if self._last_error:
+            self._forgive()
 
     def _apply_object(self, event: ObjectEvent[T]) -> ObjectKey:
         self._events += 1

@@ -1,0 +1,87 @@
+"""Gets what a controller cannot begin without from an API server that may not answer yet.
+
+In a pod nobody is there to start it again but the kubelet, whose pauses grow to five minutes: so
+it waits, says so, and begins as soon as it can. A person is told at once and may try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from hotmap.core.errors import ApiError, Throttled, Unauthorized, Unavailable, Unreachable
+from hotmap.kube.client import Client
+from hotmap.kube.complaints import Complaints
+from hotmap.kube.retry import Backoff
+
+__all__ = ["Patience", "knock"]
+
+T = TypeVar("T")
+
+#: Seconds after which a silent server is named, and after which it counts as unreachable.
+_LATE = 1.0
+_SILENT = 10.0
+
+#: The first and the longest pause between attempts, in seconds.
+_PAUSES = 0.5, 15.0
+
+_log = logging.getLogger(__name__)
+
+
+class Patience:
+    """Asks again, for ever, while an API server does not answer or is not able to."""
+
+    def __init__(self) -> None:
+        #: What is waited for, in words; "" for nothing.
+        self.problem = ""
+
+    async def ask(self, question: Callable[[], Awaitable[T]], *, what: str) -> T:
+        """Return the answer to a question, however long it takes; `what` names it in the log.
+
+        Raises:
+            ApiError: the answer is one that time does not change, a missing right for example.
+        """
+        backoff, complaints = Backoff(*_PAUSES), Complaints()
+        try:
+            while True:
+                try:
+                    return await question()
+                except (Unreachable, Unavailable, Throttled, Unauthorized) as error:
+                    pause = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
+                    self.problem = f"{what}: {error}"
+                    if complaints.is_news(type(error).__name__, str(error), now=time.monotonic()):
+                        _log.warning("%s; trying again until it works", self.problem)
+                await asyncio.sleep(pause)
+        finally:
+            self.problem = ""
+
+
+async def knock(client: Client) -> None:
+    """Return once the API server has answered anything at all; says so when that takes long.
+
+    Raises:
+        Unreachable: nobody answers, or not who was expected.
+        SettingsError: there are no usable credentials.
+    """
+    asking = asyncio.create_task(_ask_version(client))
+    try:
+        done, _ = await asyncio.wait((asking,), timeout=_LATE)
+        if not done:
+            _log.warning("no answer from %s so far; still waiting", client.server)
+            await asyncio.wait((asking,), timeout=_SILENT - _LATE)
+    finally:
+        asking.cancel()
+        await asyncio.wait((asking,))
+    if asking.cancelled():
+        raise Unreachable(f"{client.server} takes connections, but did not answer in {_SILENT:g} s")
+    asking.result()
+
+
+async def _ask_version(client: Client) -> None:
+    # Everybody may ask that (kubernetes: bootstrappolicy, system:public-info-viewer).
+    with suppress(ApiError):
+        await client.request("GET", "/version", attempts=1)
