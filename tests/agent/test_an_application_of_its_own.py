@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Agent, Volume, agent, eventually
+from tests.agent.agents import Volume, agent, eventually
+from tests.support.processes import children_of, members_of
 
 #: Writes its environment and its number at each start, then does as it is told.
 APPLICATION = """
@@ -178,7 +178,7 @@ def test_nothing_of_its_family_is_left_behind(tmp_path: Path) -> None:
     with agent(tmp_path, "--dir", volume, *application(tmp_path, "family")) as running:
         eventually(lambda: len(starts(tmp_path)) == 1)
         first = running.status()["application"]["pid"]
-        members = eventually(lambda: _group(first) if len(_group(first)) == 2 else None)
+        members = eventually(lambda: members_of(first) if len(members_of(first)) == 2 else None)
         volume.write(text="two")
         eventually(lambda: len(starts(tmp_path)) == 2)
         assert not any(alive(one) for one in members)
@@ -192,11 +192,6 @@ def test_it_does_not_outlive_a_killed_agent(tmp_path: Path) -> None:
         child = running.status()["application"]["pid"]
         running.process.kill()
         eventually(lambda: not alive(child))
-
-
-def _group(leader: int) -> list[int]:
-    done = subprocess.run(["pgrep", "-g", str(leader)], capture_output=True, text=True, check=False)
-    return [int(word) for word in done.stdout.split()]
 
 
 def test_orphans_are_reaped(tmp_path: Path) -> None:
@@ -235,14 +230,7 @@ def test_term_ends_it_in_every_state(tmp_path: Path, state: str) -> None:
         began = time.monotonic()
         assert running.end() == 0
         assert time.monotonic() - began < 10
-        assert _children(running) == []
-
-
-def _children(running: Agent) -> list[str]:
-    done = subprocess.run(
-        ["pgrep", "-P", str(running.pid)], capture_output=True, text=True, check=False
-    )
-    return done.stdout.split()
+        assert children_of(running.pid) == []
 
 
 def test_variables_follow_kubernetes_rules(tmp_path: Path) -> None:

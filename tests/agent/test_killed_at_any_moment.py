@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import time
 from pathlib import Path
 
 from tests.agent.agents import Volume, agent, eventually, reader, webhook
+from tests.support.processes import children_of
 
 
 def test_a_killed_agent_loses_nothing(tmp_path: Path) -> None:
@@ -40,18 +40,12 @@ def test_children_of_a_killed_agent_do_no_harm(tmp_path: Path) -> None:
     command = f"sh -c 'sleep 0.2; echo x >> {tmp_path}/done'"
     flags = ("--dir", volume, "--state", tmp_path / "state", "--exec", command)
     with agent(tmp_path, *flags) as running:
-        eventually(lambda: _children(running.pid))
+        eventually(lambda: children_of(running.pid))
         running.process.kill()
         running.process.wait()
     with agent(tmp_path, *flags) as running:
         running.reaches("loaded")
         eventually((tmp_path / "done").exists)
-
-
-def _children(pid: int) -> str:
-    return subprocess.run(
-        ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
-    ).stdout
 
 
 def test_an_application_that_was_killed_is_told_when_it_is_back(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -167,7 +169,7 @@ def test_workers_of_a_process_are_new(tmp_path: Path) -> None:
         shell.stdout.readline()
         eventually(lambda: confirmed(probe, before))
     finally:
-        subprocess.run(["pkill", "-s", str(shell.pid)], check=False)
+        os.killpg(shell.pid, signal.SIGTERM)
         shell.wait()
         shell.stdin.close()
         shell.stdout.close()
