@@ -1,4 +1,4 @@
-"""Under a real kubelet: W12 with nginx, and each way to restart in place for frozen uses."""
+"""Under a real kubelet: each way to restart in place for frozen uses, and the rollout beside."""
 
 from __future__ import annotations
 
@@ -24,12 +24,6 @@ Took = Callable[[str, object], None]
 NAMESPACE = "agent-tests"
 SECONDS = 90.0
 AGENT = images.reference("hotmap")
-
-#: nginx as the machine has it, since the agent's image of the test bed has no nginx.
-HOST_NGINX = (
-    "env LD_LIBRARY_PATH=/host/usr/lib/x86_64-linux-gnu:/host/lib/x86_64-linux-gnu "
-    "/host/usr/sbin/nginx -t -q -c {dir}/nginx.conf"
-)
 
 
 class Pods:
@@ -125,56 +119,6 @@ def injected(manifest: dict[str, Any], *flags: str) -> dict[str, Any]:
     text, _ = inject(yaml.safe_dump(manifest), Injection(AGENT, "", flags), "pod")
     found: dict[str, Any] = yaml.safe_load(text)
     return found
-
-
-def nginx_conf(text: str) -> str:
-    paths = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    temporary = " ".join(f"{path}_temp_path /tmp/{path};" for path in paths)
-    return (
-        "daemon off; pid /tmp/nginx.pid; error_log stderr; worker_processes 1; events {}\n"
-        f"http {{ access_log off; {temporary} server {{ listen 8080; "
-        f'location / {{ return 200 "{text}"; }} }} }}\n'
-    )
-
-
-def test_w12_nginx_loads_an_edit_and_no_broken_one(pods: Pods) -> None:
-    """The edit is served by the same pod, container and address; a broken file changes nothing."""
-    pods.settings("web", nginx__conf=nginx_conf("one"))
-    manifest = injected(
-        pod("web", "nginx", ["nginx", "-c", "/conf/nginx.conf"]),
-        *("--for", "nginx", "--check", HOST_NGINX),
-    )
-    spec = manifest["spec"]
-    spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}})
-    mount = {"name": "host", "mountPath": "/host", "readOnly": True}
-    spec["initContainers"][0]["volumeMounts"].append(mount)
-    pods.apply(manifest)
-    pods.ready("web")
-    identity = pods.identity("web")
-
-    def served() -> str:
-        client = (
-            "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8080').read().decode())"
-        )
-        words = ("exec", "web", "--container=hotmap-agent", "--", "python3", "-c", client)
-        return pods(*words).strip().removeprefix("b'").removesuffix("'")
-
-    assert served() == "one"
-    pods.settings("web", nginx__conf=nginx_conf("two"))
-    pods.announce("web", "1/a/-")
-    time.sleep(2)  # once more, as a controller does: a sync may outrun the kubelet's own watch
-    pods.announce("web", "2/a/-")
-    eventually(lambda: served() == "two")
-    pods.settings("web", nginx__conf=nginx_conf("three") + "}")
-    pods.announce("web", "3/b/-")
-    time.sleep(2)
-    pods.announce("web", "4/b/-")
-    status = eventually(lambda: (s := pods.status("web")).get("state") == "refused" and s)
-    assert "unexpected" in status["check"]["error"]
-    assert served() == "two"
-    found = json.loads(pods("get", "pod", "web", "--output=json"))
-    assert pods.identity("web") == identity
-    assert [one["restartCount"] for one in found["status"]["containerStatuses"]] == [0]
 
 
 #: Prints its environment at its start, and ends when it is told to.

@@ -14,12 +14,14 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.cluster import machine, packages
+
+from hotmap.cli.inject import default_image
 
 REPOSITORY = "hotmap.test"
 LIBC = ("libc6", "libgcc-s1", "libcrypt1")
@@ -61,7 +63,11 @@ class Image(NamedTuple):
 
 def names() -> list[str]:
     """List the images that can be made here, in the order in which they are loaded."""
-    return [name for name in MAKERS if name != "hotmap" or can_make_hotmap()]
+    return [name for name in MAKERS if not _has_hotmap(name) or can_make_hotmap()]
+
+
+def _has_hotmap(name: str) -> bool:
+    return name.startswith("hotmap")
 
 
 def can_make_hotmap() -> bool:
@@ -72,6 +78,16 @@ def can_make_hotmap() -> bool:
 def reference(name: str) -> str:
     """Return the name by which pods ask for an image."""
     return f"{REPOSITORY}/{name}:1"
+
+
+def aliases(name: str) -> list[str]:
+    """Return all names under which an image can be asked for.
+
+    The hotmap image has the one that `hotmap inject` writes by default, too, in the long form
+    that containerd keeps (distribution/reference: normalize.go).
+    """
+    own = [f"docker.io/library/{default_image()}"] if name == "hotmap" else []
+    return [reference(name), *own]
 
 
 def tar(name: str) -> Path:
@@ -85,14 +101,14 @@ def tar(name: str) -> Path:
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    for older in folder.glob(f"{name}-*"):
+    for older in folder.glob(f"{name}-{12 * '[0-9a-f]'}.tar*"):
         older.unlink()
-    write(MAKERS[name](), reference(name), path)
+    write(MAKERS[name](), aliases(name), path)
     return path
 
 
-def write(image: Image, named: str, path: Path) -> None:
-    """Write an image as an OCI layout that containerd imports under the name `named`."""
+def write(image: Image, names: Sequence[str], path: Path) -> None:
+    """Write an image as an OCI layout that containerd imports under each of the names."""
     blobs = {_digest(layer): layer for layer in image.layers}
     manifest_type = "application/vnd.oci.image.manifest.v1+json"
     here = {"architecture": _architecture(), "os": "linux"}
@@ -122,13 +138,21 @@ def write(image: Image, named: str, path: Path) -> None:
             "layers": layers,
         }
     )
-    annotations = {"io.containerd.image.name": named, "org.opencontainers.image.ref.name": "1"}
-    entry = {
-        "mediaType": manifest_type, **manifest, "annotations": annotations, "platform": here
-    }  # fmt: skip
+    entries = [
+        {
+            "mediaType": manifest_type,
+            **manifest,
+            "annotations": {
+                "io.containerd.image.name": name,
+                "org.opencontainers.image.ref.name": name.rpartition(":")[2],
+            },
+            "platform": here,
+        }
+        for name in names
+    ]
     files = {
         "oci-layout": b'{"imageLayoutVersion":"1.0.0"}',
-        "index.json": json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode(),
+        "index.json": json.dumps({"schemaVersion": 2, "manifests": entries}).encode(),
         **{f"blobs/sha256/{digest}": blob for digest, blob in blobs.items()},
     }
     partial = path.with_name(path.name + ".partial")
@@ -194,6 +218,8 @@ class Layer:
             if path.is_symlink():
                 self.link(name, str(path.readlink()))
             elif path.is_dir():
+                if name in MERGED:  # a link in the layer that has the root, not a folder over it
+                    continue
                 self.folder(name, path.stat().st_mode & 0o7777)
             else:
                 self.file(name, path.read_bytes(), path.stat().st_mode & 0o7777)
@@ -263,7 +289,10 @@ def _nginx() -> Image:
 
 
 def _hotmap() -> Image:
-    """Put the package and what it depends on, as installed here, upon the python image."""
+    """Put the package and what it depends on, as installed here, upon the python image.
+
+    It is the controller's image and the agent's.
+    """
     layer = Layer().packages(HOTMAP)
     for name in ("opt", "opt/hotmap"):
         layer.folder(name)
@@ -273,6 +302,7 @@ def _hotmap() -> Image:
             path = Path(str(distribution.locate_file(file)))
             if ".." not in file.parts and not NOT_TAKEN.search(str(file)) and path.is_file():
                 layer.file(f"opt/hotmap/{file}", path.read_bytes())
+    layer.file("usr/bin/hotmap", b'#!/bin/sh\nexec python3 -m hotmap "$@"\n', 0o755)
     below = _python()
     settings = {
         "Entrypoint": ["python3", "-m", "hotmap"],
@@ -281,23 +311,33 @@ def _hotmap() -> Image:
     return Image([*below.layers, layer.content()], settings)
 
 
+def _hotmap_nginx() -> Image:
+    """Put nginx upon the hotmap image: an agent that checks nginx.conf before nginx gets it."""
+    below = _hotmap()
+    layer = Layer().packages(tuple(package for package in NGINX if package not in PYTHON))
+    for name in ("var/lib/nginx/body", "var/log/nginx"):
+        layer.folder(name)
+    return Image([*below.layers, layer.content()], below.settings)
+
+
 MAKERS: dict[str, Callable[[], Image]] = {
     "pause": _pause,
     "busybox": _busybox,
     "python": _python,
     "nginx": _nginx,
     "hotmap": _hotmap,
+    "hotmap-nginx": _hotmap_nginx,
 }
 
 
 def _recipe(name: str) -> str:
     """Return a short digest of what an image is made from."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
-    if name == "hotmap":
+    if _has_hotmap(name):
         for path in sorted(SOURCE.rglob("*")):
             if path.is_file() and not NOT_TAKEN.search(str(path)):
                 digest.update(str(path.relative_to(SOURCE)).encode() + b"\0" + path.read_bytes())
-        for distribution in _dependencies(name):
+        for distribution in _dependencies("hotmap"):
             digest.update(f"\0{distribution.name} {distribution.version}".encode())
     return digest.hexdigest()[:12]
 

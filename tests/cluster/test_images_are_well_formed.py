@@ -11,7 +11,10 @@ import pytest
 from tests.cluster import images
 from tests.cluster.images import Image, Layer
 
+from hotmap.cli.inject import default_image
+
 CONTAINERD_NAME = "io.containerd.image.name"
+NAMES = ["hotmap.test/try:1", "docker.io/library/try:0.1.0"]
 
 
 @pytest.fixture
@@ -19,7 +22,7 @@ def layout(tmp_path: Path) -> dict[str, bytes]:
     layer = Layer().root()
     layer.file("etc/motd", b"hello")
     path = tmp_path / "image.tar"
-    images.write(Image([layer.content()], {"Cmd": ["sh"]}), "hotmap.test/try:1", path)
+    images.write(Image([layer.content()], {"Cmd": ["sh"]}), NAMES, path)
     with tarfile.open(path) as archive:
         return {member.name: read(archive, member) for member in archive}
 
@@ -49,9 +52,10 @@ def test_every_blob_has_the_digest_that_names_it(layout: dict[str, bytes]) -> No
 
 
 def test_index_leads_to_manifest_settings_and_layer(layout: dict[str, bytes]) -> None:
-    """Sizes fit, and containerd finds the name under which it files the image."""
-    (entry,) = json.loads(layout["index.json"])["manifests"]
-    assert entry["annotations"][CONTAINERD_NAME] == "hotmap.test/try:1"
+    """Sizes fit, and containerd finds each name under which it files the image."""
+    entry, other = json.loads(layout["index.json"])["manifests"]
+    assert [one["annotations"][CONTAINERD_NAME] for one in (entry, other)] == NAMES
+    assert entry["digest"] == other["digest"]
     manifest = json.loads(blob(layout, entry))
     settings = json.loads(blob(layout, manifest["config"]))
     assert settings["config"] == {"Cmd": ["sh"]}
@@ -78,6 +82,13 @@ def test_bin_and_lib_are_links_into_usr() -> None:
     assert "bin/tool" not in found
 
 
+def test_an_upper_layer_leaves_those_links_alone(tmp_path: Path) -> None:
+    """A folder over the link would hide all that is below it."""
+    (tmp_path / "lib/deep").mkdir(parents=True)
+    (tmp_path / "lib/deep/one").touch()
+    assert set(members(Layer().tree(tmp_path).content())) == {"usr/lib/deep", "usr/lib/deep/one"}
+
+
 def test_a_tree_keeps_modes_and_links_and_leaves_out_manuals(tmp_path: Path) -> None:
     """Documentation and compiled caches would make images three times as large."""
     (tmp_path / "usr/share/doc/tool").mkdir(parents=True)
@@ -90,6 +101,11 @@ def test_a_tree_keeps_modes_and_links_and_leaves_out_manuals(tmp_path: Path) -> 
     assert set(found) == {"usr", "usr/lib", "usr/lib/run", "usr/lib/walk", "usr/share"}
     assert found["usr/lib/run"].mode & 0o777 == (tmp_path / "usr/lib/run").stat().st_mode & 0o777
     assert found["usr/lib/walk"].linkname == "run"
+
+
+def test_the_hotmap_image_is_what_inject_writes() -> None:
+    """So that manifests run as `hotmap inject` prints them."""
+    assert f"docker.io/library/{default_image()}" in images.aliases("hotmap")
 
 
 def test_the_hotmap_image_is_made_again_when_its_source_changes(

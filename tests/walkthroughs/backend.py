@@ -69,8 +69,8 @@ class Backend(Protocol):
         """Read what a pod's container has printed."""
         ...
 
-    async def exec(self, pod: str, *command: str) -> str:
-        """Run a command in a pod's container; return its standard output.
+    async def exec(self, pod: str, *command: str, container: str = "") -> str:
+        """Run a command in a pod's container, "" for the first; return its standard output.
 
         Raises:
             AssertionError: it ended with another status than 0.

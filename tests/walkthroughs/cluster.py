@@ -61,8 +61,9 @@ class ClusterBackend:
     async def logs(self, pod: str) -> str:
         return await self._kubectl("logs", pod)
 
-    async def exec(self, pod: str, *command: str) -> str:
-        return await self._kubectl("exec", pod, "--", *command)
+    async def exec(self, pod: str, *command: str, container: str = "") -> str:
+        chosen = [f"--container={container}"] if container else []
+        return await self._kubectl("exec", pod, *chosen, "--", *command)
 
     async def start_settled(self) -> None:
         """Wait as long as a kubelet's second look at a new container may take.

@@ -149,9 +149,10 @@ class LocalBackend:
     async def logs(self, pod: str) -> str:
         return (await self._client.request("GET", PODS.path(self.namespace, pod, "log"))).decode()
 
-    async def exec(self, pod: str, *command: str) -> str:
+    async def exec(self, pod: str, *command: str, container: str = "") -> str:
         url = self._config.server + PODS.path(self.namespace, pod, "exec")
         query = [("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
+        query += [("container", container)] if container else []
         out: dict[int, bytes] = {_STDOUT: b"", _STDERR: b"", _ERROR: b""}
         context = self._config.ssl_context()
         assert context is not None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from pathlib import Path
+from typing import Any
 
 from tests.local.kubelet.conftest import LocalNode, eventually
 
-from hotmap import __version__
-
-if TYPE_CHECKING:
-    from pathlib import Path
+import hotmap
 
 
 def mounted(source: dict[str, Any], path: str = "/etc/config", **mount: Any) -> dict[str, Any]:
@@ -220,6 +219,27 @@ async def test_hotmap_is_the_one_image_there_is(node: LocalNode) -> None:
         pod = {"restartPolicy": "Never", "containers": [{**container, "args": words}]}
         await node.run_pod(name, "", pod=pod, command=[])
         await node.phase(name, "Succeeded")
-        assert __version__ in await node.logs(name)
+        assert hotmap.__version__ in await node.logs(name)
     await node.run_pod("other", "", image="example/nothotmap:1", command=[], args=["--version"])
     assert "has no images" in (await node.waiting("other", "ErrImagePull"))["message"]
+
+
+async def test_no_volume_hides_hotmap(node: LocalNode) -> None:
+    """Wherever the interpreter and the package lie: here, below what is mounted."""
+    tops = {Path("/", *Path(place).parts[1:2]) for place in (sys.prefix, hotmap.__file__)}
+    await node.run_pod(
+        "hidden",
+        "",
+        image="hotmap",
+        command=["hotmap"],
+        args=["--version"],
+        volumeMounts=[
+            {"name": f"v{number}", "mountPath": str(top)} for number, top in enumerate(tops)
+        ],
+        pod={
+            "restartPolicy": "Never",
+            "volumes": [{"name": f"v{number}", "emptyDir": {}} for number in range(len(tops))],
+        },
+    )
+    await node.phase("hidden", "Succeeded")
+    assert hotmap.__version__ in await node.logs("hidden")

@@ -14,8 +14,10 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import hotmap
 from hotmap.core.errors import HotmapError, NotFound
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.environment import (
@@ -34,13 +36,12 @@ from hotmap.local.kubelet.status import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.kubelet.mounts import PodVolumes, TokenSource
     from hotmap.local.kubelet.probes import ProbeKind
     from hotmap.local.kubelet.runtime import Process, Runtime
-    from hotmap.local.kubelet.sandbox import ContainerSpec
+    from hotmap.local.kubelet.sandbox import ContainerSpec, Mount
     from hotmap.local.kubelet.sources import SourceReader
     from hotmap.local.recorder import Recorder
 
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 ERROR_PERIOD = 10.0
 #: Seconds of grace where the pod names none (kubernetes: pkg/apis/core/v1/defaults.go).
 FALLBACK_GRACE = 30.0
+#: Where this Python and this package lie.
+_OWN_PLACES = {Path(sys.prefix), Path(sys.base_prefix), Path(hotmap.__file__).parents[1]}
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
 
@@ -230,13 +233,19 @@ class PodContainers:
             **(pod["spec"].get("securityContext") or {}),
             **(container.get("securityContext") or {}),
         }
-        command = container.get("command") or own_program(container.get("image", ""))
+        mounts = self._volumes.mounts_of(pod, container, env)
+        own = own_program(container.get("image", ""))
+        if own:
+            # As in the image, the command `hotmap` is on the path, and no volume can hide it.
+            env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
+            mounts += _hidden_by(mounts, _OWN_PLACES)
+        command = container.get("command") or own
         return {
             "argv": expand_command({**container, "command": command}, env) if command else [],
             "env": env,
             "cwd": container.get("workingDir") or "/",
             "hostname": hostname[:63],
-            "mounts": self._volumes.mounts_of(pod, container, env),
+            "mounts": mounts,
             "user": context.get("runAsUser"),
             "group": context.get("runAsGroup"),
             "processes": self._uid if pod["spec"].get("shareProcessNamespace") else "",
@@ -431,11 +440,24 @@ def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def own_program(image: str) -> list[str]:
     """Give the command of the one image that this node has: hotmap's own, which runs as it is here.
 
-    Empty for any other image. So what `hotmap inject` writes runs here as in a cluster.
+    Empty for any other image. So what `hotmap inject` writes runs here as in a cluster. A name
+    like hotmap-nginx is taken for hotmap with a program beside it, which the host has, too.
     """
     name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    if name != "hotmap" and not name.startswith("hotmap-"):
+        return []
     # -P: a volume may be mounted at /hotmap, and must not be taken for the package.
-    return [sys.executable, "-P", "-m", "hotmap"] if name == "hotmap" else []
+    return [sys.executable, "-P", "-m", "hotmap"]
+
+
+def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:
+    """Show those places of the host that volumes would hide, where they are, read-only."""
+    targets = [Path(mount["target"]) for mount in mounts]
+    return [
+        {"source": str(place.resolve()), "target": str(place), "read_only": True}
+        for place in places
+        if any(place.is_relative_to(target) for target in targets)
+    ]
 
 
 def soon(period: float) -> float:
