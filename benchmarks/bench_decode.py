@@ -18,9 +18,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from aiohttp import web
+from tests.support.served import deployment_as_json
 
 from benchmarks.figures import Figure, Table, at_most
-from benchmarks.generate import deployment_as_json
 from benchmarks.machine import resident_mb
 from benchmarks.scope import Scope, measured
 from hotmap.controller.index import Index
