@@ -180,7 +180,7 @@ def test_a_secret_is_read_decoded() -> None:
     """A Secret's value counts as the bytes that a process sees."""
     item = secret(data={"pw": b"\x00\xff"})
     place = {"kind": "Secret", "namespace": "shop", "name": "db", "data_key": "pw"}
-    ((_, ((data_key, binary, value),)),) = source_from_secret(item, [KEY]).marks
+    (((data_key, binary, value),),) = source_from_secret(item, [KEY]).marks
     assert (data_key, binary) == ("pw", False)
     assert value == mark(KEY, **place, binary=False, value=b"\x00\xff")
 

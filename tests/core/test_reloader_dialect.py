@@ -203,7 +203,7 @@ def test_uses_that_a_search_finds() -> None:
     who = deployment(ENV, annotations={SEARCH: "true"})
     policy = read_policy(who)
     assert followed_uses(who, policy, [], offered=lambda source: False) == ()
-    assert followed_uses(who, policy, [], offered=lambda source: True) == who.uses
+    assert followed_uses(who, policy, [], offered=lambda source: True) == tuple(who.uses)
 
 
 # -- exclusion and ignoring -------------------------------------------------------------------

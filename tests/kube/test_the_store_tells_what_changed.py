@@ -105,3 +105,19 @@ def test_an_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, st
         expected = {key for key, word in model.items() if letter in word}
         assert set(store.keys_by_index("letter", letter)) == expected
         assert sorted(store.by_index("letter", letter)) == sorted(model[key] for key in expected)
+
+
+def test_an_index_keeps_many_objects_under_one_value_in_their_order(store: Store[str]):
+    """From one to many and back to none: each is found once, in the order of its coming."""
+    keys = [ObjectKey("ConfigMap", "default", f"{number:02}") for number in range(20)]
+    for number, key in enumerate(keys):
+        store.put(key, "x")
+        store.put(key, "xy")  # it stays where it is
+        assert store.keys_by_index("letter", "x") == keys[: number + 1]
+    for key in keys[::2]:
+        store.remove(key)
+    assert store.keys_by_index("letter", "x") == keys[1::2]
+    for key in keys[1::2]:
+        store.put(key, "z")
+    assert store.keys_by_index("letter", "x") == []
+    assert store.keys_by_index("letter", "z") == keys[1::2]

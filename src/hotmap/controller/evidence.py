@@ -6,11 +6,11 @@ One LIST by the consumer's selector, served from the API server's cache.
 from __future__ import annotations
 
 from hotmap.core.consumer import Consumer
-from hotmap.core.objects import LabelSelector, Pod
+from hotmap.core.objects import Pod
 from hotmap.kube.client import Client
 from hotmap.kube.resources import PODS
 
-__all__ = ["list_pods", "selector_text"]
+__all__ = ["list_pods"]
 
 
 async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
@@ -23,10 +23,7 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
     Raises:
         ApiError, Unreachable: as the client raises them.
     """
-    if consumer.selector is None:
-        return []
-    text = selector_text(consumer.selector)
-    if not text:
+    if not consumer.selector:
         return []
     namespace = consumer.key.namespace
     pods: list[Pod] = []
@@ -36,7 +33,7 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
             PODS,
             namespace,
             type=Pod,
-            label_selector=text,
+            label_selector=consumer.selector,
             resource_version=None if token else "0",
             continue_token=token,
         )
@@ -44,20 +41,3 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
         token = page.continue_token
         if not token:
             return pods
-
-
-def selector_text(selector: LabelSelector) -> str:
-    """Write a label selector as a query parameter (kubernetes: labels.Selector.String)."""
-    terms = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
-    for expression in selector.match_expressions or ():
-        values = ",".join(sorted(expression.values or ()))
-        match expression.operator:
-            case "In":
-                terms.append(f"{expression.key} in ({values})")
-            case "NotIn":
-                terms.append(f"{expression.key} notin ({values})")
-            case "Exists":
-                terms.append(expression.key)
-            case "DoesNotExist":
-                terms.append(f"!{expression.key}")
-    return ",".join(terms)

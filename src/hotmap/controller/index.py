@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -136,7 +137,7 @@ class Index:
                     namespace_annotations=notes.annotations if notes else None,
                     defaults=self._defaults,
                 )
-            self._policies[consumer.key] = policy
+            policy = self._policies[consumer.key] = _shared(policy)
         return policy
 
     def knows(self, kind: str) -> bool:
@@ -289,6 +290,12 @@ class Index:
             self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
 
+@lru_cache(maxsize=1024)
+def _shared(policy: Policy) -> Policy:
+    """Return an equal value that is kept once: most consumers say the same, or nothing."""
+    return policy
+
+
 def _is_our_business(policy: Policy) -> bool:
     """Tell whether a consumer wants something of us, or tried to say so and has to be told."""
     return policy.opted_in or bool(policy.problems)
@@ -315,7 +322,7 @@ def _matters(old: Consumer | None, new: Consumer) -> bool:
 
 
 def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
-    return () if consumer.owned else {use.source for use in consumer.uses}
+    return () if consumer.owned else consumer.uses.sources()
 
 
 def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:

@@ -475,6 +475,9 @@ class Reconciler:
         told = (plan.reason, _versions(decision))
         if self._announced.get(consumer.key) == told:
             return
+        if not plan.warning and not plan.actions:
+            self._announced.pop(consumer.key, None)
+            return
         self._announced[consumer.key] = told
         if plan.warning:
             self._event(consumer, Reason.HELD, plan.reason, type_="Warning")

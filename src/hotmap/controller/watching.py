@@ -16,7 +16,14 @@ from hotmap.controller.index import CONSUMER_KINDS, Index, NamespaceNotes
 from hotmap.controller.settings import Settings
 from hotmap.core.consumer import Consumer, consumer_from_workload
 from hotmap.core.fingerprint import FingerprintKey
-from hotmap.core.objects import ConfigMap, Namespace, Secret, Workload, spoken_annotations
+from hotmap.core.objects import (
+    ConfigMap,
+    Namespace,
+    ObjectKey,
+    Secret,
+    Workload,
+    spoken_annotations,
+)
 from hotmap.core.source import Source, source_from_config_map, source_from_secret
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import Reflector, ReflectorStatistics
@@ -138,6 +145,7 @@ class Watching:
                     namespace=namespace,
                     label_selector=label_selector,
                     field_selector=_outside(settings.ignored_namespaces) if not namespace else "",
+                    key_of=_key_of,
                 )
                 for namespace in settings.watch_namespaces or (None,)
             ]
@@ -178,6 +186,10 @@ def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
 def _outside(namespaces: Sequence[str]) -> str:
     """Select, on the server's side, what lies in none of some namespaces."""
     return ",".join(f"metadata.namespace!={name}" for name in namespaces)
+
+
+def _key_of(value: Source | Consumer) -> ObjectKey:
+    return value.key
 
 
 def _is_ours(secret: Secret) -> bool:

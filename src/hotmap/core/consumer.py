@@ -18,11 +18,12 @@ from hotmap.core.objects import (
     Workload,
     spoken_annotations,
 )
-from hotmap.core.references import Use, find_uses
+from hotmap.core.references import find_uses
 from hotmap.core.reloader_dialect import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader_writing import FIELD_MANAGER as RELOADER
 from hotmap.core.reloader_writing import Traces, find_traces
 from hotmap.core.source import parse_time
+from hotmap.core.uses import Uses, pack_uses
 
 __all__ = [
     "FIELD_MANAGER",
@@ -30,6 +31,7 @@ __all__ = [
     "Consumer",
     "consumer_from_cron_job",
     "consumer_from_workload",
+    "selector_text",
 ]
 
 #: The pod-template annotation that a rollout writes; nothing else is written on consumers.
@@ -42,18 +44,23 @@ _TEMPLATE_HOLDERS = ("Deployment", "Rollout", "CronJob")
 FIELD_MANAGER = "hotmap"
 
 
-class Consumer(msgspec.Struct, frozen=True):
+#: The annotations of everybody who says nothing; most consumers do not.
+_SILENT: dict[str, str] = {}
+
+
+class Consumer(msgspec.Struct, frozen=True, gc=False):
     """One workload that uses sources, or that names some in an annotation."""
 
     key: ObjectKey
     uid: str
     resource_version: str
     generation: int
-    uses: tuple[Use, ...]
+    uses: Uses
     #: Its own annotations, and its pod template's, as far as they say something to hotmap.
     annotations: dict[str, str]
     template_annotations: dict[str, str]
-    selector: LabelSelector | None
+    #: Selects its pods, as a query parameter; "" where the kind has none.
+    selector: str
     #: Desired pods; None where the kind has no count (DaemonSet, CronJob).
     replicas: int | None
     paused: bool
@@ -107,7 +114,7 @@ def consumer_from_workload(
         kind,
         item.metadata,
         spec.template,
-        selector=spec.selector,
+        selector=selector_text(spec.selector),
         replicas=None if kind == "DaemonSet" else wanted,
         paused=spec.paused,
         suspended=bool(spec.suspend),
@@ -151,7 +158,7 @@ def consumer_from_cron_job(item: CronJob, dialect: DialectSettings = DEFAULT_SET
         "CronJob",
         item.metadata,
         item.spec.job_template.spec.template,
-        selector=None,
+        selector="",
         replicas=None,
         paused=False,
         suspended=bool(item.spec.suspend),
@@ -171,7 +178,7 @@ def _consumer(
     metadata: ObjectMeta,
     template: PodTemplate,
     *,
-    selector: LabelSelector | None,
+    selector: str,
     replicas: int | None,
     paused: bool,
     suspended: bool,
@@ -191,9 +198,9 @@ def _consumer(
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         generation=metadata.generation,
-        uses=find_uses(template, metadata.namespace),
-        annotations=spoken_annotations(metadata, renamed),
-        template_annotations=spoken_annotations(template.metadata, renamed),
+        uses=pack_uses(find_uses(template, metadata.namespace)),
+        annotations=spoken_annotations(metadata, renamed) or _SILENT,
+        template_annotations=spoken_annotations(template.metadata, renamed) or _SILENT,
         selector=selector,
         replicas=replicas,
         paused=paused,
@@ -227,3 +234,25 @@ def _written_at(metadata: ObjectMeta, owned: Mapping[str, tuple[bytes, ...]]) ->
         if (at := parse_time(entry.time)) is not None
     ]
     return max(times) if times else None
+
+
+def selector_text(selector: LabelSelector | None) -> str:
+    """Write a label selector as a query parameter (kubernetes: labels.Selector.String).
+
+    A selector is kept as this text: it is a tenth of the object, and nobody asks for anything else.
+    """
+    if selector is None:
+        return ""
+    terms = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
+    for expression in selector.match_expressions or ():
+        values = ",".join(sorted(expression.values or ()))
+        match expression.operator:
+            case "In":
+                terms.append(f"{expression.key} in ({values})")
+            case "NotIn":
+                terms.append(f"{expression.key} notin ({values})")
+            case "Exists":
+                terms.append(expression.key)
+            case "DoesNotExist":
+                terms.append(f"!{expression.key}")
+    return ",".join(terms)

@@ -35,12 +35,14 @@ else:
 
 __all__ = [
     "ABSENT",
+    "MARK_LENGTH",
     "SCHEME",
     "FingerprintKey",
     "combine",
     "digest",
     "fingerprint_key",
     "mark",
+    "mark_all",
     "selection",
 ]
 
@@ -51,7 +53,7 @@ SCHEME = "1"
 ABSENT = "-"
 
 #: 8 bytes: 2**64 values, and only equality with the one before matters.
-_LENGTH = 8
+MARK_LENGTH = 8
 
 
 def fingerprint_key(secret: bytes) -> FingerprintKey:
@@ -70,13 +72,34 @@ def mark(
     binary: bool,
     value: bytes,
 ) -> bytes:
-    """Fingerprint one data key of one source: 8 bytes.
+    """Fingerprint one data key of one source: MARK_LENGTH bytes.
 
     `value` is what a process would see: a Secret's value is decoded first. `binary` says that it
     stands in `binaryData`.
     """
-    fields = (SCHEME, kind, namespace, name, "binaryData" if binary else "data", data_key)
-    return _keyed(key, b"mark", [*(field.encode() for field in fields), value])
+    (one,) = mark_all(key, ((data_key, binary, value),), kind=kind, namespace=namespace, name=name)
+    return one
+
+
+def mark_all(
+    key: FingerprintKey,
+    values: Iterable[tuple[str, bool, bytes]],
+    *,
+    kind: str,
+    namespace: str,
+    name: str,
+) -> list[bytes]:
+    """Fingerprint each (data key, binary, value) of one source, as `mark` does, in their order."""
+    place = [b"mark", *(field.encode() for field in (SCHEME, kind, namespace, name))]
+    secret, digest, encode, common = key.secret, hmac.digest, _encode, _encode(place)
+    return [
+        digest(
+            secret,
+            common + encode((b"binaryData" if binary else b"data", data_key.encode(), value)),
+            "sha256",
+        )[:MARK_LENGTH]
+        for data_key, binary, value in values
+    ]
 
 
 def selection(
@@ -108,16 +131,16 @@ def combine(key: FingerprintKey, parts: Iterable[str], *, uid: str) -> str:
 
 def digest(parts: Iterable[str]) -> str:
     """Digest texts that are no secret (which data keys are used, say): 8 bytes, not keyed."""
-    return _text(hashlib.sha256(_encode([part.encode() for part in parts])).digest()[:_LENGTH])
+    return _text(hashlib.sha256(_encode([part.encode() for part in parts])).digest()[:MARK_LENGTH])
 
 
 def _keyed(key: FingerprintKey, purpose: bytes, fields: Iterable[bytes]) -> bytes:
-    return hmac.digest(key.secret, _encode([purpose, *fields]), "sha256")[:_LENGTH]
+    return hmac.digest(key.secret, _encode([purpose, *fields]), "sha256")[:MARK_LENGTH]
 
 
 def _encode(fields: Iterable[bytes]) -> bytes:
     """Join fields so that no two different lists give the same bytes."""
-    return b"".join(len(field).to_bytes(8, "big") + field for field in fields)
+    return b"".join([len(field).to_bytes(8, "big") + field for field in fields])
 
 
 def _text(raw: bytes) -> str:

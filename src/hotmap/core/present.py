@@ -7,6 +7,7 @@ that what a consumer does not use never counts as a difference.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from sys import intern
 from typing import NamedTuple
 
 from hotmap.core.fingerprint import FingerprintKey, combine, digest
@@ -68,7 +69,7 @@ def _present(
             if not use.optional:
                 missing.update(missing_keys(source, use.keys))
     return Present(
-        source=name,
+        source=source.key if source else name,  # the one that is kept anyway
         uses=uses,
         exists=source is not None,
         uid=source.uid if source else "",
@@ -94,7 +95,7 @@ def uses_digest(uses: Sequence[Use]) -> str:
         names = "*" if use.keys.names is None else ",".join(sorted(use.keys.names))
         hidden = ",".join(sorted(use.keys.hidden))
         parts.add(f"{use.life.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}")
-    return digest(sorted(parts))
+    return intern(digest(sorted(parts)))  # kept of every consumer and source, and mostly the same
 
 
 def revision_of(

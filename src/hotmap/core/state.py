@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from sys import intern
 from zlib import crc32
 
 import msgspec
@@ -96,7 +97,7 @@ class Looked(enum.IntEnum):
     LATENT = 2
 
 
-class Record(msgspec.Struct, array_like=True, frozen=True):
+class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What hotmap last asked of one consumer."""
 
     uid: str
@@ -152,5 +153,12 @@ def read_shard(text: str) -> dict[str, Record]:
             record = _decoder.decode(line)
         except (msgspec.DecodeError, RecursionError):
             continue
-        records[record.uid] = record
+        records[record.uid] = msgspec.structs.replace(
+            record, sources=tuple(map(_thrifty, record.sources))
+        )
     return records
+
+
+def _thrifty(source: SourceRecord) -> SourceRecord:
+    """Keep once what nearly all records have in common."""
+    return msgspec.structs.replace(source, kind=intern(source.kind), uses=intern(source.uses))

@@ -159,13 +159,16 @@ class Reflector(Generic[T, S]):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        key_of: Callable[[S], ObjectKey] | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
+        """`key_of` reads the object key off values that carry it, so that it is kept once."""
         self._client = client
         self._resource = resource
         self._type = type
         self._decoder = msgspec.json.Decoder(type)
         self._transform = transform
+        self._key_of = key_of
         self._store = store
         self._namespace = namespace
         self._label_selector = label_selector
@@ -268,6 +271,7 @@ class Reflector(Generic[T, S]):
                 complete = True
                 self._bookmarks += 1
                 self._complete(seen, event.resource_version)
+                seen.clear()  # the stream goes on for minutes
                 self._forgive()
             elif isinstance(event, Failure):
                 raise event.error
@@ -461,10 +465,11 @@ class Reflector(Generic[T, S]):
             # One object must not blind the controller for all others. Its text is not shown: a
             # foreign exception may quote the data it stumbled over.
             return self._skip(item.metadata, f"{type(error).__name__} while it was looked at")
-        key = self._key(item.metadata)
         if value is None:
+            key = self._key(item.metadata)
             self._store.remove(key)
         else:
+            key = self._key_of(value) if self._key_of else self._key(item.metadata)
             self._store.put(key, value)
         return key
 

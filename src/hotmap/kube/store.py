@@ -20,6 +20,9 @@ S = TypeVar("S")
 #: Called with the object key, what was kept before, and what is kept now; None means nothing.
 Listener = Callable[[ObjectKey, S | None, S | None], None]
 
+#: Keys that stand in a tuple, whose every change is a copy.
+_FEW = 8
+
 _log = logging.getLogger(__name__)
 
 
@@ -56,10 +59,10 @@ class Store(Generic[S]):
         self.resource_version = ""
         self._objects: dict[ObjectKey, S] = {}
         self._index_functions = dict(indexes or {})
-        # Index name → value → keys. A lone key stands in a tuple, which is a fifth of a dict;
-        # more of them in a dict, for its order: a restart with the same objects walks them
-        # alike. A value without keys has no entry.
-        self._indexes: dict[str, dict[Hashable, tuple[ObjectKey] | dict[ObjectKey, None]]] = {
+        # Index name → value → keys. Few keys stand in a tuple, which is a fifth of a dict; many
+        # in a dict, for its order: a restart with the same objects walks them alike. A value
+        # without keys has no entry.
+        self._indexes: dict[str, dict[Hashable, tuple[ObjectKey, ...] | dict[ObjectKey, None]]] = {
             name: {} for name in self._index_functions
         }
         #: The namespaces whose first complete list is in; None stands for all of them.
@@ -160,24 +163,30 @@ class Store(Generic[S]):
     def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         for name, values_of in self._index_functions.items():
             index = self._indexes[name]
-            after = values_of(new) if new is not None else ()
-            if old is not None:
-                after = dict.fromkeys(after)
-                for value in set(values_of(old)):
-                    if value not in after:
-                        keys = index[value]
-                        if isinstance(keys, dict) and len(keys) > 1:
-                            del keys[key]
-                        else:
-                            del index[value]
+            before = dict.fromkeys(values_of(old)) if old is not None else {}
+            after = dict.fromkeys(values_of(new)) if new is not None else {}
+            if before == after:
+                continue
+            for value in before:
+                if value not in after:
+                    self._take_out(index, value, key)
             for value in after:
-                there = index.get(value)
-                if there is None:
-                    index[value] = (key,)
-                elif isinstance(there, dict):
-                    there[key] = None
-                elif there[0] != key:
-                    index[value] = {there[0]: None, key: None}
+                if value not in before:
+                    index[value] = _with(index.get(value, ()), key)
+
+    @staticmethod
+    def _take_out(
+        index: dict[Hashable, tuple[ObjectKey, ...] | dict[ObjectKey, None]],
+        value: Hashable,
+        key: ObjectKey,
+    ) -> None:
+        keys = index[value]
+        if isinstance(keys, dict):
+            del keys[key]
+        else:
+            keys = index[value] = tuple(one for one in keys if one != key)
+        if not keys:
+            del index[value]
 
     def _tell(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         self._changes += 1
@@ -186,3 +195,14 @@ class Store(Generic[S]):
                 listener(key, old, new)
             except Exception:
                 _log.exception("a listener failed on %s; the others go on", key)
+
+
+def _with(
+    keys: tuple[ObjectKey, ...] | dict[ObjectKey, None], key: ObjectKey
+) -> tuple[ObjectKey, ...] | dict[ObjectKey, None]:
+    """Add a key, which may move all of them to where more have room."""
+    if isinstance(keys, dict):
+        keys[key] = None
+        return keys
+    keys = (*keys, key)
+    return keys if len(keys) <= _FEW else dict.fromkeys(keys)
