@@ -7,10 +7,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.controller.world import FOLLOW, REREADS, World, both, files
+from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 
 from hotmap.controller import reconcile
 from hotmap.core.errors import api_error
+from hotmap.core.payload_digest import file_digest, payload_digest
 
 hurried = pytest.mark.usefixtures("hurry")
 
@@ -321,3 +322,71 @@ async def test_many_pods_are_told_side_by_side(world: World) -> None:
         await world.edit(LEVEL="debug")
         told = await asyncio.gather(*(nudged(world, name) for name in pods))
     assert len(set(told)) == 1
+
+
+def a_pod_with_an_agent() -> Object:
+    """A pod spec with volumes of ConfigMaps alone, and with others that hold more."""
+    spec = files()
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("picked", "joined", "mixed")]
+    spec["containers"][0]["volumeMounts"] += mounts
+    picked = [{"key": "LEVEL", "path": "conf.d/level"}]
+    more = {"configMap": {"name": "more"}}
+    spec["volumes"] += [
+        {"name": "picked", "configMap": {"name": "app", "items": picked}},
+        {"name": "joined", "projected": {"sources": [{"configMap": {"name": "app"}}, more]}},
+        {"name": "mixed", "projected": {"sources": [more, {"secret": {"name": "keys"}}]}},
+        {"name": "absent", "configMap": {"name": "nowhere"}},
+        {"name": "perhaps", "configMap": {"name": "nowhere", "optional": True}},
+    ]
+    return spec
+
+
+@hurried
+async def test_an_agent_is_told_what_its_directories_will_hold(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a digest of each volume of ConfigMaps alone; each version is read for it once."""
+    reads: Counter[str] = Counter()
+    list_page = world.client.list_page
+
+    async def counting(*args: Any, field_selector: str = "", **kwargs: Any) -> Any:
+        reads.update([field_selector] if field_selector else [])
+        return await list_page(*args, field_selector=field_selector, **kwargs)
+
+    monkeypatch.setattr(world.client, "list_page", counting)
+    await world.config_map(LEVEL="info", name_only="1")
+    await world.config_map("more", LEVEL="other", motd="hello")
+    await world.secret("keys", token="t")
+    agent = {"hotmap.dev/agent": "port=9533;restart=none"}
+    for name in ("web", "db"):
+        await world.workload(name, a_pod_with_an_agent(), template_annotations=agent)
+        await world.pod(f"{name}-1", of=name)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        told = await nudged(world, "web-1")
+        again = await nudged(world, "web-1", after=told)
+        await world.quiet(controller)
+        assert (await world.target("db-1")).split("/")[3] == told.split("/")[3]
+    level = {"LEVEL": b"debug", "name_only": b"1"}
+    expected = [
+        level,
+        {"conf.d/level": b"debug"},
+        {**level, "LEVEL": b"other", "motd": b"hello"},
+        {},
+    ]
+    digests = [payload_digest({p: file_digest(d) for p, d in one.items()}) for one in expected]
+    assert told.split("/")[3].split(".") == digests
+    assert again.split("/")[1:] == told.split("/")[1:]
+    assert reads == {"metadata.name=app": 1, "metadata.name=more": 1}
+
+
+async def test_who_has_no_agent_is_told_no_digests(world: World) -> None:
+    """Nobody would read them."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        assert (await nudged(world, "web-1")).count("/") == 2

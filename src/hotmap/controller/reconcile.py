@@ -26,6 +26,7 @@ from hotmap.controller.executor import Executor
 from hotmap.controller.index import Index
 from hotmap.controller.journal import Journal
 from hotmap.controller.observing import Observer
+from hotmap.controller.payloads import Payloads
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
 from hotmap.core.asked import distinct_name, record_asked, record_rollout
@@ -94,6 +95,7 @@ class Reconciler:
         records: Records,
         observer: Observer,
         executor: Executor,
+        payloads: Payloads,
         recorder: Recorder,
         journal: Journal,
         observe_delay: Callable[[float], None],
@@ -105,6 +107,7 @@ class Reconciler:
         self._records = records
         self._observer = observer
         self._executor = executor
+        self._payloads = payloads
         self._recorder = recorder
         self._journal = journal
         self._observe_delay = observe_delay
@@ -328,7 +331,8 @@ class Reconciler:
         owed = self._tell_again.get(key, {}) if self._told.get(key) == target else {}
         due = {uid for uid, at in owed.items() if at <= now}
         asked = recorded_target(decision.record, decision.presents, decision.key, uid=consumer.uid)
-        result = await self._executor.nudge(consumer, target, asked=asked, again=due)
+        told = target._replace(payloads=await self._payloads.digests(consumer))
+        result = await self._executor.nudge(consumer, told, asked=asked, again=due)
         self._told[key] = target
         left = {uid: at for uid, at in owed.items() if uid not in due or uid in result.missed}
         self._tell_again[key] = left | dict.fromkeys(result.told, now + SECOND_NUDGE)

@@ -24,6 +24,7 @@ from hotmap.controller.journal import Entry, Journal
 from hotmap.controller.keyring import load_keyring, passing_keyring
 from hotmap.controller.metrics import CONTENT_TYPE, Metrics
 from hotmap.controller.observing import Observer
+from hotmap.controller.payloads import Payloads
 from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
 from hotmap.controller.server import StatusServer
@@ -238,6 +239,7 @@ class Controller:
                 if self._shadow
                 else Executor(self._client, may_write=self._may_write)
             ),
+            payloads=Payloads(self._client, self.index.sources.get("ConfigMap")),
             recorder=self._recorder,
             journal=self.journal,
             observe_delay=self._metrics.observe_delay,

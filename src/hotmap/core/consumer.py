@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hotmap.core.config_volumes import ConfigVolume, find_config_volumes
 from hotmap.core.objects import (
     CronJob,
     LabelSelector,
@@ -26,6 +27,7 @@ from hotmap.core.source import parse_time
 from hotmap.core.uses import Uses, pack_uses
 
 __all__ = [
+    "AGENT",
     "FIELD_MANAGER",
     "REVISION",
     "Consumer",
@@ -36,6 +38,9 @@ __all__ = [
 
 #: The pod-template annotation that a rollout writes; nothing else is written on consumers.
 REVISION = "hotmap.dev/revision"
+
+#: The pod-template annotation by which injection says that an agent runs in the pods.
+AGENT = "hotmap.dev/agent"
 
 #: Kinds of owner whose own template is the one to write.
 _TEMPLATE_HOLDERS = ("Deployment", "Rollout", "CronJob")
@@ -89,6 +94,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     #: What its pod template holds of Reloader's, while rollouts are written in that way, or are
     #: compared with it.
     traces: Traces | None = None
+    #: Volumes of ConfigMaps alone, where an agent runs in the pods.
+    config_volumes: tuple[ConfigVolume, ...] = ()
 
     @property
     def revision(self) -> str:
@@ -193,6 +200,7 @@ def _consumer(
 ) -> Consumer:
     renamed = dialect.names.renamed()
     stamped = dialect.writing is not Writing.REVISION
+    has_agent = AGENT in (template.metadata.annotations or {})
     return Consumer(
         key=ObjectKey(kind, metadata.namespace, metadata.name),
         uid=metadata.uid,
@@ -218,6 +226,7 @@ def _consumer(
         ),
         written_at=_written_at(metadata, _OWNED_STAMPED if stamped else _OWNED),
         traces=find_traces(template, metadata.namespace) if stamped or dialect.compares else None,
+        config_volumes=find_config_volumes(template, metadata.namespace) if has_agent else (),
     )
 
 

@@ -15,7 +15,7 @@ from fnmatch import translate
 from typing import NamedTuple, TypeVar
 
 from hotmap.core import reloader_dialect
-from hotmap.core.consumer import Consumer
+from hotmap.core.consumer import AGENT, Consumer
 from hotmap.core.objects import ObjectKey
 from hotmap.core.references import EVERY_KEY, Life, Use
 from hotmap.core.reloader_dialect import (
@@ -56,7 +56,6 @@ SETTLE = "hotmap.dev/settle"
 SETTLE_MAX = "hotmap.dev/settle-max"
 CATCH_UP = "hotmap.dev/catch-up"
 ON_CHANGE = "hotmap.dev/on-change"
-AGENT = "hotmap.dev/agent"
 
 #: Every annotation that a person writes, for the reference and the misspelling check.
 ANNOTATIONS = (

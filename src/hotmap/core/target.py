@@ -1,9 +1,10 @@
 """The annotation by which a nudge tells a pod what it should come to hold.
 
-    hotmap.dev/target: <seq>/<live fingerprint>/<frozen fingerprint>
+    hotmap.dev/target: <seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]
 
 `seq` rises with every send, since an equal value would be no change and so no sync. Which pods
 need one is decided per pod by what it was last told, so an edit that is taken back is nudged back.
+Payload digests (`config_volumes`) are for an agent in the pod; nothing is decided by them here.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ class Target(NamedTuple):
     sequence: int
     live: str
     frozen: str
+    #: One for each of the pod's volumes that is made of ConfigMaps alone.
+    payloads: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.sequence}/{self.live}/{self.frozen}"
+        text = f"{self.sequence}/{self.live}/{self.frozen}"
+        return f"{text}/{'.'.join(self.payloads)}" if self.payloads else text
 
 
 def present_target(presents: Sequence[Present], key: FingerprintKey, *, uid: str) -> Target:
