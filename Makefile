@@ -9,7 +9,7 @@ CLUSTER_TESTS ?= tests
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-cluster cluster-up cluster-down test-cluster constraints clean
+.PHONY: help demo test check bench bench-cluster image cluster-up cluster-down test-cluster constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 
 bench: $(VENV)/.development ## Measure speed and size on the local control plane
 	@$(BIN)/python -m benchmarks
+
+image: $(VENV)/.development ## Write hotmap's image, without Docker, to build/hotmap.tar (Debian)
+	@$(BIN)/python -m tests.cluster image
 
 cluster-up: $(VENV)/.development ## Build and start a real Kubernetes beside the project (root, Go)
 	@$(BIN)/python -m tests.cluster up
