@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -147,7 +148,43 @@ async def test_a_kind_that_may_not_be_seen(world: World, http: aiohttp.ClientSes
 
 
 async def test_status(world: World, http: aiohttp.ClientSession) -> None:
-    """Every consumer with its latest decisions, newest first, in the words of the Events."""
+    """Every consumer with how it stands, and counts of all; no request is made for that."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        revision = await world.rollout()
+        await world.quiet(controller)
+        before = world.answers()
+        status, body = await get_json(http, controller, "/v1/status")
+        assert world.answers() == before
+    assert status == 200
+    assert (body["ready"], body["role"], body["sources"]) == (True, "leader", 1)
+    assert body["server"] == world.client.server
+    assert body["counts"] == {
+        "current": 0,
+        "unproven": 0,
+        "waiting": 1,
+        "paused": 0,
+        "stuck": 0,
+        "latent": 0,
+        "held": 0,
+        "failed": 0,
+    }
+    assert body["behind"] == 1
+    (consumer,) = body["consumers"]
+    name = (consumer["kind"], consumer["namespace"], consumer["name"])
+    assert name == ("Deployment", "default", "web")
+    assert (consumer["state"], consumer["behind"]) == ("waiting", 1)
+    assert consumer["reason"] == "waiting for 1 pod: its rollout is in progress"
+    assert (consumer["strategy"], consumer["revision"]) == ("auto", revision)
+    assert consumer["policy"] == "hotmap.dev/follow: auto"
+    assert "decisions" not in consumer
+
+
+async def test_the_proof_of_one_consumer(world: World, http: aiohttp.ClientSession) -> None:
+    """Asked for by name: its pods by one LIST, and the decisions in the words of the Events."""
     await world.config_map(LEVEL="info")
     await world.workload()
     async with world.controller() as controller:
@@ -155,14 +192,13 @@ async def test_status(world: World, http: aiohttp.ClientSession) -> None:
         await world.edit(LEVEL="debug")
         revision = await world.rollout()
         message = await world.event("RolledOut")
+        await world.pod("web-old")
+        await world.pod("web-new", started=time.time() + 5, annotations=None)
         await world.quiet(controller)
-        status, body = await get_json(http, controller, "/v1/status")
-    assert status == 200
-    assert body["ready"] is True
-    assert body["sources"] == 1
+        reads = world.answers()["GET"]
+        _, body = await get_json(http, controller, "/v1/status?consumer=default/web")
+        assert world.answers()["GET"] == reads + 1
     (consumer,) = body["consumers"]
-    name = (consumer["kind"], consumer["namespace"], consumer["name"])
-    assert name == ("Deployment", "default", "web")
     newest, *_, oldest = consumer["decisions"]
     assert newest["reason"] == message
     assert newest["verdict"] == "frozen change"
@@ -170,6 +206,118 @@ async def test_status(world: World, http: aiohttp.ClientSession) -> None:
     assert newest["revision"] == revision
     assert newest["outcome"] == "done"
     assert oldest["verdict"] == "adopt"
+    assert consumer["asked"] == consumer["desired"]
+    assert [one["resourceVersion"] != "" for one in consumer["sources"]] == [True]
+    assert consumer["sources"][0]["read"] == ["start"]
+    pods = {pod["name"]: pod for pod in consumer["pods"]}
+    assert pods["web-old"]["loaded"]["revision"] is None
+    assert pods["web-old"]["loaded"]["known"] == "unknown"
+    assert pods["web-new"]["loaded"]["revision"] == consumer["desired"]
+    assert pods["web-new"]["loaded"]["known"] == "proven"
+    assert pods["web-new"]["projected"] is None
+
+
+async def test_what_is_about_to_be_acted_on_is_not_current(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Asked during the settle time, the proof does not speak of the content before."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(settle=30, settle_max=30) as controller:
+        await world.quiet(controller)
+        _, before = await get_json(http, controller, "/v1/status?consumer=default/web")
+        await world.edit(LEVEL="debug")
+
+        async def seen() -> bool:
+            _, body = await get_json(http, controller, "/v1/status?consumer=default/web")
+            found: str = body["consumers"][0]["reason"]
+            return found == "its sources changed, which is about to be acted on"
+
+        await world.until(seen, "the change is seen")
+    assert before["consumers"][0]["state"] == "current"
+
+
+async def test_pods_that_cannot_be_listed(world: World, http: aiohttp.ClientSession) -> None:
+    """The rest is shown, with what went wrong."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.plane.stop()
+        _, body = await get_json(http, controller, "/v1/status?consumer=default/web")
+        await world.plane.start()
+    (consumer,) = body["consumers"]
+    assert consumer["pods"] == []
+    assert "127.0.0.1" in consumer["podsError"]
+
+
+async def test_the_overview_comes_in_pages(world: World, http: aiohttp.ClientSession) -> None:
+    """By namespace and state, so many at a time; `continue` gives the next."""
+    await world.namespace("other")
+    await world.config_map(LEVEL="info")
+    for name in ("a", "b", "c"):
+        await world.workload(name)
+    await world.workload("d", namespace="other")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+
+        async def names(query: str) -> tuple[list[str], dict[str, Any]]:
+            _, body = await get_json(http, controller, f"/v1/status?{query}")
+            return [one["name"] for one in body["consumers"]], body
+
+        shown, body = await names("limit=2")
+        assert shown == ["a", "b"]
+        rest, last = await names(f"limit=2&continue={body['continue']}")
+        assert (rest, "continue" in last) == (["c", "d"], False)
+        found, body = await names("namespace=other")
+        assert (found, body["counts"]["unproven"]) == (["d"], 1)
+        assert (await names("state=held,latent"))[0] == []
+        found, body = await names("state=unproven,held")
+        assert (found, body["counts"]["unproven"]) == (["a", "b", "c", "d"], 4)
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("limit=0", "limit"),
+        ("limit=many", "limit"),
+        ("limit=99999999999999999999", "limit"),
+        ("limit=-1", "limit"),
+        ("state=fine", "state"),
+        ("nosuch=1", "nosuch"),
+    ],
+)
+async def test_a_query_that_cannot_be_read(
+    world: World, http: aiohttp.ClientSession, query: str, word: str
+) -> None:
+    """400, and one sentence that names the parameter."""
+    async with world.controller() as controller:
+        status, body = await get_json(http, controller, f"/v1/status?{query}")
+    assert status == 400
+    assert body["error"].startswith(word)
+
+
+async def test_standings_are_counted(world: World, http: aiohttp.ClientSession) -> None:
+    """A metric has every state, and another the pods that are waited for."""
+    await world.config_map(LEVEL="info")
+    await world.workload("web")
+    await world.workload("api")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.rollout("api")
+        await world.quiet(controller)
+        samples = await get_metrics(http, controller)
+        assert samples["hotmap_consumers", "waiting"] == 2
+        assert samples["hotmap_consumers", "current"] == 0
+        assert samples["hotmap_pods_behind", ""] == 2
+        await world.delete("Deployment", "api")
+        await world.quiet(controller)
+        samples = await get_metrics(http, controller)
+        assert samples["hotmap_consumers", "waiting"] == 1
+        assert samples["hotmap_pods_behind", ""] == 1
 
 
 @pytest.mark.parametrize(

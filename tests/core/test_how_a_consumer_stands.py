@@ -15,7 +15,6 @@ from hotmap.core.freshness import Finding, Verdict
 from hotmap.core.present import look_at
 from hotmap.core.proof import Known, PodProof, PodSeen, Stage, desired_of
 from hotmap.core.standing import (
-    STALLED,
     Last,
     Standing,
     State,
@@ -151,6 +150,15 @@ def test_what_its_pods_show(proofs: list[PodProof], state: State, reason: str) -
     assert (found.state, found.reason) == (state, reason)
 
 
+def test_files_that_follow_are_waited_for() -> None:
+    """Where files alone are missing nothing is latent: the kubelet brings them."""
+    late = held("web-1", Known.UNKNOWN)._replace(follows=True)
+    found = conclude(behind(count=0), [held(), late], DESIRED)
+    assert (found.state, found.behind) == (State.WAITING, 1)
+    both = conclude(behind(count=0), [late, held("web-2", Known.UNKNOWN)], DESIRED)
+    assert both.state is State.LATENT
+
+
 def test_a_rollout_under_way_excuses_older_pods() -> None:
     """They are about to be replaced: nothing is latent."""
     found = conclude(behind(), [held("web-1", Known.UNKNOWN)], DESIRED)
@@ -199,30 +207,30 @@ BROKEN = held("db-2", Known.UNKNOWN, ready=False, trouble="CrashLoopBackOff", te
 @pytest.mark.parametrize(
     ("one", "broken", "stalled", "is_stuck"),
     [
-        pytest.param(ordered(), BROKEN, STALLED, True, id="a pod of another template is not ready"),
-        pytest.param(ordered(), BROKEN, STALLED - 1, False, id="it may be replaced any moment"),
+        pytest.param(ordered(), BROKEN, True, True, id="a pod of another template is not ready"),
+        pytest.param(ordered(), BROKEN, False, False, id="it may be replaced any moment"),
         pytest.param(
-            msgspec.structs.replace(ordered(), ordered=False), BROKEN, STALLED, False, id="Parallel"
+            msgspec.structs.replace(ordered(), ordered=False), BROKEN, True, False, id="Parallel"
         ),
-        pytest.param(ordered(update_strategy="OnDelete"), BROKEN, STALLED, False, id="OnDelete"),
+        pytest.param(ordered(update_strategy="OnDelete"), BROKEN, True, False, id="OnDelete"),
         pytest.param(
             ordered(),
             BROKEN._replace(seen=BROKEN.seen._replace(template="db-new")),
-            STALLED,
+            True,
             False,
             id="the newest template itself is bad: a revert helps",
         ),
         pytest.param(
             ordered(),
             BROKEN._replace(seen=BROKEN.seen._replace(ready=True)),
-            STALLED,
+            True,
             False,
             id="it is ready",
         ),
     ],
 )
 def test_a_stateful_set_that_is_stuck(
-    one: Consumer, broken: PodProof, stalled: float, is_stuck: bool
+    one: Consumer, broken: PodProof, stalled: bool, is_stuck: bool
 ) -> None:
     """One pod that never got ready keeps its StatefulSet from replacing it: it must be deleted."""
     found = conclude(one, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled)

@@ -157,6 +157,21 @@ def test_the_weakest_part_counts(
     assert (stages[0].known, stages[1].known) == (projected, loaded)
 
 
+@pytest.mark.parametrize(
+    ("wish", "told", "follows"),
+    [
+        pytest.param(FILES_WISH, None, True, id="files alone are missing"),
+        pytest.param(FILES_WISH, TOLD, False, id="nothing is missing"),
+        pytest.param(BOTH_WISH, None, False, id="an environment is missing too"),
+        pytest.param(ENV_WISH, None, False, id="an environment alone is missing"),
+    ],
+)
+def test_files_follow_without_anybody(wish: Desired, told: Target | None, follows: bool) -> None:
+    """A pod that only its files keep from the present content will have them by itself."""
+    (proof,) = prove(wish, [seen(500, told=told)], now=NOW)
+    assert proof.follows is follows
+
+
 def test_why_is_said_in_words() -> None:
     """How long before or after, and what keeps a pod from running."""
     assert only(ENV_WISH, seen(1065))[1].why == "it started 1 min 5 s after the last change"

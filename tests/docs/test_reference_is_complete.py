@@ -97,6 +97,8 @@ def exposed_metrics() -> set[str]:
         records=Records(client, "hotmap"),
         reflectors=list,
         queues=dict,
+        standings=lambda: None,
+        looks=lambda: 0,
     )
     text = metrics.render().decode()
     types = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)

@@ -15,6 +15,7 @@ from pathlib import Path
 from hotmap.cli.logs import set_up_logging
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import read_reloader_flags
+from hotmap.controller.lookout import LookSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
 from hotmap.controller.webhooks import WebhookSettings
@@ -43,6 +44,7 @@ def run_controller(
     workers: int,
     flap_limit: int,
     leader_elect: bool | None,
+    looks: float,
     listen: str | None,
     log_format: str,
     reloader: ReloaderFlags,
@@ -76,6 +78,7 @@ def run_controller(
         else asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=workers,
         flap_limit=flap_limit,
+        looks=LookSettings(per_second=looks),
         identity=_identity(asked.replicas if leader_elect is None else leader_elect)
         if not reloader.shadow
         else "",

@@ -128,6 +128,14 @@ _log_format = click.option(
     help="Let one of several replicas act, by a Lease. Default: in a pod.",
 )
 @click.option(
+    "--looks",
+    metavar="N",
+    type=click.FloatRange(0, 100),
+    default=5.0,
+    show_default=True,
+    help="Workloads a second whose pods are looked at afterwards; 0 looks at none.",
+)
+@click.option(
     "--listen",
     metavar="HOST:PORT|none",
     help="Where metrics, health and status are served. Default: 127.0.0.1:9533.",
@@ -145,6 +153,7 @@ def controller(
     workers: int,
     flap_limit: int,
     leader_elect: bool | None,
+    looks: float,
     listen: str | None,
     log_format: str,
     **reloader: Any,
@@ -163,6 +172,7 @@ def controller(
         workers=workers,
         flap_limit=flap_limit,
         leader_elect=leader_elect,
+        looks=looks,
         listen=listen,
         log_format=log_format,
         reloader=ReloaderFlags(**reloader),

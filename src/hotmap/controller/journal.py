@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
-from hotmap.core.plan import Plan
+from hotmap.core.plan import Act, Plan
+from hotmap.core.standing import Last
 
 __all__ = ["Entry", "Journal"]
 
@@ -31,6 +32,18 @@ class Entry(NamedTuple):
     outcome: str
     #: The resourceVersions that it was made from.
     versions: tuple[str, ...]
+    #: Whether a person has to do something, or something has to happen, before it goes on; and
+    #: whether nothing but a report came of it.
+    held: bool = False
+    waits: bool = False
+    only_reported: bool = False
+
+    @property
+    def last(self) -> Last:
+        """What it leaves behind, for how its consumer stands."""
+        failed = self.outcome != "done"
+        reason = f"{self.reason}; {self.outcome}" if failed else self.reason
+        return Last(reason, failed, self.held, self.waits, self.only_reported)
 
     def repeats(self, other: Entry) -> bool:
         """Tell whether this says the same of the same state as an earlier decision."""
@@ -43,7 +56,10 @@ _KEPT = 5
 
 
 class Journal:
-    """The latest decisions on each consumer, oldest first; one that repeats is kept once."""
+    """The latest decisions on each consumer, oldest first; one that repeats is kept once.
+
+    One that only confirms is kept where the decision before it was not the end of the matter.
+    """
 
     def __init__(self, *, wall_clock: Callable[[], float]) -> None:
         self._wall_clock = wall_clock
@@ -74,10 +90,13 @@ class Journal:
             revision,
             outcome,
             versions,
+            held=plan.warning,
+            waits=not plan.settles,
+            only_reported=any(action.act is Act.NOTIFY for action in plan.actions),
         )
         self.decisions[entry.verdict] += 1
         kept = self._entries.setdefault(consumer.key, [])
-        if kept and (plan.confirms or entry.repeats(kept[-1])):
+        if kept and (entry.repeats(kept[-1]) or (plan.confirms and kept[-1].last.is_over)):
             return False
         for act in entry.actions:
             self.actions[consumer.key.kind, act, "done" if outcome == "done" else "failed"] += 1
@@ -97,6 +116,18 @@ class Journal:
         """Return the last decision on a consumer that said something."""
         kept = self._entries.get(key)
         return kept[-1] if kept else None
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        """Walk over the consumers that something was decided on, in no order."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """Count the consumers that something was decided on."""
+        return len(self._entries)
+
+    def of(self, key: ObjectKey) -> tuple[Entry, ...]:
+        """Return the kept decisions on a consumer, oldest first."""
+        return tuple(self._entries.get(key, ()))
 
     def history(self) -> dict[ObjectKey, tuple[Entry, ...]]:
         """Return the kept decisions on every consumer."""

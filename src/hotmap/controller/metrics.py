@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from hotmap.controller.journal import Journal
 from hotmap.controller.records import Records
+from hotmap.controller.standings import StandingsStatistics
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import ReflectorStatistics
 from hotmap.kube.workqueue import WorkQueueStatistics
@@ -38,6 +39,8 @@ class Metrics:
         records: Records,
         reflectors: Callable[[], Sequence[ReflectorStatistics]],
         queues: Callable[[], dict[str, WorkQueueStatistics]],
+        standings: Callable[[], StandingsStatistics | None],
+        looks: Callable[[], int],
     ) -> None:
         self._registry = CollectorRegistry()
         self._delay = Histogram(
@@ -46,7 +49,9 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._registry.register(_Parts(client, journal, records, reflectors, queues))
+        self._registry.register(
+            _Parts(client, journal, records, reflectors, queues, standings, looks)
+        )
 
     def observe_delay(self, seconds: float) -> None:
         """Count one rollout that followed a change after some seconds."""
@@ -65,15 +70,20 @@ class _Parts(Collector):
         records: Records,
         reflectors: Callable[[], Sequence[ReflectorStatistics]],
         queues: Callable[[], dict[str, WorkQueueStatistics]],
+        standings: Callable[[], StandingsStatistics | None],
+        looks: Callable[[], int],
     ) -> None:
         self._client = client
         self._journal = journal
         self._records = records
         self._reflectors = reflectors
         self._queues = queues
+        self._standings = standings
+        self._looks = looks
 
     def collect(self) -> Iterator[Metric]:
         yield from self._decisions()
+        yield from self._proof()
         yield from self._watches()
         yield from self._work()
         yield from self._requests()
@@ -98,6 +108,19 @@ class _Parts(Collector):
         yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)
         yield _counter("hotmap_record_writes", "Shards written.", records.writes)
         yield _counter("hotmap_record_write_failures", "Shard writes failed.", records.failures)
+
+    def _proof(self) -> Iterator[Metric]:
+        consumers = GaugeMetricFamily(
+            "hotmap_consumers", "Followed consumers, by how they stand.", labels=["state"]
+        )
+        statistics = self._standings()
+        if statistics is not None:
+            for state, count in statistics.consumers.items():
+                consumers.add_metric([state.value], count)
+        yield consumers
+        behind = statistics.behind if statistics else 0
+        yield _gauge("hotmap_pods_behind", "Pods that are not known to be up to date.", behind)
+        yield _counter("hotmap_looks", "Looks at a consumer's pods after the fact.", self._looks())
 
     def _watches(self) -> Iterator[Metric]:
         age = GaugeMetricFamily(

@@ -14,6 +14,8 @@ class Reason(enum.StrEnum):
     REFRESHED = "Refreshed"
     NOTIFIED = "Notified"
     RESUMED = "Resumed"
+    LATENT = "Latent"
+    STUCK = "Stuck"
     HELD = "Held"
     FAILED = "Failed"
     NUDGE_REFUSED = "NudgeRefused"

@@ -48,7 +48,7 @@ from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy, Strategy
 from hotmap.core.present import Present, asked_revision, look_at, revision_of
 from hotmap.core.reloader_dialect import Writing
-from hotmap.core.state import UNVOUCHED, Record, Window
+from hotmap.core.state import UNVOUCHED, Looked, Record, Window
 from hotmap.core.target import Target, present_target, recorded_target
 from hotmap.core.template_patch import template_patch
 from hotmap.kube.client import Client
@@ -407,6 +407,8 @@ class Reconciler:
             asked = msgspec.structs.replace(
                 asked, rolls=note_roll(asked.rolls, now, limit=self._flap_limit)
             )
+        elif _leaves_older_pods(decision):
+            asked = msgspec.structs.replace(asked, looked=Looked.LATENT)
         elif record is not None and not decision.looked and _only_versions_moved(record, asked):
             self._records.note(asked)
             return
@@ -534,6 +536,12 @@ def _nudge_settles(decision: Decision) -> bool:
     """Tell whether the plan only nudges."""
     actions = decision.plan.actions
     return bool(actions) and all(action.act is Act.NUDGE for action in actions)
+
+
+def _leaves_older_pods(decision: Decision) -> bool:
+    """Tell whether what changed takes effect at the next restart only, and that was reported."""
+    reported = any(action.act is Act.NOTIFY for action in decision.plan.actions)
+    return reported and decision.judgement.verdict is Verdict.FROZEN
 
 
 def _versions(decision: Decision) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple, NoReturn
 
 from hotmap.core.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
@@ -95,8 +95,14 @@ class Records:
             self._touch(record.uid)
 
     def note(self, record: Record) -> None:
-        """Keep newer resourceVersions in memory; they are not worth a write of their own."""
+        """Keep in memory what is not worth a write of its own; the next one takes it along."""
         self._records[record.uid] = record
+
+    def write(self, uids: Iterable[str]) -> None:
+        """Have the records of some consumers written that were only noted so far."""
+        for uid in uids:
+            if uid in self._records:
+                self._touch(uid)
 
     def forget(self, uid: str) -> None:
         """Drop the record of a consumer that is gone."""

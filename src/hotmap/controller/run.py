@@ -13,15 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from hotmap.controller.executor import Executor
 from hotmap.controller.first_answers import Patience, knock
 from hotmap.controller.index import Index
-from hotmap.controller.journal import Entry, Journal
+from hotmap.controller.journal import Journal
 from hotmap.controller.keyring import load_keyring, passing_keyring
+from hotmap.controller.lookout import Lookout
 from hotmap.controller.metrics import CONTENT_TYPE, Metrics
 from hotmap.controller.observing import Observer
 from hotmap.controller.payloads import Payloads
@@ -30,6 +31,8 @@ from hotmap.controller.records import Records
 from hotmap.controller.server import StatusServer
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
+from hotmap.controller.standings import Standings
+from hotmap.controller.status import Leading, StatusPage
 from hotmap.controller.term import Term
 from hotmap.controller.watching import Watching
 from hotmap.controller.webhooks import Webhooks
@@ -81,7 +84,10 @@ class Controller:
             records=self.records,
             reflectors=self.reflector_statistics,
             queues=self.queue_statistics,
+            standings=lambda: self._term.leading.standings.statistics() if self._term else None,
+            looks=lambda: self._term.lookout.looks if self._term else 0,
         )
+        self._status_page = StatusPage(client, index=self.index, journal=self.journal)
         self._server = StatusServer(
             metrics=self._metrics.render,
             metrics_type=CONTENT_TYPE,
@@ -211,14 +217,7 @@ class Controller:
         self._elected.set()
         await watching.started.wait()
         await (watching.renew() if was_warm else watching.complete())
-        term = Term(
-            index=self.index,
-            records=self.records,
-            reconciler=self._make_reconciler(),
-            settings=self._settings,
-            may_write=self._may_write,
-            patience=self._patience,
-        )
+        term = self._make_term()
         try:
             async with term:
                 self._term = term
@@ -228,12 +227,36 @@ class Controller:
             self._acting.clear()
             self._term = None
 
-    def _make_reconciler(self) -> Reconciler:
+    def _make_term(self) -> Term:
+        observer = Observer(index=self.index, records=self.records, keys=self._keys)
+        standings = Standings(index=self.index, journal=self.journal, records=self.records)
+        return Term(
+            index=self.index,
+            records=self.records,
+            reconciler=self._make_reconciler(observer),
+            lookout=Lookout(
+                self._client,
+                observer=observer,
+                consumer=self.index.consumer,
+                records=self.records,
+                journal=self.journal,
+                standings=standings,
+                recorder=self._recorder,
+                settings=self._settings.looks,
+                busy=lambda: any(one.ready for one in self.queue_statistics().values()),
+            ),
+            leading=Leading(observer, standings),
+            settings=self._settings,
+            may_write=self._may_write,
+            patience=self._patience,
+        )
+
+    def _make_reconciler(self, observer: Observer) -> Reconciler:
         return Reconciler(
             self._client,
             index=self.index,
             records=self.records,
-            observer=Observer(index=self.index, records=self.records, keys=self._keys),
+            observer=observer,
             executor=(
                 ShadowExecutor(self._client)
                 if self._shadow
@@ -313,44 +336,5 @@ class Controller:
             "problems": [self._patience.problem] if self._patience.problem else [],
         }
 
-    async def _status(self, consumer: str | None) -> dict[str, Any]:
-        """Show the last decision on every consumer, or on those named `[KIND/]NAMESPACE/NAME`."""
-        history = self.journal.history()
-        return {
-            "apiVersion": "hotmap.dev/v1",
-            "kind": "ControllerStatus",
-            "ready": self._acting.is_set(),
-            "sources": sum(len(store) for store in self.index.sources.values()),
-            "consumers": [
-                _consumer_document(key, entries)
-                for key, entries in history.items()
-                if consumer is None or _is_named(key, consumer)
-            ],
-        }
-
-
-def _is_named(key: ObjectKey, text: str) -> bool:
-    parts = text.split("/")
-    if len(parts) == 3 and parts[0].lower() != key.kind.lower():
-        return False
-    return parts[-2:] == [key.namespace, key.name]
-
-
-def _consumer_document(key: ObjectKey, entries: Sequence[Entry]) -> dict[str, Any]:
-    """Show a consumer with its latest decisions, newest first."""
-    return {
-        "kind": key.kind,
-        "namespace": key.namespace,
-        "name": key.name,
-        "decisions": [
-            {
-                "at": round(entry.at, 3),
-                "verdict": entry.verdict,
-                "reason": entry.reason,
-                "actions": list(entry.actions),
-                "revision": entry.revision,
-                "outcome": entry.outcome,
-            }
-            for entry in reversed(entries)
-        ],
-    }
+    async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:
+        return await self._status_page.answer(query, self._term.leading if self._term else None)

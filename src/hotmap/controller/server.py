@@ -6,13 +6,13 @@ behind it. The status is a document that the command line prints too.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import BadRequest, SettingsError
 
 __all__ = ["StatusServer"]
 
@@ -20,7 +20,10 @@ Answer = tuple[bool, dict[str, Any]]
 
 
 class StatusServer:
-    """Serves the controller's state until it is closed."""
+    """Serves the controller's state until it is closed.
+
+    `status` answers the parameters of a query, or raises BadRequest.
+    """
 
     def __init__(
         self,
@@ -29,7 +32,7 @@ class StatusServer:
         metrics_type: str,
         health: Callable[[], Answer],
         readiness: Callable[[], Answer],
-        status: Callable[[str | None], Awaitable[dict[str, Any]]],
+        status: Callable[[Mapping[str, str]], Awaitable[dict[str, Any]]],
     ) -> None:
         self._metrics = metrics
         self._metrics_type = metrics_type
@@ -91,8 +94,10 @@ class StatusServer:
         return _answer(self._readiness())
 
     async def _get_status(self, request: web.Request) -> web.Response:
-        body = await self._status(request.query.get("consumer"))
-        return _json(body, 200)
+        try:
+            return _json(await self._status(request.query), 200)
+        except BadRequest as error:
+            return _json({"error": str(error)}, error.code)
 
 
 def _answer(answer: Answer) -> web.Response:

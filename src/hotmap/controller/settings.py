@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hotmap.controller.lookout import LookSettings
 from hotmap.controller.webhooks import WebhookSettings
 from hotmap.core.budget import LIMIT
 from hotmap.core.policy import DEFAULTS, Defaults
@@ -35,6 +36,8 @@ class Settings(NamedTuple):
     workers: int = 32
     #: Rollouts of one consumer in ten minutes before it is held; 0 holds nobody.
     flap_limit: int = LIMIT
+    #: When pods are looked at after the fact.
+    looks: LookSettings = LookSettings()
     #: Our name among the replicas that compete for the Lease; "" when this is the only one.
     identity: str = ""
     #: Decide and compare with a running Reloader, and write nothing.

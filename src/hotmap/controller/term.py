@@ -2,7 +2,8 @@
 
 1. the records are read: what was last asked of every consumer
 2. every consumer is looked at once, then whenever something changes
-3. at the end workers finish their key, and the records are written
+3. in the background pods are looked at: whether what was asked is real
+4. at the end workers finish their key, and the records are written
 
 A controller that loses its Lease ends its term and may begin another; nothing of one reaches the
 next but what the cluster keeps.
@@ -17,9 +18,11 @@ from typing import Self
 
 from hotmap.controller.first_answers import Patience
 from hotmap.controller.index import Index, Queues
+from hotmap.controller.lookout import Lookout
 from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
 from hotmap.controller.settings import Settings
+from hotmap.controller.status import Leading
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.objects import ObjectKey
@@ -42,6 +45,8 @@ class Term:
         index: Index,
         records: Records,
         reconciler: Reconciler,
+        lookout: Lookout,
+        leading: Leading,
         settings: Settings,
         may_write: Callable[[], bool],
         patience: Patience,
@@ -49,13 +54,16 @@ class Term:
         self._index = index
         self._records = records
         self._reconciler = reconciler
+        self.lookout = lookout
+        #: What the status is answered from.
+        self.leading = leading
         self._settings = settings
         self._may_write = may_write
         self._patience = patience
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
         self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
         self._workers: list[asyncio.Task[None]] = []
-        self._writer: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         self._unsubscribe: list[Callable[[], None]] = []
 
     async def __aenter__(self) -> Self:
@@ -70,6 +78,7 @@ class Term:
         await self._patience.ask(self._records.load, what="the records cannot be read")
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
+            self._unsubscribe.append(store.subscribe(self.lookout.consumer_changed))
         if not _is_scoped(self._settings):  # else some belong to consumers out of sight
             stores = self._index.consumers.values()
             if all(store.synced.is_set() for store in stores):
@@ -90,8 +99,11 @@ class Term:
                 (self._refreshes, self._reconciler.refresh),
                 (self._reconciles, self._reconciler.reconcile),
             ):
-                self._workers.append(asyncio.create_task(_work(queue, work)))
-        self._writer = asyncio.create_task(self._records.run())
+                self._workers.append(asyncio.create_task(_work(queue, work, self._worked)))
+        self._background = [
+            asyncio.create_task(self._records.run()),
+            asyncio.create_task(self.lookout.run()),
+        ]
         _log.info("watching %d consumers", len(consumers))
         return self
 
@@ -103,11 +115,12 @@ class Term:
         self._reconciles.shutdown()
         if self._workers and self._may_write():
             await asyncio.wait(self._workers, timeout=_GRACE)
-        tasks = [*self._workers, *([self._writer] if self._writer else ())]
+        tasks = [*self._workers, *self._background]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._may_write():
+            self.lookout.write()
             await self._records.flush()
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
@@ -117,16 +130,24 @@ class Term:
             "reconcile": self._reconciles.statistics(),
         }
 
+    def _worked(self, key: ObjectKey) -> None:
+        """Follow what was decided on a consumer."""
+        self.lookout.consider(key)
+        self.leading.standings.update(key)
+
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._records.forget(old.uid)
             self._reconciler.forget(key)
+            self.leading.standings.update(key)
 
 
 async def _work(
-    queue: WorkQueue[ObjectKey], work: Callable[[ObjectKey], Awaitable[float | None]]
+    queue: WorkQueue[ObjectKey],
+    work: Callable[[ObjectKey], Awaitable[float | None]],
+    worked: Callable[[ObjectKey], None],
 ) -> None:
-    """Take keys and work on them until the queue is shut down.
+    """Take keys and work on them until the queue is shut down; `worked` is told of each.
 
     Failures are retried for ever, with pauses that grow per key; a defect of ours is treated
     alike, so that it stays the trouble of one consumer.
@@ -153,6 +174,7 @@ async def _work(
                 queue.add_after(key, again)
         finally:
             queue.done(key)
+            worked(key)
 
 
 def _is_scoped(settings: Settings) -> bool:

@@ -34,7 +34,17 @@ from hotmap.core.present import Present, content_of, revision_of
 from hotmap.core.state import Window
 from hotmap.core.target import Target, present_target, read_target
 
-__all__ = ["Desired", "Known", "PodProof", "PodSeen", "Stage", "desired_of", "prove", "see_pods"]
+__all__ = [
+    "Desired",
+    "Known",
+    "PodProof",
+    "PodSeen",
+    "Stage",
+    "desired_of",
+    "prove",
+    "see_pods",
+    "vouches",
+]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
@@ -106,6 +116,8 @@ class PodProof(NamedTuple):
     #: None: no files of a source are mounted.
     projected: Stage | None
     loaded: Stage
+    #: Whether all that is missing are files, which follow without anybody's doing.
+    follows: bool = False
 
 
 def desired_of(
@@ -131,6 +143,19 @@ def desired_of(
 def _last_change(presents: Sequence[Present]) -> float | None:
     times = [present.changed_at for present in presents]
     return None if None in times else max((at for at in times if at is not None), default=-inf)
+
+
+def vouches(consumer: Consumer, presents: Sequence[Present]) -> bool:
+    """Tell whether all of a consumer's pods are of a template that was written for the present.
+
+    Our write of it was at or after the last change, by the API server's clock, and its own
+    controller says that no pod of another template is left.
+    """
+    written = consumer.written_at
+    if written is None or consumer.rolling or consumer.behind:
+        return False
+    times = [present.changed_at for present in presents if present.exists]
+    return all(at is not None and written >= at for at in times)
 
 
 def see_pods(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodSeen, ...]:
@@ -194,9 +219,12 @@ def _prove(desired: Desired, pod: PodSeen, *, now: float, vouched: bool, suspect
     if suspect:
         started = Stage(Known.UNKNOWN, "it started while its content was another one")
     loaded = [started] if desired.start_changed != -inf else []
+    follows = False
     if desired.files_changed != -inf:
+        follows = not files.reached and all(stage.reached for stage in loaded)
         loaded.append(files._replace(why=f"{files.why}, and it re-reads them"))
-    return PodProof(pod, files if desired.has_files else None, _weakest(loaded or [started]))
+    projected = files if desired.has_files else None
+    return PodProof(pod, projected, _weakest(loaded or [started]), follows)
 
 
 def _weakest(stages: Sequence[Stage]) -> Stage:

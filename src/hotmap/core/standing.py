@@ -27,10 +27,7 @@ from hotmap.core.consumer import Consumer
 from hotmap.core.proof import Desired, PodProof
 from hotmap.core.state import Looked
 
-__all__ = ["STALLED", "Last", "Standing", "State", "conclude", "rollout_left", "stand"]
-
-#: Seconds without progress after which a rollout's pods are looked at, to say what it waits for.
-STALLED = 30.0
+__all__ = ["CURRENT", "Last", "Standing", "State", "conclude", "rollout_left", "stand"]
 
 
 class State(enum.Enum):
@@ -63,6 +60,19 @@ class Last(NamedTuple):
     failed: bool = False
     held: bool = False
     waits: bool = False
+    #: Whether something changed and was only reported.
+    only_reported: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the decision was the end of the matter."""
+        return not (self.failed or self.held or self.waits)
+
+
+_NEW = Standing(State.UNPROVEN, "it has not been looked at yet")
+_UNSEEN = Standing(State.UNPROVEN, "its pods have not been looked at since")
+CURRENT = Standing(State.CURRENT, "all pods hold the present content")
+_LATENT = Standing(State.LATENT, "pods were found that may hold older content")
 
 
 def stand(
@@ -71,10 +81,10 @@ def stand(
     """Conclude how a consumer stands, without a request.
 
     `last` is None before the first decision, `looked` when nothing is known of it, `found` what
-    the last look at its pods has shown since then, if anybody looked.
+    the last look at its pods has shown, where it was not that all is current.
     """
     if last is None or looked is None:
-        return Standing(State.UNPROVEN, "it has not been looked at yet")
+        return _NEW
     if last.failed:
         return Standing(State.FAILED, last.reason)
     if last.held:
@@ -82,14 +92,11 @@ def stand(
     if last.waits:
         return Standing(State.WAITING, last.reason)
     if looked is Looked.CURRENT:
-        return found or Standing(State.CURRENT, "all pods hold the present content")
+        return CURRENT
     if looked is Looked.LATENT:
-        return found or Standing(State.LATENT, last.reason)
-    if found is not None and found.state is not State.CURRENT:
-        return found
-    return rollout_left(consumer) or Standing(
-        State.UNPROVEN, "its pods have not been looked at since"
-    )
+        reported = Standing(State.LATENT, last.reason) if last.only_reported else _LATENT
+        return found or reported
+    return found or rollout_left(consumer) or _UNSEEN
 
 
 def rollout_left(consumer: Consumer) -> Standing | None:
@@ -113,16 +120,16 @@ def conclude(
     proofs: Sequence[PodProof],
     desired: Desired,
     *,
-    stalled: float = 0.0,
+    stalled: bool = False,
     agents_restart: bool = False,
 ) -> Standing:
     """Conclude from its pods how a consumer stands, whose content was asked for or adopted.
 
-    `stalled` is for how many seconds its own controller has reported no progress;
+    `stalled` says that its own controller has reported no progress for a while;
     `agents_restart` says that agents in its pods take what is read at start, once they are told.
     """
     left = rollout_left(consumer)
-    if left is not None and stalled >= STALLED and (name := _stuck_pod(consumer, proofs)):
+    if left is not None and stalled and (name := _stuck_pod(consumer, proofs)):
         why = f"{name} is not ready and not of the newest template, so nothing replaces it"
         reason = f"waiting for {_pods(consumer.behind)}: {why}; delete pod {name}"
         return Standing(State.STUCK, reason, consumer.behind)
@@ -138,6 +145,9 @@ def conclude(
     told = [one.seen.told.frozen == desired.target.frozen for one in older if one.seen.told]
     if agents_restart and len(told) == len(older) and all(told):
         why = f"the agents of {names} have not restarted the application yet"
+        return Standing(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
+    if all(proof.follows for proof in older):
+        why = "files follow with the kubelet's own sync, within 90 s of the change"
         return Standing(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
     why = older[0].loaded.why
     return Standing(

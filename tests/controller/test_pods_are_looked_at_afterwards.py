@@ -1,0 +1,337 @@
+"""After an adoption and after a rollout pods are looked at, and what they show is reported."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.controller.world import FOLLOW, REREADS, Object, World, files, rfc3339
+
+from hotmap.controller.lookout import LookSettings
+from hotmap.controller.run import Controller
+
+#: Looks that do not wait, so that a test need not either.
+SOON = LookSettings(per_second=200, calm=0.05, done=0.02, stalled=0.2, pause=0.05, pause_most=0.05)
+
+
+async def status(controller: Controller, query: str = "") -> Any:
+    url = f"http://127.0.0.1:{controller.port}/v1/status{query}"
+    async with aiohttp.ClientSession() as http, http.get(url) as response:
+        return await response.json()
+
+
+async def stands(
+    world: World, controller: Controller, state: str, *, name: str = "web"
+) -> dict[str, Any]:
+    """Wait until a consumer is in a state; returns its document."""
+
+    async def reached() -> dict[str, Any] | None:
+        body = await status(controller)
+        found = [one for one in body["consumers"] if one["name"] == name]
+        return found[0] if found and found[0]["state"] == state else None
+
+    document: dict[str, Any] = await world.until(reached, f"{name} is {state}")
+    return document
+
+
+async def looked(world: World, controller: Controller, times: int = 1) -> None:
+    async def reached() -> bool:
+        return await looks(controller) >= times
+
+    await world.until(reached, f"pods were looked at {times} times")
+
+
+async def looks(controller: Controller) -> int:
+    url = f"http://127.0.0.1:{controller.port}/metrics"
+    async with aiohttp.ClientSession() as http, http.get(url) as response:
+        for line in (await response.text()).splitlines():
+            if line.startswith("hotmap_looks_total"):
+                return int(float(line.split()[1]))
+    raise AssertionError("no such metric")
+
+
+# -- adopted -----------------------------------------------------------------------------------
+
+
+async def test_older_pods_of_an_adopted_consumer_are_latent(world: World) -> None:
+    """One Event, a state, a count; and never an action."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller(looks=SOON) as controller:
+        document = await stands(world, controller, "latent")
+        await looked(world, controller, 3)
+        counts = (await status(controller))["counts"]
+    assert "1 of 1 pod may hold older content (web-1: it started" in document["reason"]
+    assert document["behind"] == 1
+    assert counts["latent"] == 1
+    assert await world.messages("Latent") == [document["reason"]]
+    assert await world.revision() == ""
+
+
+@pytest.mark.parametrize(
+    "after", [pytest.param(5.0, id="proven"), pytest.param(0.0, id="probably, in the same second")]
+)
+async def test_younger_pods_are_current(world: World, after: float) -> None:
+    """As after an ordinary installation, where source and pods come together: nothing is said."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + after)
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "current")
+        await looked(world, controller)
+    assert await world.messages("Latent") == []
+
+
+async def test_what_was_reported_is_not_reported_again_after_a_restart(world: World) -> None:
+    """The record tells that somebody has looked."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "latent")
+        await world.event("Latent")
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "latent")
+        await looked(world, controller, 2)
+    assert len(await world.messages("Latent")) == 1
+
+
+async def test_who_was_seen_to_be_current_is_not_looked_at_again_after_a_restart(
+    world: World,
+) -> None:
+    """Nothing was asked since."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "current")
+    async with world.controller(looks=SOON) as controller:
+        await world.quiet(controller)
+        await stands(world, controller, "current")
+        assert await looks(controller) == 0
+
+
+async def test_a_latent_consumer_becomes_current_when_its_pods_restart(world: World) -> None:
+    """Looks go on, with growing pauses, until somebody has restarted them."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "latent")
+        await world.registry.delete("pods", "default", "web-1", grace_period=0)
+        await world.pod("web-2", started=time.time() + 5)
+        await stands(world, controller, "current")
+
+
+async def test_files_that_are_read_again_are_not_latent(world: World) -> None:
+    """They follow by the kubelet's own sync, so an old pod is waited for, and nothing is said."""
+    await world.config_map(LEVEL="info")
+    await world.workload("api", files(), annotations=REREADS)
+    await world.pod("api-1", of="api")
+    async with world.controller(looks=SOON) as controller:
+        await looked(world, controller)
+        document = await stands(world, controller, "waiting", name="api")
+    assert "files follow with the kubelet's own sync" in document["reason"]
+    assert await world.messages("Latent") == []
+
+
+async def test_who_wants_no_pods_costs_no_request(world: World) -> None:
+    """Neither the adoption nor the rollout of what has no pods reads anything."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=0)
+    await world.workload("agent", kind="DaemonSet")
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "current")
+        await world.quiet(controller)
+        reads = world.answers()["GET"]
+        await world.edit(LEVEL="debug")
+        await world.rollout("agent", kind="DaemonSet")
+        await world.rolled_out("agent", kind="DaemonSet")
+        await stands(world, controller, "current", name="agent")
+        assert world.answers()["GET"] == reads
+
+
+async def test_looks_can_be_left_out(world: World) -> None:
+    """With none a second nobody is looked at, and nobody is called current for that."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller(looks=SOON._replace(per_second=0)) as controller:
+        await stands(world, controller, "unproven")
+        await world.quiet(controller)
+        assert await looks(controller) == 0
+
+
+# -- asked -------------------------------------------------------------------------------------
+
+
+async def test_a_rollout_is_confirmed_by_its_pods(world: World) -> None:
+    """It waits for its own controller; then one LIST says that all pods are new."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "current")
+        before = await looks(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        document = await stands(world, controller, "waiting")
+        assert document["reason"] == "waiting for 1 pod: its rollout is in progress"
+        await world.registry.delete("pods", "default", "web-1", grace_period=0)
+        await world.pod("web-2", started=time.time() + 5)
+        await world.rolled_out()
+        await stands(world, controller, "current")
+        assert await looks(controller) >= before + 1
+
+
+async def partly(world: World, kind: str, updated: int, **spec: Any) -> None:
+    """Play a workload controller that has got so far with its rollout."""
+
+    def report(obj: Object) -> Object:
+        observed = {"observedGeneration": obj["metadata"]["generation"]}
+        counts = {"replicas": 3, "updatedReplicas": updated, "readyReplicas": 3}
+        return {**obj, "status": {**observed, **counts, **spec}}
+
+    plural = {"Deployment": "deployments", "StatefulSet": "statefulsets"}[kind]
+    await world.registry.modify(
+        plural, "default", "web", report, subresource="status", manager="kube"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "updated", "state", "reason"),
+    [
+        pytest.param(
+            "StatefulSet",
+            {"updateStrategy": {"type": "OnDelete"}},
+            0,
+            "waiting",
+            "waiting for 3 pods: OnDelete replaces a pod when somebody deletes it",
+            id="OnDelete",
+        ),
+        pytest.param(
+            "StatefulSet",
+            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}},
+            1,
+            "waiting",
+            "waiting for 2 pods: its partition keeps the pods below ordinal 2 as they are",
+            id="partition",
+        ),
+        pytest.param(
+            "Deployment",
+            {"paused": True},
+            0,
+            "paused",
+            "waiting for 3 pods: its rollout is paused",
+            id="paused",
+        ),
+    ],
+)
+async def test_what_a_rollout_waits_for(
+    world: World, kind: str, fields: Object, updated: int, state: str, reason: str
+) -> None:
+    """Somebody has to go on; the status says who, and how many pods are left."""
+    await world.config_map(LEVEL="info")
+    await world.workload(kind=kind, replicas=3, **fields)
+    async with world.controller(looks=SOON._replace(calm=30)) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout(kind=kind)
+        await partly(world, kind, updated)
+        document = await stands(world, controller, state)
+
+        async def told() -> bool:
+            return (await stands(world, controller, state))["reason"] == reason
+
+        await world.until(told, f"it says: {reason}")
+    assert document["kind"] == kind
+
+
+async def set_pod(
+    world: World, name: str, *, template: str, ready: bool = True, started: float | None = None
+) -> None:
+    """A pod of a StatefulSet, made from a template; one that is not ready crashes."""
+    await world.pod(name, started=started)
+    await world.registry.modify(
+        "pods",
+        "default",
+        name,
+        lambda obj: {
+            **obj,
+            "metadata": {
+                **obj["metadata"],
+                "labels": {**obj["metadata"]["labels"], "controller-revision-hash": template},
+            },
+        },
+        manager="kube",
+    )
+    crashes = {"waiting": {"reason": "CrashLoopBackOff"}}
+    runs = {"running": {"startedAt": rfc3339(time.time() if started is None else started)}}
+    one = {"name": "main", "ready": ready, "state": runs if ready else crashes}
+    await world.registry.modify(
+        "pods",
+        "default",
+        name,
+        lambda obj: {**obj, "status": {**obj["status"], "containerStatuses": [one]}},
+        subresource="status",
+        manager="kubelet",
+    )
+
+
+async def test_a_stateful_set_stuck_on_a_bad_value(world: World) -> None:
+    """The value is taken back, and the pod that never got ready stays: one Event names it."""
+    await world.config_map(LEVEL="info")
+    await world.workload(kind="StatefulSet", replicas=3)
+    async with world.controller(looks=SOON) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="bad")
+        bad = await world.rollout(kind="StatefulSet")
+        await set_pod(world, "web-2", template="web-bad", ready=False)
+        await partly(world, "StatefulSet", 0, updateRevision="web-bad")
+        document = await stands(world, controller, "waiting")
+
+        async def crashes() -> bool:
+            found = await stands(world, controller, "waiting")
+            return "web-2 does not run (CrashLoopBackOff)" in found["reason"]
+
+        await world.until(crashes, "it says which pod crashes")
+        await world.edit(LEVEL="info")
+        await world.rollout(kind="StatefulSet", after=bad)
+        await partly(world, "StatefulSet", 2, updateRevision="web-good")
+        document = await stands(world, controller, "stuck")
+        message = await world.event("Stuck")
+        await looked(world, controller, await looks(controller) + 2)
+        assert await world.messages("Stuck") == [message]
+    assert message == document["reason"]
+    assert message.endswith("; delete pod web-2")
+
+
+async def test_what_is_only_reported_is_latent(world: World) -> None:
+    """Strategy notify: nobody acts, so it takes effect at the next restart; no second Event."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/strategy": "notify"})
+    await world.pod("web-1", started=time.time() + 2)
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "current")
+        await world.edit(LEVEL="debug")
+        reason = await world.event("Notified")
+        await stands(world, controller, "latent")
+    assert "only reported" in reason
+    assert await world.messages("Latent") == []
+
+
+async def test_the_trouble_of_a_consumer_is_over_when_its_cause_is(world: World) -> None:
+    """A hold that ended without a change is not shown any more."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(looks=SOON) as controller:
+        await stands(world, controller, "current")
+        await world.edit(LEVEL=None)
+        await stands(world, controller, "held")
+        await world.edit(LEVEL="info")
+        await stands(world, controller, "current")
+    assert await world.revision() == ""
