@@ -9,17 +9,20 @@ CLUSTER_TESTS ?= tests
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-cluster image cluster-up cluster-down test-cluster constraints clean
+.PHONY: help demo test test-slow check bench bench-cluster agent.pyz image cluster-up cluster-down test-cluster constraints clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.runtime ## Watch a ConfigMap edit reach running processes, without a cluster
 	@$(BIN)/hotmap demo
 
 test: $(VENV)/.development ## Run the tests (a few minutes; needs neither root nor a cluster)
-	@$(BIN)/python -m pytest -q -m "not cluster" \
+	@$(BIN)/python -m pytest -q -m "not cluster and not slow" \
 	  --numprocesses $(TEST_WORKERS) --dist loadfile
+
+test-slow: $(VENV)/.development ## Run the tests that wait for minutes of real time
+	@$(BIN)/python -m pytest -q -m "slow and not cluster"
 
 check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 	@$(BIN)/ruff check .
@@ -29,6 +32,11 @@ check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 
 bench: $(VENV)/.development ## Measure speed and size on the local control plane
 	@$(BIN)/python -m benchmarks
+
+agent.pyz: $(VENV)/.runtime ## Write the agent as one file, build/agent.pyz, that needs Python only
+	@mkdir -p build
+	@$(BIN)/python -m hotmap.agent.build build/$@
+	@sha256sum build/$@
 
 image: $(VENV)/.development ## Write hotmap's image, without Docker, to build/hotmap.tar (Debian)
 	@$(BIN)/python -m tests.cluster image

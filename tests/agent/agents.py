@@ -182,7 +182,13 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
 class Webhook:
     """An endpoint that remembers what it was called with, and answers as it is told."""
 
-    def __init__(self, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        called: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`called` is called before each answer."""
         self.calls: list[tuple[str, str, dict[str, str], bytes]] = []
         self.status = 200
         self.hang = threading.Event()
@@ -194,6 +200,7 @@ class Webhook:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(length)
                 endpoint.calls.append((self.command, self.path, dict(self.headers), body))
+                called()
                 endpoint.hang.wait(PATIENCE)
                 try:
                     self.send_response(endpoint.status)
@@ -235,9 +242,11 @@ class Webhook:
 
 
 @contextmanager
-def webhook(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Webhook]:
+def webhook(
+    port: int = 0, tls: ssl.SSLContext | None = None, called: Callable[[], None] = lambda: None
+) -> Iterator[Webhook]:
     """Run an endpoint for the length of a block."""
-    endpoint = Webhook(port, tls)
+    endpoint = Webhook(port, tls, called)
     try:
         yield endpoint
     finally:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,48 @@ def test_an_endpoint_that_is_away_is_called_when_it_is_back(tmp_path: Path) -> N
         with webhook(port) as endpoint:
             running.reaches("loaded")
             assert len(endpoint.calls) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["away", "500", "hangs"])
+def test_an_endpoint_that_takes_nothing_for_a_minute(tmp_path: Path, kind: str) -> None:
+    """A real minute with the default pauses: the newest content is loaded, once it takes it."""
+    volume, port = Volume(tmp_path / "volume", text="one"), free_port()
+    defaults = ("--retry-first", "250ms", "--retry-max", "15s", "--settle", "100ms")
+    flags = ("--dir", volume, "--url", f"http://127.0.0.1:{port}/-/reload", *defaults)
+    with contextlib.ExitStack() as stack:
+        if kind != "away":
+            endpoint = stack.enter_context(webhook(port))
+            endpoint.status = 500
+            if kind == "hangs":
+                endpoint.hang.clear()
+        running = stack.enter_context(agent(tmp_path, *flags))
+        running.reaches("failing")
+        time.sleep(30)
+        volume.write(text="two")
+        time.sleep(30)
+        assert running.status()["state"] in ("failing", "pending")
+        if kind == "away":
+            endpoint = stack.enter_context(webhook(port))
+        endpoint.status = 200
+        endpoint.hang.set()
+        running.reaches("loaded")
+        assert running.rule()["loads"] == 1
+
+
+def test_a_call_that_is_never_answered_delays_nothing_but_itself(tmp_path: Path) -> None:
+    """The endpoint forgets one call and answers the others: the next change is delivered."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        forgotten, endpoint.hang = endpoint.hang, threading.Event()
+        flags = ("--dir", volume, "--url", endpoint.url, "--action-timeout", "300ms")
+        with agent(tmp_path, *flags) as running:
+            eventually(lambda: len(endpoint.calls) == 1)
+            endpoint.hang, never = forgotten, endpoint.hang
+            volume.write(text="two")
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 2
+            never.set()
 
 
 def test_a_wrong_answer_is_no_success(tmp_path: Path) -> None:

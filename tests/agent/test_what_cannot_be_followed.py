@@ -133,40 +133,51 @@ def _as_nobody(folder: Path) -> tuple[str, ...]:
 
 
 def test_a_restricted_container_is_enough(shared: Path) -> None:
-    """Non-root, all capabilities dropped, read-only root: stage and state go to an emptyDir."""
+    """Non-root, no capability, no new privileges, read-only root, all at once.
+
+    Stage, state and copies for the check go to an emptyDir and to memory; a process of the same
+    user is told; one of another user is not, and EPERM is explained by both users and what to do.
+    """
     requires("root", available=ROOT, reason="a read-only root needs mount rights first")
     volume = Volume(shared / "volume", text="good")
+    folder, pidfile = shared / "agent", shared / "pid"
     nobody = _as_nobody(shared)
-    folder = shared / "agent"
     script = f'mount --bind {folder} {folder} && mount -o remount,ro,bind / && exec "$@"'
-    before = ("unshare", "--mount", "sh", "-c", script, "sh", *nobody)
+    before = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *nobody)
     flags = (
         *("--dir", volume, "--stage", folder / "stage", "--state", folder / "state"),
-        *("--check", "grep -q good {dir}/text", "--exec", "true"),
+        *("--check", "grep -q good {dir}/text"),
+        *("--signal", "HUP", "--process", f"pidfile:{pidfile}"),
     )
-    with agent(folder, *flags, before=before) as running:
-        running.reaches("loaded")
-        assert (folder / "stage" / "text").read_text() == "good"
-        assert (folder / "state").exists()
-        volume.write(text="good 2")
-        eventually(lambda: (folder / "stage" / "text").read_text() == "good 2")
-
-
-def test_a_process_of_another_user_is_explained(shared: Path) -> None:
-    """EPERM is no mystery: the sentence names both users and what to do."""
-    requires("root", available=ROOT, reason="another user is needed")
-    volume, pidfile = Volume(shared / "volume", text="one"), shared / "pid"
     other = subprocess.Popen(["sleep", "60"])
     try:
-        pidfile.write_text(str(other.pid))
-        flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}")
-        with agent(shared / "agent", *flags, before=_as_nobody(shared)) as running:
-            # The process began after its content, so only newer content is a reason to tell it.
-            eventually(running.status)
-            volume.write(text="two")
-            message = running.reaches("failing")["message"]
-            assert "runs as user 0 and we as user 65534" in message
+        with agent(folder, *flags, before=before) as running:
+            running.reaches("failing")
+            restricted = Path(f"/proc/{running.pid}/status").read_text()
+            for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"):
+                assert line in restricted
+            assert "NoNewPrivs:\t1" in restricted
+            assert "Uid:\t65534\t65534\t65534\t65534" in restricted
+            mounts = Path(f"/proc/{running.pid}/mountinfo").read_text().splitlines()
+            assert any(
+                line.split()[4] == "/" and line.split()[5].startswith("ro") for line in mounts
+            )
+            pidfile.write_text(str(other.pid))
+            volume.write(text="good 2")
+            message = eventually(lambda: "runs as user" in running.message and running.message)
+            assert f"process {other.pid} runs as user 0 and we as user 65534" in message
             assert "give both containers the same runAsUser" in message
+            assert other.poll() is None
+            assert (folder / "stage" / "text").read_text() == "good 2"
+            assert (folder / "state").stat().st_uid == 65534
+            ours = subprocess.Popen(
+                [*nobody, "sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.05; done"]
+            )
+            pidfile.unlink()
+            pidfile.write_text(str(ours.pid))
+            volume.write(text="good 3")
+            assert ours.wait(20) == 9
+            eventually(lambda: (folder / "stage" / "text").read_text() == "good 3")
     finally:
         other.kill()
         other.wait()

@@ -54,10 +54,13 @@ class Loop:
     what was due meanwhile is due at once.
     """
 
-    def __init__(self, clock: Callable[[], float] = since_boot) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = since_boot, poll: select.poll | None = None
+    ) -> None:
+        """Go by a clock, and wait by a poll object: both of them, or neither, are the machine's."""
         #: Reads the clock that the timers go by.
         self.now = clock
-        self._poll = select.poll()
+        self._poll = poll or select.poll()
         self._calls: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = 0
