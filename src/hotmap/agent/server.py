@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     Respond = Callable[[str], tuple[int, str, bytes]]
 
+#: Names the address that `:PORT` means where a pod has no network of its own.
+_LISTEN_HOST = "HOTMAP_LISTEN_HOST"
+
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
             503: "Service Unavailable"}  # fmt: skip
 
@@ -37,7 +40,8 @@ class Server:
         self._respond = respond
         self._wanted: dict[str, Callable[[], socket.socket]] = {}
         if address is not None:
-            self._wanted["port"] = lambda: _tcp(address)
+            host = address.host or os.environ.get(_LISTEN_HOST, "")
+            self._wanted["port"] = lambda: _tcp(address._replace(host=host))
         if path:
             self._wanted["socket"] = lambda: _unix(path)
         self._path = path

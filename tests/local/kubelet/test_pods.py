@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +245,34 @@ async def test_no_volume_hides_hotmap(node: LocalNode) -> None:
     )
     await node.phase("hidden", "Succeeded")
     assert hotmap.__version__ in await node.logs("hidden")
+
+
+async def test_each_agent_listens_at_its_own_pod(node: LocalNode) -> None:
+    """The network is the machine's; `:9533` means the pod's address, so that none is in the way."""
+    answers = []
+    for name in ("first", "second"):
+        await node.config_map(name, {"name": name})
+        volume = {"name": "v", "configMap": {"name": name}}
+        await node.run_pod(
+            name,
+            "",
+            image="hotmap",
+            command=[],
+            args=["agent", "--dir", f"/etc/{name}", "--touch", "/tmp/touched"],
+            volumeMounts=[{"name": "v", "mountPath": f"/etc/{name}"}],
+            pod={"volumes": [volume]},
+        )
+        pod = await node.phase(name, "Running")
+        address = f"http://{pod['status']['podIP']}:9533/status"
+        await eventually(lambda: fetched(address))  # noqa: B023 - called before the next
+        shown = json.loads(fetched(address))["directories"]
+        answers += [directory["directory"] for directory in shown]
+    assert answers == ["/etc/first", "/etc/second"]
+
+
+def fetched(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""

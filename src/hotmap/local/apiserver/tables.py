@@ -151,17 +151,25 @@ def _selector(obj: JsonObject, _: float) -> Cell:
 
 
 def _pod_ready(pod: JsonObject, _: float) -> Cell:
-    statuses = pod.get("status", {}).get("containerStatuses", ())
-    ready = sum(1 for status in statuses if status.get("ready"))
-    return f"{ready}/{len(pod['spec'].get('containers', ()))}"
+    """printPod: native sidecars count as containers."""
+    status, spec = pod.get("status", {}), pod["spec"]
+    sidecars = _sidecars(pod)
+    ready = [
+        *(s for s in status.get("containerStatuses", ()) if s.get("ready")),
+        *(s for s in status.get("initContainerStatuses", ()) if _is_up(s, sidecars) and s["ready"]),
+    ]
+    return f"{len(ready)}/{len(spec.get('containers', ())) + len(sidecars)}"
 
 
 def _pod_restarts(pod: JsonObject, now: float) -> Cell:
-    statuses = pod.get("status", {}).get("containerStatuses", ())
-    restarts = sum(status.get("restartCount", 0) for status in statuses)
-    finished = [
-        status.get("lastState", {}).get("terminated", {}).get("finishedAt") for status in statuses
-    ]
+    """printPod: of the init containers while they run; of containers and sidecars afterwards."""
+    status, sidecars = pod.get("status", {}), _sidecars(pod)
+    counted = status.get("initContainerStatuses", ())
+    if _blocked_init(pod) is None:
+        counted = [one for one in counted if one.get("name") in sidecars]
+        counted += status.get("containerStatuses", ())
+    restarts = sum(one.get("restartCount", 0) for one in counted)
+    finished = [one.get("lastState", {}).get("terminated", {}).get("finishedAt") for one in counted]
     last = max(filter(None, finished), default=None)
     return f"{restarts} ({_ago(last, now)} ago)" if restarts and last else str(restarts)
 
@@ -176,12 +184,24 @@ def _pod_status(pod: JsonObject, _: float) -> Cell:
     return blocked if blocked is not None else str(_container_reason(status, reason))
 
 
+def _sidecars(pod: JsonObject) -> set[str]:
+    containers = pod["spec"].get("initContainers", ())
+    return {one["name"] for one in containers if one.get("restartPolicy") == "Always"}
+
+
+def _is_up(status: Mapping[str, Any], sidecars: set[str]) -> bool:
+    return status.get("name") in sidecars and bool(status.get("started"))
+
+
 def _blocked_init(pod: JsonObject) -> str | None:
     statuses = pod.get("status", {}).get("initContainerStatuses", ())
+    sidecars = _sidecars(pod)
     for index, status in enumerate(statuses):
         state = status.get("state", {})
         terminated = state.get("terminated")
         if terminated is not None and terminated.get("exitCode") == 0:
+            continue
+        if _is_up(status, sidecars):
             continue
         if terminated is not None:
             return f"Init:{_termination(terminated)}"

@@ -236,7 +236,9 @@ class PodContainers:
         mounts = self._volumes.mounts_of(pod, container, env)
         own = own_program(container.get("image", ""))
         if own:
-            # As in the image, the command `hotmap` is on the path, and no volume can hide it.
+            # As in the image, the command `hotmap` is on the path, and no volume can hide it. The
+            # network is not the pod's own, its address is.
+            env.setdefault("HOTMAP_LISTEN_HOST", self.address)
             env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
             mounts += _hidden_by(mounts, _OWN_PLACES)
         command = container.get("command") or own
