@@ -14,10 +14,10 @@ BIN := $(VENV)/bin
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.runtime ## Watch a ConfigMap edit reach running processes, without a cluster
+demo: $(VENV)/.runtime ## See an edit reach processes, without any cluster
 	@$(BIN)/hotmap demo
 
-test: $(VENV)/.development ## Run the tests (a few minutes; needs neither root nor a cluster)
+test: $(VENV)/.development ## Run the tests: minutes; neither root nor a cluster
 	@$(BIN)/python -m pytest -q -m "not cluster and not slow" \
 	  --numprocesses $(TEST_WORKERS) --dist loadfile
 
@@ -33,21 +33,21 @@ check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 bench: $(VENV)/.development ## Measure speed and size on the local control plane
 	@$(BIN)/python -m benchmarks
 
-agent.pyz: $(VENV)/.runtime ## Write the agent as one file, build/agent.pyz, that needs Python only
+agent.pyz: $(VENV)/.runtime ## Write the agent as one file, build/agent.pyz
 	@mkdir -p build
 	@$(BIN)/python -m hotmap.agent.build build/$@
 	@sha256sum build/$@
 
-image: $(VENV)/.development ## Write hotmap's image, without Docker, to build/hotmap.tar (Debian)
+image: $(VENV)/.development ## Write hotmap's image to build/hotmap.tar (Debian)
 	@$(BIN)/python -m tests.cluster image
 
-cluster-up: $(VENV)/.development ## Build and start a real Kubernetes beside the project (root, Go)
+cluster-up: $(VENV)/.development ## Build and start a real Kubernetes (root, Go)
 	@$(BIN)/python -m tests.cluster up
 
 cluster-down: $(VENV)/.development ## Stop it; nothing is left running
 	@$(BIN)/python -m tests.cluster down
 
-test-cluster: $(VENV)/.development ## Run the tests on a real Kubernetes (root, Go; builds it once)
+test-cluster: $(VENV)/.development ## Run the tests that need a real one (root, Go)
 	@$(BIN)/python -m tests.cluster build --kwok 1 || true
 	@$(BIN)/python -m pytest -q -m cluster $(CLUSTER_TESTS)
 
