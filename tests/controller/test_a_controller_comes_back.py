@@ -227,6 +227,31 @@ async def test_a_consumer_that_is_gone_leaves_no_record(world: World) -> None:
         assert controller.records.get(uids["api"]) is None
 
 
+@pytest.mark.parametrize(
+    "scope",
+    [{"watch_namespaces": ("shop",)}, {"ignored_namespaces": ("bank",)}],
+    ids=["one is served", "one is left out"],
+)
+async def test_a_consumer_that_is_gone_from_some_namespaces(
+    world: World, scope: dict[str, tuple[str, ...]]
+) -> None:
+    """Where it is seen to be gone, the record goes; what is out of sight may be there still."""
+    uids = {}
+    for namespace in ("shop", "bank"):
+        await world.namespace(namespace)
+        await world.config_map(LEVEL="info", namespace=namespace)
+        await world.workload(namespace=namespace)
+        uids[namespace] = (await world.get("Deployment", "web", namespace))["metadata"]["uid"]
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    for namespace in uids:
+        await world.registry.delete("deployments", namespace, "web")
+    for _ in range(2):  # also after records were written by who sees only some
+        async with world.controller(**scope) as controller:
+            assert controller.records.get(uids["shop"]) is None
+            assert controller.records.get(uids["bank"]) is not None
+
+
 async def test_the_key_is_deleted(world: World) -> None:
     """A new one is made; old fingerprints say nothing under it, so nothing is rolled."""
     await world.config_map(LEVEL="info")

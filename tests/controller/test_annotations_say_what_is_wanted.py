@@ -322,7 +322,12 @@ async def test_reloaders_ignore_on_a_source(world: World) -> None:
         ("hotmap.dev/catch-up", "1", "'1' is neither true nor false"),
         ("hotmap.dev/on-change", "run-now", "run-now is for a CronJob, this is a Deployment"),
         ("hotmap.dev/agent", "port=0", "'port=0' is not port="),
-        ("hotmap.dev/folow", "auto", "annotation hotmap.dev/folow is unknown; known are"),
+        (
+            "hotmap.dev/folow",
+            "auto",
+            "folow is unknown; known on the workload: hotmap",
+        ),
+        ("hotmap.dev/ignore", "true", "means nothing on a Deployment; it belongs on a ConfigMap"),
         (NAMED, "app(", "'app(' is no regular expression"),
         (AUTO, "perhaps", "'perhaps' is no boolean; taken as false"),
     ],
@@ -344,6 +349,83 @@ async def test_an_annotation_that_cannot_be_read(
     assert event["type"] == "Warning"
     assert event["message"].startswith(f"annotation {annotation}")
     assert words in event["message"]
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+@pytest.mark.parametrize(
+    ("annotation", "value", "words"),
+    [
+        ("hotmap.dev/ignore", "yes", "'yes' is neither true nor false; taken as false"),
+        ("reloader.stakater.com/ignore", "Y", "'Y' is neither true nor false; taken as false"),
+        ("reloader.stakater.com/match", "1", "'1' is neither true nor false; taken as false"),
+        ("hotmap.dev/ignroe", "true", "is unknown; known on a ConfigMap or Secret: "),
+        ("hotmap.dev/follow", "auto", "means nothing on a KIND; it belongs on the workload"),
+        (AUTO, "true", "means nothing on a KIND; it belongs on the workload"),
+    ],
+)
+async def test_an_annotation_of_a_source_that_cannot_be_read(
+    world: World, kind: str, annotation: str, value: str, words: str
+) -> None:
+    """One Warning on the source, however often it is edited; its edits count as ever."""
+    refs = {"kind": "configMap" if kind == "ConfigMap" else "secret"}
+    await (world.config_map if kind == "ConfigMap" else world.secret)("app", LEVEL="info")
+    await world.merge(kind, "app", {"metadata": {"annotations": {annotation: value}}})
+    await world.workload(spec=env("LEVEL", **refs))
+    async with world.controller() as controller:
+        message = await world.event("InvalidAnnotation")
+        before = await world.revision()
+        for level in ("debug", "trace"):
+            await world.edit(kind=kind, LEVEL=level)
+            before = await world.rollout(after=before)
+            await world.rolled_out()
+            await world.quiet(controller)
+    assert message.startswith(f"annotation {annotation}")
+    assert words.replace("KIND", kind) in message
+    (event,) = await world.events("InvalidAnnotation")
+    assert event["type"] == "Warning"
+    regarding = event["involvedObject"]
+    assert (regarding["kind"], regarding["name"]) == (kind, "app")
+    assert regarding["uid"] == (await world.get(kind, "app"))["metadata"]["uid"]
+
+
+async def test_a_source_is_mended_and_breaks_again(world: World) -> None:
+    """What cannot be read is told when it is written, also while the controller runs."""
+    await world.config_map(LEVEL="info")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        for ignore in ("yes", "true", "no"):
+            await world.annotate("app", kind="ConfigMap", ignore=ignore)
+            await world.quiet(controller)
+    told = [message.split("'")[1] for message in await world.messages("InvalidAnnotation")]
+    assert told == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"hotmap.dev/follow": "yes"}, "hotmap.dev/follow: 'yes' is not configmap/NAME"),
+        ({"hotmap.dev/folow": "auto"}, "hotmap.dev/folow is unknown; known on a Namespace: hotmap"),
+        ({"hotmap.dev/settle": "1s"}, "hotmap.dev/settle means nothing on a Namespace"),
+        ({AUTO: "true"}, f"{AUTO} means nothing on a Namespace; it belongs on the workload"),
+    ],
+)
+async def test_an_annotation_of_a_namespace_that_cannot_be_read(
+    world: World, said: dict[str, str], words: str
+) -> None:
+    """One Warning about the Namespace, to be found in it; none for each consumer there."""
+    await world.namespace("shop", said)
+    await world.config_map(LEVEL="info", namespace="shop")
+    for name in ("web", "api"):
+        await world.workload(name, annotations={}, namespace="shop")
+    async with world.controller() as controller:
+        message = await world.event("InvalidAnnotation")
+        await world.edit(LEVEL="debug", namespace="shop")
+        await world.quiet(controller)
+    assert message.startswith(f"annotation {words}")
+    (event,) = await world.events("InvalidAnnotation")
+    assert event["metadata"]["namespace"] == "shop"
+    assert event["involvedObject"]["kind"] == "Namespace"
+    assert await world.revision(namespace="shop") == ""
 
 
 async def test_an_annotation_breaks_and_is_mended(world: World) -> None:

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from tests.support.objects import ENV, consumer, cron_job, deployment
 
+from hotmap.core.annotations import ANNOTATIONS, IGNORE
 from hotmap.core.objects import ObjectKey
 from hotmap.core.policy import (
-    ANNOTATIONS,
     Agent,
     Defaults,
     OnChange,
     Policy,
     Strategy,
     followed_uses,
+    namespace_problems,
     parse_duration,
     read_policy,
     source_ignored,
@@ -267,12 +268,15 @@ def test_an_exclude_that_cannot_be_read_excludes_everything() -> None:
 
 
 def test_a_problem_says_where_it_stands() -> None:
-    """A value that comes from the pod template or the Namespace says so."""
+    """On the pod template; what the Namespace says is told of the Namespace, once."""
     said = {"hotmap.dev/follow": "nope"}
     (problem,) = read_policy(deployment(template_annotations=said)).problems
     assert problem.message.startswith("annotation hotmap.dev/follow on the pod template: 'nope'")
-    (problem,) = read_policy(deployment(), namespace_annotations=said).problems
-    assert problem.message.startswith("annotation hotmap.dev/follow on the Namespace: 'nope'")
+    inheriting = read_policy(deployment(), namespace_annotations=said)
+    assert (inheriting.opted_in, inheriting.problems) == (False, ())
+    assert inheriting.origin == "hotmap.dev/follow: nope on the Namespace"
+    (problem,) = namespace_problems(said)
+    assert problem.message.startswith("annotation hotmap.dev/follow: 'nope' is not configmap/NAME")
 
 
 def test_a_misspelled_annotation_is_seen() -> None:
@@ -280,7 +284,8 @@ def test_a_misspelled_annotation_is_seen() -> None:
     (problem,) = policy({"folow": "auto", "revision": "k.abc", "target": "1/a/b"}).problems
     assert problem.annotation == "hotmap.dev/folow"
     assert problem.message == (
-        f"annotation hotmap.dev/folow is unknown; known are {', '.join(ANNOTATIONS)}"
+        "annotation hotmap.dev/folow is unknown; known on the workload: "
+        + ", ".join(name for name in ANNOTATIONS if name != IGNORE)
     )
 
 

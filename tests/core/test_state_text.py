@@ -48,6 +48,7 @@ records = st.builds(
     st.builds(Rolls, st.lists(times, max_size=3).map(tuple), st.integers(0, 9)),
     texts,
     st.sampled_from(Looked),
+    texts,
 )
 
 RECORD = Record(
@@ -61,18 +62,20 @@ RECORD = Record(
     Rolls((3.0, 4.5), 1),
     "kH3x.abc",
     Looked.LATENT,
+    "shop",
 )
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false]],'
-    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc",2]'
+    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc",2,"shop"]'
 )
 
 
 def test_a_record_that_tells_no_look_is_to_be_looked_at() -> None:
     """As it was written before looks were recorded: everything else in it holds."""
-    earlier = msgspec.structs.replace(RECORD, looked=Looked.NOT_YET)
-    assert read_shard(f"{HEADER}\n{LINE.removesuffix(',2]')}]\n") == {"6f0c": earlier}
+    earlier = msgspec.structs.replace(RECORD, looked=Looked.NOT_YET, namespace="")
+    line = LINE.removesuffix(',2,"shop"]')
+    assert read_shard(f"{HEADER}\n{line}]\n") == {"6f0c": earlier}
 
 
 def test_the_text_is_one_line_a_consumer() -> None:

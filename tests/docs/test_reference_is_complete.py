@@ -14,8 +14,8 @@ from hotmap.controller.journal import Journal
 from hotmap.controller.metrics import Metrics
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
+from hotmap.core.annotations import ANNOTATIONS
 from hotmap.core.consumer import REVISION
-from hotmap.core.policy import ANNOTATIONS
 from hotmap.core.reloader_dialect import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
 from hotmap.core.target import TARGET
 from hotmap.kube.client import Client

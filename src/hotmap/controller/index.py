@@ -14,11 +14,11 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.controller.history import History
+from hotmap.core.annotations import FOLLOW
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import live_change_rolls
 from hotmap.core.policy import (
-    FOLLOW,
     Defaults,
     Policy,
     read_policy,
@@ -42,6 +42,7 @@ class NamespaceNotes(NamedTuple):
 
     name: str
     annotations: dict[str, str]
+    uid: str = ""
 
 
 class TemplateSeen(NamedTuple):

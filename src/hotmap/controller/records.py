@@ -12,7 +12,7 @@ import asyncio
 import logging
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, NoReturn
 
 from hotmap.core.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
@@ -109,9 +109,14 @@ class Records:
         if self._records.pop(uid, None) is not None:
             self._touch(uid)
 
-    def retain(self, uids: Collection[str]) -> None:
-        """Drop the records of all consumers but these: they went while nobody was watching."""
-        for uid in [uid for uid in self._records if uid not in uids]:
+    def retain(self, uids: Collection[str], *, is_seen: Callable[[str], bool]) -> None:
+        """Drop the records of all consumers but these, in the namespaces that are seen."""
+        gone = [
+            uid
+            for uid, record in self._records.items()
+            if uid not in uids and is_seen(record.namespace)
+        ]
+        for uid in gone:
             self.forget(uid)
 
     def statistics(self) -> RecordsStatistics:

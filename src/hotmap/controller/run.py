@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Self
 
+from hotmap.controller.annotation_reports import AnnotationReports
 from hotmap.controller.executor import Executor
 from hotmap.controller.first_answers import Patience, knock
 from hotmap.controller.index import Index
@@ -249,6 +250,9 @@ class Controller:
             settings=self._settings,
             may_write=self._may_write,
             patience=self._patience,
+            reports=AnnotationReports(
+                self.index, self._recorder, self._settings.defaults.dialect.names
+            ),
         )
 
     def _make_reconciler(self, observer: Observer) -> Reconciler:

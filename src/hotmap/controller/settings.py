@@ -46,3 +46,9 @@ class Settings(NamedTuple):
     patient: bool = False
     #: Where metrics, health and status are served; port 0 picks a free one, None serves nothing.
     listen: tuple[str, int] | None = ("127.0.0.1", 9533)
+
+    def serves(self, namespace: str) -> bool:
+        """Tell whether the objects of a namespace are watched."""
+        if self.watch_namespaces:
+            return namespace in self.watch_namespaces
+        return namespace not in self.ignored_namespaces

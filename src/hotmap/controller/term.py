@@ -16,6 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Self
 
+from hotmap.controller.annotation_reports import AnnotationReports
 from hotmap.controller.first_answers import Patience
 from hotmap.controller.index import Index, Queues
 from hotmap.controller.lookout import Lookout
@@ -50,6 +51,7 @@ class Term:
         settings: Settings,
         may_write: Callable[[], bool],
         patience: Patience,
+        reports: AnnotationReports,
     ) -> None:
         self._index = index
         self._records = records
@@ -60,6 +62,7 @@ class Term:
         self._settings = settings
         self._may_write = may_write
         self._patience = patience
+        self._reports = reports
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
         self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
         self._workers: list[asyncio.Task[None]] = []
@@ -79,10 +82,7 @@ class Term:
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
             self._unsubscribe.append(store.subscribe(self.lookout.consumer_changed))
-        if not _is_scoped(self._settings):  # else some belong to consumers out of sight
-            stores = self._index.consumers.values()
-            if all(store.synced.is_set() for store in stores):
-                self._records.retain({one.uid for store in stores for one in store.values()})
+        self._drop_records_of_the_gone()
         self._index.feed(
             Queues(
                 refresh=self._refreshes.add,
@@ -91,6 +91,7 @@ class Term:
                 ),
             )
         )
+        self._reports.begin()
         consumers = list(self._index.all_consumers())
         for consumer in consumers:
             self._reconciles.add(consumer.key)
@@ -109,6 +110,7 @@ class Term:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self._index.feed(None)
+        self._reports.end()
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._refreshes.shutdown()
@@ -134,6 +136,18 @@ class Term:
         """Follow what was decided on a consumer."""
         self.lookout.consider(key)
         self.leading.standings.update(key)
+
+    def _drop_records_of_the_gone(self) -> None:
+        """Forget the consumers that were deleted while nobody was watching.
+
+        Those out of sight stay: a scope that grows again finds them as they were left.
+        """
+        stores = self._index.consumers.values()
+        if all(store.synced.is_set() for store in stores):
+            self._records.retain(
+                {one.uid for store in stores for one in store.values()},
+                is_seen=self._settings.serves,
+            )
 
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
@@ -175,8 +189,3 @@ async def _work(
         finally:
             queue.done(key)
             worked(key)
-
-
-def _is_scoped(settings: Settings) -> bool:
-    """Tell whether consumers exist that are out of sight."""
-    return bool(settings.watch_namespaces or settings.ignored_namespaces)

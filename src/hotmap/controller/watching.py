@@ -158,7 +158,7 @@ class Watching:
             NAMESPACES,
             type=Namespace,
             transform=lambda item: NamespaceNotes(
-                item.metadata.name, spoken_annotations(item.metadata)
+                item.metadata.name, spoken_annotations(item.metadata), item.metadata.uid
             ),
             store=self._index.namespaces,
             label_selector=settings.namespace_selector,

@@ -62,6 +62,7 @@ def record_asked(
         rolls=record.rolls if record else Rolls(),
         revision=consumer.revision if adopts or record is None else record.revision,
         looked=Looked.NOT_YET if adopts or new_pods or record is None else record.looked,
+        namespace=consumer.key.namespace,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hotmap.core.annotations import AGENT
 from hotmap.core.config_volumes import ConfigVolume, find_config_volumes
 from hotmap.core.objects import (
     CronJob,
@@ -27,7 +28,6 @@ from hotmap.core.source import parse_time
 from hotmap.core.uses import Uses, pack_uses
 
 __all__ = [
-    "AGENT",
     "FIELD_MANAGER",
     "REVISION",
     "Consumer",
@@ -38,9 +38,6 @@ __all__ = [
 
 #: The pod-template annotation that a rollout writes; nothing else is written on consumers.
 REVISION = "hotmap.dev/revision"
-
-#: The pod-template annotation by which injection says that an agent runs in the pods.
-AGENT = "hotmap.dev/agent"
 
 #: Kinds of owner whose own template is the one to write.
 _TEMPLATE_HOLDERS = ("Deployment", "Rollout", "CronJob")

@@ -15,7 +15,20 @@ from fnmatch import translate
 from typing import NamedTuple, TypeVar
 
 from hotmap.core import reloader_dialect
-from hotmap.core.consumer import AGENT, Consumer
+from hotmap.core.annotations import (
+    AGENT,
+    CATCH_UP,
+    EXCLUDE,
+    FOLLOW,
+    IGNORE,
+    ON_CHANGE,
+    REREADS,
+    SETTLE,
+    SETTLE_MAX,
+    STRATEGY,
+)
+from hotmap.core.consumer import Consumer
+from hotmap.core.misplaced import Problem, misplaced
 from hotmap.core.objects import ObjectKey
 from hotmap.core.references import EVERY_KEY, Life, Use
 from hotmap.core.reloader_dialect import (
@@ -28,51 +41,22 @@ from hotmap.core.reloader_dialect import (
 from hotmap.core.source import parse_time
 
 __all__ = [
-    "ANNOTATIONS",
     "DEFAULTS",
-    "FOLLOW",
     "Agent",
     "Defaults",
     "LeftPaused",
     "OnChange",
     "Pattern",
     "Policy",
-    "Problem",
     "Strategy",
     "followed_uses",
+    "namespace_problems",
     "parse_duration",
     "parse_follow",
     "read_policy",
     "source_ignored",
     "source_offered",
 ]
-
-FOLLOW = "hotmap.dev/follow"
-EXCLUDE = "hotmap.dev/exclude"
-IGNORE = "hotmap.dev/ignore"
-REREADS = "hotmap.dev/rereads"
-STRATEGY = "hotmap.dev/strategy"
-SETTLE = "hotmap.dev/settle"
-SETTLE_MAX = "hotmap.dev/settle-max"
-CATCH_UP = "hotmap.dev/catch-up"
-ON_CHANGE = "hotmap.dev/on-change"
-
-#: Every annotation that a person writes, for the reference and the misspelling check.
-ANNOTATIONS = (
-    FOLLOW,
-    EXCLUDE,
-    IGNORE,
-    REREADS,
-    STRATEGY,
-    SETTLE,
-    SETTLE_MAX,
-    CATCH_UP,
-    ON_CHANGE,
-    AGENT,
-)
-
-#: Written by hotmap itself; see DESIGN's table of annotations.
-_OURS = ("hotmap.dev/revision", "hotmap.dev/target")
 
 
 class Strategy(enum.Enum):
@@ -133,13 +117,6 @@ class LeftPaused(NamedTuple):
     annotation: str
     #: POSIX seconds.
     until: float
-
-
-class Problem(NamedTuple):
-    """Something that a person wrote and that cannot be read."""
-
-    annotation: str
-    message: str
 
 
 class Policy(NamedTuple):
@@ -263,7 +240,7 @@ def read_policy(
         wants_created=settings.reload_on_create,
         wants_deleted=settings.reload_on_delete,
         origin=origin or Policy().origin,
-        problems=(*reader.problems, *reader.unknown()),
+        problems=(*reader.problems, *_misplaced(consumer, settings)),
     )
 
 
@@ -330,7 +307,8 @@ class _Reader:
     ) -> T | None:
         """Parse an annotation; None when it stands nowhere, `safe` when it cannot be read."""
         found = self.lookup(name)
-        if found is None and inherit and name in self._inherited:
+        inherited = found is None and inherit and name in self._inherited
+        if inherited:
             found = self._inherited[name], " on the Namespace"
         if found is None:
             return None
@@ -338,6 +316,8 @@ class _Reader:
         try:
             return parse(text.strip())
         except ValueError as error:
+            if inherited:
+                return safe  # told once, of the Namespace, and not of everybody in it
             message = f"annotation {name}{place}: {error}; taken as {safe_text}"
             self.problems.append(Problem(name, message))
             return safe
@@ -351,14 +331,20 @@ class _Reader:
             return f"{name}: {self._inherited[name]} on the Namespace"
         return ""
 
-    def unknown(self) -> list[Problem]:
-        """List annotations in our domain that mean nothing, so that a misspelling is seen."""
-        return [
-            Problem(name, f"annotation {name} is unknown; known are {', '.join(ANNOTATIONS)}")
-            for said in (self._consumer.annotations, self._consumer.template_annotations)
-            for name in sorted(said)
-            if name.startswith("hotmap.dev/") and name not in ANNOTATIONS and name not in _OURS
-        ]
+
+def _misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
+    said = {*consumer.annotations, *consumer.template_annotations}
+    return misplaced(said, consumer.key.kind, settings.names)
+
+
+def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Find what a Namespace says and nobody can read."""
+    problems = misplaced(annotations, "Namespace")
+    try:
+        parse_follow(annotations.get(FOLLOW, "").strip())
+    except ValueError as error:
+        problems.append(Problem(FOLLOW, f"annotation {FOLLOW}: {error}; taken as off"))
+    return tuple(problems)
 
 
 # -- values ------------------------------------------------------------------------------------
@@ -511,7 +497,7 @@ def source_ignored(annotations: Mapping[str, str] | None, defaults: Defaults = D
     """Tell whether a source says that it never causes an action, in either dialect."""
     said = annotations or {}
     names = defaults.dialect.names
-    return said.get(IGNORE) == "true" or reloader_dialect.source_ignored(said, names)
+    return said.get(IGNORE, "").strip() == "true" or reloader_dialect.source_ignored(said, names)
 
 
 def source_offered(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:

@@ -20,6 +20,7 @@ whole, where Reloader's `^a|b$` lets `a…` and `…b` through.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -168,9 +169,7 @@ def read(lookup: Lookup, *, kind: str, settings: DialectSettings = DEFAULT_SETTI
         named=tuple(named),
         search=search,
         excluded=tuple(
-            (source, name)
-            for source in KINDS
-            for name in _items(reader.quietly(EXCLUDES[source]) or "")
+            (source, name) for source in KINDS for name in reader.exact_names(EXCLUDES[source])
         ),
         pause=(
             reader.duration(names.pause_period)
@@ -253,6 +252,16 @@ class _Reader:
                     "the others in the list still count",
                 )
 
+    def exact_names(self, name: str) -> list[str]:
+        """Read a list of plain names; a pattern among them excludes nothing, and is told."""
+        items = _items(self.quietly(name) or "")
+        for item in items:
+            if not _PLAIN_NAME.fullmatch(item):
+                self._problem(
+                    name, f"{item!r} is no name that an object could have; names here are exact"
+                )
+        return items
+
     def duration(self, name: str) -> float | None:
         """Read a duration that is not negative."""
         text = self.quietly(name)
@@ -281,6 +290,9 @@ class _Reader:
         found = self._lookup(name)
         place = found[1] if found else ""
         self.problems.append((name, f"annotation {name}{place}: {message}"))
+
+
+_PLAIN_NAME = re.compile(r"[-.a-z0-9]+")
 
 
 def _items(text: str) -> list[str]:

@@ -116,6 +116,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: What the pod template carried when this was written, by us or adopted.
     revision: str = ""
     looked: Looked = Looked.NOT_YET
+    #: The consumer's; "" in a record that was written before it was kept.
+    namespace: str = ""
 
 
 def shard_of(uid: str) -> int:
@@ -154,7 +156,9 @@ def read_shard(text: str) -> dict[str, Record]:
         except (msgspec.DecodeError, RecursionError):
             continue
         records[record.uid] = msgspec.structs.replace(
-            record, sources=tuple(map(_thrifty, record.sources))
+            record,
+            sources=tuple(map(_thrifty, record.sources)),
+            namespace=intern(record.namespace),
         )
     return records
 

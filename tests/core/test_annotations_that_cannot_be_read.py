@@ -1,0 +1,251 @@
+"""Every annotation, written wrongly: one sentence says which, what is wrong and how it is taken."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.objects import consumer
+
+from hotmap.core.annotations import ANNOTATIONS, FOLLOW, IGNORE
+from hotmap.core.misplaced import source_problems
+from hotmap.core.policy import Defaults, Policy, namespace_problems, read_policy
+from hotmap.core.reloader_dialect import EXCLUDES, ROLLOUT_STRATEGY, DialectSettings, Names
+
+NAMES = Names()
+#: Written by Reloader, never by people; what it says wrongly is over.
+WRITTEN = {NAMES.paused_at}
+
+#: (annotation, kind of consumer, value, words that follow the annotation and its place)
+OF_CONSUMERS = [
+    (
+        "hotmap.dev/follow",
+        "Deployment",
+        "yes",
+        ": 'yes' is not configmap/NAME or secret/NAME; taken as off",
+    ),
+    (
+        "hotmap.dev/follow",
+        "Deployment",
+        "configmap/",
+        ": 'configmap/' has no name that an object could",
+    ),
+    ("hotmap.dev/follow", "Deployment", "pod/x", ": 'pod/x' is not configmap/NAME or secret/NAME"),
+    (
+        "hotmap.dev/exclude",
+        "Deployment",
+        "app",
+        ": 'app' is not configmap/NAME or secret/NAME; taken as every source",
+    ),
+    (
+        "hotmap.dev/rereads",
+        "Deployment",
+        "yes",
+        ": 'yes' is neither true nor false; taken as false",
+    ),
+    (
+        "hotmap.dev/strategy",
+        "Deployment",
+        "restart",
+        ": 'restart' is none of auto, rollout, nudge, notify; taken as notify",
+    ),
+    (
+        "hotmap.dev/settle",
+        "Deployment",
+        "5",
+        ": '5' is no duration (write 500ms, 1.5s, 2m, or 0); taken as 0.5s",
+    ),
+    ("hotmap.dev/settle", "Deployment", "", ": '' is no duration"),
+    ("hotmap.dev/settle-max", "Deployment", "-1s", ": '-1s' is no duration"),
+    (
+        "hotmap.dev/catch-up",
+        "Deployment",
+        "TRUE",
+        ": 'TRUE' is neither true nor false; taken as false",
+    ),
+    (
+        "hotmap.dev/on-change",
+        "Job",
+        "restart",
+        ": 'restart' is none of run-now, recreate, evict; taken as reporting only",
+    ),
+    (
+        "hotmap.dev/on-change",
+        "Deployment",
+        "evict",
+        ": evict is for a Pod, this is a Deployment; taken as reporting only",
+    ),
+    ("hotmap.dev/agent", "Deployment", "port=0", ": 'port=0' is not port=1…65535 or restart="),
+    (
+        "hotmap.dev/agent",
+        "Deployment",
+        "restart=now",
+        ": 'restart=now' is not port=1…65535 or restart=",
+    ),
+    (
+        IGNORE,
+        "Deployment",
+        "true",
+        " means nothing on a Deployment; it belongs on a ConfigMap or Secret",
+    ),
+    (NAMES.auto, "Deployment", "yes", ": 'yes' is no boolean; taken as false"),
+    (NAMES.config_map_auto, "DaemonSet", "on", ": 'on' is no boolean; taken as false"),
+    (NAMES.secret_auto, "StatefulSet", "tRUE", ": 'tRUE' is no boolean; taken as false"),
+    (NAMES.config_map, "Deployment", "app,b(", ": 'b(' is no regular expression"),
+    (NAMES.secret, "Deployment", "[z-a]", ": '[z-a]' is no regular expression"),
+    (NAMES.search, "Deployment", "1", ": '1' is neither true nor false; taken as false"),
+    (
+        EXCLUDES["ConfigMap"],
+        "Deployment",
+        "app,db-.*",
+        ": 'db-.*' is no name that an object could have; names here are exact",
+    ),
+    (EXCLUDES["Secret"], "Deployment", "A B", ": 'A B' is no name that an object could have"),
+    (
+        NAMES.pause_period,
+        "Deployment",
+        "5",
+        ": '5' is no duration (write 30s, 5m or 1h30m); taken as none",
+    ),
+    (NAMES.pause_period, "Deployment", "-5m", ": '-5m' is in the past; taken as none"),
+    (
+        NAMES.pause_period,
+        "DaemonSet",
+        "5m",
+        ": it is for a Deployment, this is a DaemonSet; it has no effect",
+    ),
+    (
+        ROLLOUT_STRATEGY,
+        "Rollout",
+        "recreate",
+        ": 'recreate' is neither rollout nor restart; taken as rollout",
+    ),
+    (
+        ROLLOUT_STRATEGY,
+        "Deployment",
+        "restart",
+        ": it is for a Rollout, this is a Deployment; it has no effect",
+    ),
+    (
+        NAMES.ignore,
+        "Deployment",
+        "true",
+        " means nothing on a Deployment; it belongs on a ConfigMap or Secret",
+    ),
+    (
+        NAMES.match,
+        "Deployment",
+        "true",
+        " means nothing on a Deployment; it belongs on a ConfigMap or Secret",
+    ),
+    (
+        "hotmap.dev/folow",
+        "Deployment",
+        "auto",
+        " is unknown; known on the workload: hotmap.dev/follow, ",
+    ),
+    (
+        "configmaps.reloader.stakater.com/reload",
+        "Deployment",
+        "app",
+        " is none of Reloader's, so it means nothing",
+    ),
+    (
+        "reloader.stakater.com/atuo",
+        "Deployment",
+        "true",
+        " is none of Reloader's, so it means nothing",
+    ),
+    (
+        "secretproviderclass.reloader.stakater.com/reload",
+        "Deployment",
+        "vault",
+        " means nothing yet: SecretProviderClass",
+    ),
+]
+
+#: (annotation, value, words that follow it)
+OF_SOURCES = [
+    (IGNORE, "yes", ": 'yes' is neither true nor false; taken as false"),
+    (NAMES.ignore, "True", ": 'True' is neither true nor false; taken as false"),
+    (NAMES.match, "1", ": '1' is neither true nor false; taken as false"),
+    ("hotmap.dev/ignored", "true", f" is unknown; known on a ConfigMap or Secret: {IGNORE}"),
+    *(
+        (name, "true", " means nothing on a Secret; it belongs on the workload")
+        for name in (FOLLOW, NAMES.auto)
+    ),
+]
+
+OF_NAMESPACES = [
+    (FOLLOW, "yes", ": 'yes' is not configmap/NAME or secret/NAME; taken as off"),
+    ("hotmap.dev/strategy", "notify", " means nothing on a Namespace; it belongs on the workload"),
+    (IGNORE, "true", " means nothing on a Namespace; it belongs on a ConfigMap or Secret"),
+    ("hotmap.dev/folow", "auto", f" is unknown; known on a Namespace: {FOLLOW}"),
+]
+
+
+def _policy(kind: str, said: dict[str, str], place: str = "") -> Policy:
+    where = "template_annotations" if place else "annotations"
+    return read_policy(consumer(kind, **{where: said}))
+
+
+def test_every_annotation_is_tried() -> None:
+    """Each that people write, in both dialects, stands in one of the tables."""
+    tried = {row[0] for rows in (OF_CONSUMERS, OF_SOURCES, OF_NAMESPACES) for row in rows}
+    everything = {*ANNOTATIONS, *NAMES, *EXCLUDES.values(), ROLLOUT_STRATEGY}
+    assert everything - tried == WRITTEN
+
+
+@pytest.mark.parametrize("place", ["", " on the pod template"])
+@pytest.mark.parametrize(("annotation", "kind", "value", "words"), OF_CONSUMERS)
+def test_on_a_consumer(annotation: str, kind: str, value: str, words: str, place: str) -> None:
+    """The same sentence for both placements, and it says which one it is where that is known."""
+    (problem,) = _policy(kind, {annotation: value}, place).problems
+    assert problem.annotation == annotation
+    where = place if words.startswith(":") and "is for a Pod" not in words else ""
+    assert problem.message.startswith(f"annotation {annotation}{where}{words}")
+
+
+@pytest.mark.parametrize(("annotation", "value", "words"), OF_SOURCES)
+def test_on_a_source(annotation: str, value: str, words: str) -> None:
+    """The source is not ignored, and not found by those who search."""
+    (problem,) = source_problems({annotation: value}, "Secret")
+    assert problem.message.startswith(f"annotation {annotation}{words}")
+
+
+@pytest.mark.parametrize(("annotation", "value", "words"), OF_NAMESPACES)
+def test_on_a_namespace(annotation: str, value: str, words: str) -> None:
+    """Nothing but what to follow can be said for a whole Namespace."""
+    (problem,) = namespace_problems({annotation: value})
+    assert problem.message.startswith(f"annotation {annotation}{words}")
+
+
+def test_what_is_right_is_no_problem() -> None:
+    """Values that Reloader takes are taken, with space around them and in any list."""
+    said = {
+        FOLLOW: " auto ",
+        NAMES.config_map: "app, db-.* ,",
+        NAMES.pause_period: "1h15m30.918s",
+        EXCLUDES["Secret"]: "login, tls-1",
+        "hotmap.dev/revision": "k.abc",
+        "reloader.stakater.com/last-reloaded-from": "{}",
+        NAMES.paused_at: "2026-11-21T20:00:00Z",
+    }
+    assert _policy("Deployment", said).problems == ()
+    assert (
+        source_problems({IGNORE: " true ", NAMES.ignore: "false", NAMES.match: ""}, "Secret") == ()
+    )
+    assert namespace_problems({FOLLOW: "off"}) == ()
+
+
+def test_a_name_that_a_flag_has_replaced() -> None:
+    """It may be another instance's, so nothing is said of it."""
+    renamed = DialectSettings(names=Names(auto="acme.com/auto"))
+    found = consumer("Deployment", annotations={NAMES.auto: "perhaps"})
+    policy = read_policy(found, defaults=Defaults(dialect=renamed))
+    assert (policy.opted_in, policy.problems) == (False, ())
+
+
+def test_several_things_are_wrong() -> None:
+    """Each is told by itself."""
+    said = {FOLLOW: "yes", "hotmap.dev/settle": "soon", "hotmap.dev/folow": "auto"}
+    told = [problem.annotation for problem in _policy("Deployment", said).problems]
+    assert sorted(told) == sorted(said)
