@@ -32,6 +32,9 @@ def build(target: str) -> None:
     import zipfile
 
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not os.path.isdir(package):
+        _copy(os.path.dirname(package), target)  # we run from such a file
+        return
     with open(target, "wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -41,6 +44,12 @@ def build(target: str) -> None:
                     entry = zipfile.ZipInfo(f"hotmap/{path}", _TIME)
                     entry.compress_type = zipfile.ZIP_DEFLATED
                     archive.writestr(entry, source.read())
+    os.chmod(target, 0o755)
+
+
+def _copy(program: str, target: str) -> None:
+    with open(program, "rb") as source, open(target, "wb") as file:
+        file.write(source.read())
     os.chmod(target, 0o755)
 
 

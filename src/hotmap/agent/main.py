@@ -23,6 +23,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if arguments and arguments[0] == "status":
             return _status(read_words(_without_json(arguments[1:])), "--json" in arguments)
+        if arguments and arguments[0] == "copy":
+            return _copy(arguments[1:])
         words = read_words(arguments)
         for name, show in (
             ("help", help_text),
@@ -77,6 +79,20 @@ def _status(words: Words, as_json: bool) -> int:
         return 1
     _print(json.dumps(status, indent=2) if as_json else text)
     return 0 if status["state"] == "loaded" else 1
+
+
+def _copy(arguments: Sequence[str]) -> int:
+    """Write the agent as one file; for an init container that brings it to another image."""
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise SettingsError("copy takes one file, where the agent's program goes")
+    from hotmap.agent.build import build
+
+    try:
+        build(arguments[0])
+    except OSError as error:
+        _complain(f"{arguments[0]} cannot be written: {(error.strerror or str(error)).lower()}")
+        return 1
+    return 0
 
 
 def _without_json(arguments: Sequence[str]) -> list[str]:
