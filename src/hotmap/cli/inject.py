@@ -1,71 +1,57 @@
-"""`hotmap inject`: adds the agent to a manifest, and takes it out again.
+"""`hotmap inject`: adds the agent to manifests, and takes it out again.
 
-Works on the text: documents without a pod template are printed as they are, comments and quotes of
-the others are kept. Injecting twice is injecting once; `--remove` undoes exactly what was added.
+Works on the text: only what is added or replaced changes, and `--remove` gives the text back to
+the byte. Injecting again replaces what was injected before, so doing it twice is doing it once.
 """
 
 from __future__ import annotations
 
-import re
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from io import StringIO
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import YAMLError
+from typing import Any
 
 from hotmap import __version__
-from hotmap.agent.flags import read_words
-from hotmap.agent.reading import read_settings
-from hotmap.agent.settings import ALL_CONTAINERS_STATUS, Settings
-from hotmap.core.errors import ManifestError
+from hotmap.cli.injection.documents import Node, NotYaml, read_documents
+from hotmap.cli.injection.edits import Written, edit, means, raw_value
+from hotmap.cli.injection.pods import Template, find_templates
+from hotmap.cli.injection.removal import find_record, without_agent
+from hotmap.cli.injection.template import Injection, NothingToDo, with_agent
+from hotmap.core.errors import ManifestError, SettingsError
 
-__all__ = ["Injection", "run_inject"]
+__all__ = ["Injection", "default_image", "inject", "run_inject"]
 
-_AGENT = "hotmap-agent"
-_POD, _RUN = "hotmap-pod", "hotmap-run"
-_POD_PATH, _RUN_PATH = "/hotmap/pod", "/hotmap/run"
-_PORT = 9533
+#: What is read of a directory, as kubectl does it.
+_SUFFIXES = (".yaml", ".yml", ".json")
 
-#: On the pod template: an agent answers for live changes (docs/reference/annotations.md).
-_ANNOTATION = "hotmap.dev/agent"
-
-#: What `--remove` cannot know from names: which fields of the pod we have set.
-_NOTE = "HOTMAP_INJECTED"
-
-#: Where each kind keeps its pod template; a Pod is one itself.
-_TEMPLATES = {
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "Rollout": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "Pod": (),
-}
+#: A pod template in a document of a manifest, counted from 1.
+_Found = tuple[int, Template]
 
 
-class Injection(NamedTuple):
-    """What to add."""
+def run_inject(
+    filenames: Sequence[str], injection: Injection | None, *, output: str, in_place: bool
+) -> int:
+    """Write manifests with the agent added, or, without an injection, taken out.
 
-    #: The image of the agent's container: it has hotmap, and the checker if there is a check.
-    image: str
-    #: The container whose mounts are watched; "" for the only one.
-    container: str
-    #: Flags of `hotmap agent`.
-    flags: tuple[str, ...]
-
-
-def run_inject(filename: str, injection: Injection | None) -> int:
-    """Print a manifest with the agent added, or, without an injection, taken out."""
-    text = sys.stdin.read() if filename == "-" else _read(filename)
-    output, notes = inject(text, injection, filename)
-    sys.stdout.write(output)
+    To standard output as one stream, to a file, or each to where it came from. Nothing is written
+    unless everything went well.
+    """
+    if in_place and (output or "-" in filenames):
+        raise SettingsError("--in-place writes files to where they came from; leave -o and - out")
+    places = [place for filename in filenames for place in _files(filename)]
+    if places.count("-") > 1:
+        raise SettingsError("standard input can be read only once; give one -f -")
+    texts = {place: _read(place) for place in dict.fromkeys(places)}
+    results, notes = _inject_all(texts, injection)
+    if in_place:
+        for place, text in results.items():
+            if text != texts[place]:
+                _write(place, text)
+    elif output:
+        _write(output, _stream(results.values()))
+    else:
+        sys.stdout.write(_stream(results.values()))
     for note in notes:
         sys.stderr.write(f"hotmap: {note}\n")
     return 0
@@ -76,271 +62,213 @@ def default_image() -> str:
     return f"hotmap:{__version__}"
 
 
-def _read(filename: str) -> str:
-    try:
-        return Path(filename).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ManifestError(f"{filename} cannot be read: {str(reason).lower()}") from None
-
-
 def inject(text: str, injection: Injection | None, place: str) -> tuple[str, list[str]]:
     """Edit every pod template of a manifest; gives the text and what a person should know.
 
     Raises:
-        ManifestError: the text is no YAML, or a pod template cannot take an agent.
+        ManifestError: the text is no YAML, has no pod template, or one cannot take an agent.
     """
-    output, notes = "", []
-    found = False
-    for document in _documents(text):
-        edited = document
-        loaded = _load(document, place)
-        if isinstance(loaded, CommentedMap) and loaded.get("kind") in _TEMPLATES:
-            found = True
-            template = _template(loaded)
-            name = f"{loaded['kind']}/{(loaded.get('metadata') or {}).get('name', '')}"
-            changed = _remove(template)
-            if injection is not None:
-                notes += _add(template, injection, name)
-                changed = True
-            if changed:
-                edited = _dump(loaded, document)
-        output += edited
+    results, notes = _inject_all({place: text}, injection)
+    return results[place], notes
+
+
+def _inject_all(
+    texts: dict[str, str], injection: Injection | None
+) -> tuple[dict[str, str], list[str]]:
+    results: dict[str, str] = {}
+    notes: list[str] = []
+    skipped: list[str] = []
+    found = added = 0
+    for place, text in texts.items():
+        documents = _documents(text, place)
+        templates = _templates(documents)
+        found += len(templates)
+        text = _remove(text, documents, place)
+        if injection is not None:
+            text, more, left = _add(text, injection, place)
+            notes += [*more, *(f"{one}; it is left as it is" for one in left)]
+            skipped += left
+            added += len(templates) - len(left)
+        results[place] = text
+    where = ", ".join(texts).replace("-", "standard input") if "-" in texts else ", ".join(texts)
     if not found:
-        raise ManifestError(f"{place} holds no pod template, so there is nothing to inject into")
-    return output, notes
+        raise ManifestError(f"{where} holds no pod template, so there is nothing to inject into")
+    if injection is not None and not added:
+        raise ManifestError(skipped[0])
+    return results, notes
 
 
-def _documents(text: str) -> Iterator[str]:
-    """Split a YAML stream into its documents, separators with the document after them."""
-    starts = [match.start() for match in re.finditer(r"^---(?=\s|$)", text, re.MULTILINE)]
-    edges = sorted({0, *starts, len(text)})
-    for begin, end in pairwise(edges):
-        yield text[begin:end]
+def _templates(documents: Sequence[Node]) -> list[_Found]:
+    return [
+        (number, template)
+        for number, document in enumerate(documents, start=1)
+        for template in find_templates(document)
+    ]
 
 
-def _yaml(text: str) -> YAML:
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 1 << 16
-    # As the person indents lists: `- ` below the key, or two spaces further in.
-    first = re.search(r"^( *)[^\s#-][^\n]*:[ \t]*\n( *)- ", text, re.MULTILINE)
-    if first and len(first[2]) > len(first[1]):
-        yaml.indent(mapping=2, sequence=4, offset=2)
-    return yaml
-
-
-def _load(text: str, place: str) -> Any:
-    try:
-        return _yaml(text).load(text)
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1} of its document" if mark else ""
-        raise ManifestError(f"{place} is no YAML{where}") from None
-
-
-def _dump(document: CommentedMap, text: str) -> str:
-    output = StringIO()
-    _yaml(text).dump(document, output)
-    separator = re.match(r"---[^\n]*\n", text)
-    written = output.getvalue()
-    if separator and not written.startswith("---"):
-        written = separator[0] + written
-    return written
-
-
-def _template(document: CommentedMap) -> CommentedMap:
-    template = document
-    for part in _TEMPLATES[document["kind"]]:
-        template = template.get(part) or CommentedMap()
-    if not isinstance(template.get("spec"), CommentedMap) or not template["spec"].get("containers"):
-        raise ManifestError(f"{document['kind']} has no containers in its pod template")
-    return template
-
-
-# Taking it out
-
-
-def _remove(template: CommentedMap) -> bool:
-    """Take everything out that was added before; tell whether there was anything."""
-    spec = template["spec"]
-    old = next((one for one in spec.get("initContainers") or () if one["name"] == _AGENT), None)
-    if old is None:
-        return False
-    noted = next((one["value"] for one in old.get("env") or () if one["name"] == _NOTE), "")
-    _drop(spec, "initContainers", {_AGENT})
-    _drop(spec, "volumes", {_POD, _RUN})
-    if "shareProcessNamespace" in noted.split(","):
-        spec.pop("shareProcessNamespace", None)
-    metadata = template.get("metadata") or CommentedMap()
-    annotations = metadata.get("annotations") or CommentedMap()
-    annotations.pop(_ANNOTATION, None)
-    for place, field in (
-        (metadata, "annotations"), (template, "metadata"),
-    ):  # fmt: skip
-        if field in noted.split(",") and not place.get(field):
-            place.pop(field, None)
-    return True
-
-
-def _drop(spec: CommentedMap, field: str, names: set[str]) -> None:
-    items = spec.get(field)
-    for index in reversed(range(len(items or ()))):
-        if items[index].get("name") in names:
-            del items[index]
-    if not items:
-        spec.pop(field, None)
-
-
-# Putting it in
-
-
-def _add(template: CommentedMap, injection: Injection, name: str) -> list[str]:
-    spec = template["spec"]
-    application = _application(spec, injection.container, name)
-    mounts = _live_mounts(spec, application)
-    if not mounts:
+def _remove(text: str, documents: Sequence[Node], place: str) -> str:
+    wanted: list[tuple[_Found, dict[str, Any]]] = []
+    for found in _templates(documents):
+        data = found[1].node.data
+        record = find_record(data)
+        if record is not None:
+            wanted.append((found, without_agent(data, record)))
+    if not wanted:
+        return text
+    result = _rewritten(text, documents, wanted)
+    if result is None:
+        # Another program has laid the manifest out anew, so old texts do not fit any more.
+        result = _rewritten(text, documents, [(one, _without_texts(new)) for one, new in wanted])
+    if result is None:
         raise ManifestError(
-            f"{name}: container {application['name']} mounts no ConfigMap or Secret as a "
-            "directory, so there is nothing that changes in a running pod"
+            f"{_where(place, documents, wanted[0][0])}: what was there before the injection "
+            "cannot be put back, since the manifest was changed around it; take the original"
         )
-    flags = _flags(injection, mounts)
-    settings = read_settings(read_words(flags))
-    notes, noted = [], []
-    if _signals(settings) and not spec.get("shareProcessNamespace"):
-        spec["shareProcessNamespace"] = True
-        noted.append("shareProcessNamespace")
-    if "metadata" not in template:
-        template.insert(0, "metadata", CommentedMap())
-        noted.append("metadata")
-    if not template["metadata"].get("annotations"):
-        template["metadata"]["annotations"] = CommentedMap()
-        noted.append("annotations")
-    template["metadata"]["annotations"][_ANNOTATION] = f"port={_PORT};restart={_way(settings)}"
-    user = _user(spec, application)
-    if user is None and _signals(settings):
-        notes.append(
-            f"{name}: container {application['name']} does not say which user it runs as; a "
-            "signal needs the agent to be the same: set runAsUser in the pod's securityContext"
-        )
-    container = _container(injection, flags, mounts, user, settings, noted)
-    for field, items in (("initContainers", [container]), ("volumes", _volumes())):
-        if not spec.get(field):
-            spec[field] = CommentedSeq()
-        spec[field].extend(items)
-    return notes
+    return result
 
 
-def _application(spec: CommentedMap, wanted: str, name: str) -> CommentedMap:
-    containers: dict[str, CommentedMap] = {one["name"]: one for one in spec["containers"]}
-    if wanted in containers:
-        return containers[wanted]
-    if wanted:
-        raise ManifestError(f"{name} has no container {wanted}: it has {', '.join(containers)}")
-    if len(containers) > 1:
-        raise ManifestError(f"{name} has {len(containers)} containers; name one with --container")
-    return next(iter(containers.values()))
-
-
-def _live_mounts(spec: CommentedMap, application: CommentedMap) -> list[CommentedMap]:
-    """List the mounts whose files the kubelet rewrites while the container runs."""
-    volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
-    found = []
-    for mount in application.get("volumeMounts") or ():
-        volume = volumes.get(mount["name"], {})
-        if "subPath" in mount or "subPathExpr" in mount:
+def _add(text: str, injection: Injection, place: str) -> tuple[str, list[str], list[str]]:
+    documents = _documents(text, place)
+    wanted: list[tuple[_Found, dict[str, Any]]] = []
+    notes: list[str] = []
+    skipped: list[str] = []
+    for found in _templates(documents):
+        template = found[1]
+        where = _where(place, documents, found)
+        called = f"/{template.name}" if template.name else ""
+        name = f"{where}: {template.kind}{called}"
+        texts = _Texts(text, template.node)
+        try:
+            new, more = with_agent(template.node.data, injection, name, texts)
+        except NothingToDo as error:
+            skipped.append(str(error))
             continue
-        sources = (volume.get("projected") or {}).get("sources") or ()
-        # A volume of tokens alone is swapped every few minutes, and no concern of ours.
-        projected = any("configMap" in one or "secret" in one for one in sources)
-        if "configMap" in volume or "secret" in volume or projected:
-            mine = CommentedMap(name=mount["name"], mountPath=mount["mountPath"], readOnly=True)
-            found.append(mine)
-    return found
+        wanted.append((found, new))
+        notes += more
+    result = _rewritten(text, documents, wanted)
+    if result is None:
+        raise ManifestError(
+            f"{_where(place, documents, wanted[0][0])}: a part that injection changes has an "
+            "anchor (&) by which other parts use it; write it out where it is used"
+        )
+    return result, notes, skipped
 
 
-def _flags(injection: Injection, mounts: Sequence[CommentedMap]) -> list[str]:
-    flags = [word for mount in mounts for word in ("--dir", mount["mountPath"])]
-    return [
-        *flags,
-        *injection.flags,
-        *("--target-file", f"{_POD_PATH}/annotations"),
-        *("--state", f"{_RUN_PATH}/state", "--socket", f"{_RUN_PATH}/agent.sock"),
-    ]
+def _where(place: str, documents: Sequence[Node], found: _Found) -> str:
+    place = "standard input" if place == "-" else place
+    return f"{place}, document {found[0]}" if len(documents) > 1 else place
 
 
-def _actions(settings: Settings) -> list[Any]:
-    return [action for rule in settings.rules for action in rule.actions]
+class _Texts:
+    """Gives values of a pod template as they are written."""
+
+    def __init__(self, text: str, template: Node) -> None:
+        self._text = text
+        self._template = template
+
+    def __call__(self, path: tuple[str, ...]) -> str | None:
+        node: Node | None = self._template
+        for key in path[:-1]:
+            node = _inner(node, key) if node else None
+        if node is None:
+            return None
+        if node.kind == "sequence":
+            item = _inner(node, path[-1])
+            return self._text[item.start : item.end] if item else None
+        return raw_value(self._text, node, path[-1])
 
 
-def _signals(settings: Settings) -> bool:
-    """Tell whether the agent has to see the application's processes."""
-    by_name = any(probe.kind == "workers" for rule in settings.rules for probe in rule.probes)
-    return by_name or any(action.target not in ("", "child") for action in _actions(settings))
+def _inner(node: Node, key: str) -> Node | None:
+    if node.kind == "sequence":
+        names = [(item, item.get("name")) for item in node.items]
+        return next((item for item, name in names if name and name.scalar == key), None)
+    return node.get(key)
 
 
-def _way(settings: Settings) -> str:
-    return next((action.way for action in _actions(settings) if action.way), "none")
+def _rewritten(
+    text: str, documents: Sequence[Node], wanted: Sequence[tuple[_Found, dict[str, Any]]]
+) -> str | None:
+    """Change the text, and read it again: None when it does not say what it should."""
+    result = edit(text, [(found[1].node, new) for found, new in wanted])
+    expected = [document.data for document in documents]
+    for (number, template), new in wanted:
+        expected[number - 1] = _with(expected[number - 1], template.path, new)
+    try:
+        after = [document.data for document in read_documents(result)]
+    except NotYaml:
+        return None
+    return result if means(expected, after) else None
 
 
-def _user(spec: CommentedMap, application: CommentedMap) -> int | None:
-    for place in (application, spec):
-        user = (place.get("securityContext") or {}).get("runAsUser")
-        if user is not None:
-            return int(user)
-    return None
+def _with(data: Any, path: Sequence[str | int], new: Any) -> Any:
+    if not path:
+        return new
+    data[path[0]] = _with(data[path[0]], path[1:], new)
+    return data
 
 
-def _container(
-    injection: Injection,
-    flags: Sequence[str],
-    mounts: Sequence[CommentedMap],
-    user: int | None,
-    settings: Settings,
-    noted: Sequence[str],
-) -> CommentedMap:
-    container = CommentedMap(
-        name=_AGENT,
-        image=injection.image,
-        restartPolicy="Always",
-    )
-    if _way(settings) == "all-containers":
-        # Kubernetes 1.36: the agent's own end restarts every container of the pod (KEP-5532).
-        container["restartPolicyRules"] = [
-            {
-                "action": "RestartAllContainers",
-                "exitCodes": {"operator": "In", "values": [ALL_CONTAINERS_STATUS]},
-            }
-        ]
-    container["args"] = ["agent", *flags]
-    if noted:
-        container["env"] = [{"name": _NOTE, "value": ",".join(noted)}]
-    container["ports"] = [{"name": "hotmap", "containerPort": _PORT}]
-    container["livenessProbe"] = {"httpGet": {"path": "/healthz", "port": _PORT}}
-    container["resources"] = {
-        "requests": {"cpu": "5m", "memory": "24Mi"},
-        "limits": {"memory": "64Mi"},
-    }
-    container["securityContext"] = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-        **({"runAsUser": user, "runAsNonRoot": user != 0} if user is not None else {}),
-    }
-    container["volumeMounts"] = [
-        *mounts,
-        {"name": _POD, "mountPath": _POD_PATH, "readOnly": True},
-        {"name": _RUN, "mountPath": _RUN_PATH},
-        # Many a checker wants to write: nginx -t makes its pid file.
-        {"name": _RUN, "mountPath": "/tmp", "subPath": "tmp"},
-    ]
-    return container
+def _without_texts(value: Any) -> Any:
+    if isinstance(value, Written):
+        return value.value
+    if isinstance(value, dict):
+        return {key: _without_texts(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_texts(inner) for inner in value]
+    return value
 
 
-def _volumes() -> list[Any]:
-    annotations = {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}
-    return [
-        {"name": _POD, "downwardAPI": {"items": [annotations]}},
-        {"name": _RUN, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
-    ]
+def _documents(text: str, place: str) -> list[Node]:
+    try:
+        return read_documents(text)
+    except NotYaml as error:
+        name = "standard input" if place == "-" else place
+        raise ManifestError(f"{name} is no YAML at line {error.line}: {error}") from None
+
+
+def _files(filename: str) -> Iterator[str]:
+    if filename == "-" or not Path(filename).is_dir():
+        yield filename
+        return
+    found = sorted(one for one in Path(filename).iterdir() if one.suffix in _SUFFIXES)
+    if not found:
+        raise ManifestError(f"{filename} holds no manifest: no {', '.join(_SUFFIXES)} file")
+    yield from map(str, found)
+
+
+def _read(place: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
+        return data.decode()
+    except UnicodeDecodeError:
+        name = "standard input" if place == "-" else place
+        raise ManifestError(f"{name} cannot be read: it is not UTF-8") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ManifestError(f"{place} cannot be read: {reason}") from None
+
+
+def _stream(texts: Iterator[str] | Any) -> str:
+    """Join manifests to one YAML stream."""
+    stream = ""
+    for text in texts:
+        if stream and not text.startswith("---"):
+            stream += "---\n" if stream.endswith("\n") else "\n---\n"
+        elif stream and not stream.endswith("\n"):
+            stream += "\n"
+        stream += text
+    return stream
+
+
+def _write(place: str, text: str) -> None:
+    """Write a file as a whole or not at all; it keeps its permissions."""
+    target = Path(place).resolve()
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(text.encode())
+        if target.exists():
+            draft.chmod(target.stat().st_mode & 0o7777)
+        draft.rename(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        reason = (error.strerror or str(error)).lower()
+        raise ManifestError(f"{place} cannot be written: {reason}") from None

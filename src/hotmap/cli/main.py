@@ -194,27 +194,70 @@ def agent(context: click.Context) -> int:
 
 @hotmap.command()
 @click.option(
-    "--filename", "-f", required=True, metavar="FILE", help="The manifest; - for standard input."
+    "--filename",
+    "-f",
+    "filenames",
+    required=True,
+    multiple=True,
+    metavar="FILE",
+    help="A manifest or a directory of them; - for standard input. May be given again.",
+)
+@click.option(
+    "--mode",
+    type=QuotedChoice(["native-sidecar", "sidecar", "init", "supervisor"]),
+    default="native-sidecar",
+    show_default=True,
+    metavar="MODE",
+    help="native-sidecar, sidecar, init, or supervisor: around the application's command.",
 )
 @click.option("--for", "program", metavar="PROGRAM", help="A known program, as in hotmap agent.")
 @click.option("--container", metavar="NAME", help="Whose mounts to watch. Default: the only one.")
+@click.option("--stage", is_flag=True, help="Show the application only what passed its check.")
+@click.option(
+    "--restart-on", metavar="frozen", help="Restart when environment or subPath content changes."
+)
+@click.option(
+    "--restart", metavar="WAY", help="supervised, all-containers or term: how it is restarted."
+)
+@click.option("--keep-env", is_flag=True, help="Let a supervisor take the environment as it is.")
+@click.option(
+    "--user",
+    type=click.IntRange(0, 2**31 - 1),
+    metavar="UID",
+    help="Whom the agent runs as. Default: the application's user.",
+)
 @click.option("--image", metavar="IMAGE", help="The agent's image. Default: this version's.")
 @click.option("--remove", is_flag=True, help="Take the agent out again.")
+@click.option("--output", "-o", metavar="FILE", help="Write there instead of standard output.")
+@click.option("--in-place", "-i", is_flag=True, help="Write each file to where it came from.")
 @click.argument("flags", nargs=-1, metavar="[-- AGENT FLAGS]")
 def inject(
-    filename: str,
+    filenames: tuple[str, ...],
+    mode: str,
     program: str | None,
     container: str | None,
+    stage: bool,
+    restart_on: str | None,
+    restart: str | None,
+    keep_env: bool,
+    user: int | None,
     image: str | None,
     remove: bool,
+    output: str | None,
+    in_place: bool,
     flags: tuple[str, ...],
 ) -> int:
-    """Print a manifest with the agent added to its pods."""
+    """Add the agent to the pods of manifests, and print them."""
     from hotmap.cli.inject import Injection, default_image, run_inject
 
-    words = (*(("--for", program) if program else ()), *flags)
-    injection = Injection(image or default_image(), container or "", words)
-    return run_inject(filename, None if remove else injection)
+    named = (("--for", program), ("--restart-on", restart_on), ("--restart", restart))
+    words = (*(word for name, value in named if value for word in (name, value)), *flags)
+    injection = Injection(
+        image or default_image(), container or "", words, mode, stage, keep_env, user
+    )
+    return run_inject(
+        filenames, None if remove else injection, output=output or "", in_place=in_place
+    )
 
 
 @hotmap.command()

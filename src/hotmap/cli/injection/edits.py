@@ -1,0 +1,328 @@
+"""Changes a manifest's text so that it means other values, and leaves all the rest as it is.
+
+What is new goes to the end of its mapping or list, in the manifest's own style: lines where it is
+written in lines, brackets where it is written in brackets (JSON). So comments, quotes, indentation
+and line ends of everything else stay to the byte, and taking away what was put in gives the text
+back.
+
+A key or item in lines owns the text from the end of the line before it, which is that of its
+predecessor, up to the end of its own last line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from hotmap.cli.injection.documents import Entry, Node, read_documents
+
+__all__ = ["Written", "edit", "means", "raw_value"]
+
+
+class Written(NamedTuple):
+    """A value with the text that it had: the text is put back as it is."""
+
+    text: str
+    #: What it means; None where it cannot be told from the text alone (an alias).
+    value: Any
+
+
+class _Edit(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def edit(text: str, changes: Sequence[tuple[Node, Any]]) -> str:
+    """Make each of these mappings mean its new value; they may not lie in each other."""
+    editor = _Editor(text)
+    found = [one for node, new in changes for one in editor.mapping(node, new)]
+    # Where several begin at one place, the inner ones, which were found first, come first.
+    pieces, place = [], 0
+    for one in sorted(found, key=lambda one: one.start):
+        pieces += [text[place : one.start], one.text]
+        place = max(place, one.end)
+    return "".join([*pieces, text[place:]])
+
+
+def raw_value(text: str, mapping: Node, key: str) -> str | None:
+    """Give the text of a key's value, with what follows on its line; None without such a key."""
+    entry = mapping.entry(key)
+    if mapping.alias or entry is None:
+        return None
+    start, end = _value_place(text, mapping, entry)
+    return text[start:end]
+
+
+def means(wanted: Any, found: Any) -> bool:
+    """Tell whether a value is the wanted one, in which some parts may be `Written`."""
+    return _equal(wanted, found, texts=True)
+
+
+def _equal(wanted: Any, found: Any, *, texts: bool = False) -> bool:
+    """Compare values, types too. `texts`: a `Written` may be equal; without, it never is."""
+    if isinstance(wanted, Written):
+        return texts and (wanted.value is None or _equal(wanted.value, found))
+    if type(wanted) is not type(found):
+        return False
+    if isinstance(wanted, dict):
+        return wanted.keys() == found.keys() and all(
+            _equal(value, found[key], texts=texts) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return len(wanted) == len(found) and all(
+            _equal(one, other, texts=texts) for one, other in zip(wanted, found, strict=True)
+        )
+    return bool(wanted == found)
+
+
+def _value_place(text: str, mapping: Node, entry: Entry) -> tuple[int, int]:
+    start = text.index(":", entry.key.end) + 1
+    return start, entry.value.end if mapping.flow else _end_of_line(text, entry.value.end)
+
+
+def _end_of_line(text: str, place: int) -> int:
+    end = text.find("\n", place)
+    if end < 0:
+        return len(text)
+    return end - 1 if end > place and text[end - 1] == "\r" else end
+
+
+def _start_of_line(text: str, place: int) -> int:
+    return text.rfind("\n", 0, place) + 1
+
+
+class _Unmatched(Exception):
+    """Items of a list cannot be told apart, so the list is written anew."""
+
+
+class _Editor:
+    """Finds the edits; offsets are those of the text before any of them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+        self._indented = _lists_are_indented(text)
+        self._json = re.match(r"\s*[\[{]", text) is not None
+
+    # Mappings
+
+    def mapping(self, node: Node, new: dict[Any, Any]) -> Iterator[_Edit]:
+        old = node.data
+        gone = [key for key in old if key not in new]
+        own = [entry for entry in node.entries if entry.key.scalar in gone]
+        for key, value in new.items():
+            if key in old and _equal(value, old[key]):
+                continue
+            entry = node.entry(key)
+            if entry is not None:
+                yield from self._value(node, entry, value)
+        yield from self._without_entries(node, own)
+        for key, value in new.items():
+            if node.entry(key) is None and not (key in old and _equal(value, old[key])):
+                yield self._another_entry(node, key, value)
+        for key in gone:
+            if node.entry(key) is None:  # it is merged in: only a null of our own hides it
+                yield self._another_entry(node, key, None)
+
+    def _value(self, parent: Node, entry: Entry, new: Any) -> Iterator[_Edit]:
+        node = entry.value
+        if isinstance(new, Written):
+            start, end = _value_place(self._text, parent, entry)
+            yield _Edit(start, end, new.text)
+            return
+        if not node.alias and new:
+            if node.kind == "mapping" and isinstance(new, dict) and _keeps_any(node, new):
+                yield from self.mapping(node, new)
+                return
+            if node.kind == "sequence" and isinstance(new, list):
+                try:
+                    yield from list(self._sequence(node, new))
+                    return
+                except _Unmatched:
+                    pass
+        yield self._anew(parent, entry, new)
+
+    def _anew(self, parent: Node, entry: Entry, new: Any) -> _Edit:
+        start, end = _value_place(self._text, parent, entry)
+        if parent.flow:
+            return _Edit(start, end, f" {self._brackets(new)}")
+        if entry.value.kind == "scalar" and not isinstance(new, dict | list):
+            kept = entry.value
+            if kept.start < kept.end and "\n" not in self._text[kept.start : kept.end]:
+                return _Edit(kept.start, kept.end, self._lines({"x": new})[0].removeprefix("x: "))
+        column = entry.key.start - _start_of_line(self._text, entry.key.start)
+        lines = self._lines({"x": new})
+        if len(lines) == 1:
+            return _Edit(start, end, lines[0].removeprefix("x:"))
+        return _Edit(start, end, self._newline + self._joined(lines[1:], column))
+
+    def _another_entry(self, node: Node, key: str, value: Any) -> _Edit:
+        if isinstance(value, Written):
+            value = value.value
+        if node.flow:
+            return self._in_brackets(
+                node,
+                [entry.value for entry in node.entries],
+                self._brackets({key: value})[1:-1],
+            )
+        first = node.entries[0].key.start
+        column = first - _start_of_line(self._text, first)
+        place = _end_of_line(self._text, node.end)
+        return _Edit(place, place, self._newline + self._joined(self._lines({key: value}), column))
+
+    def _without_entries(self, node: Node, gone: Sequence[Entry]) -> Iterator[_Edit]:
+        spans = [(entry.key.start, entry.value.end) for entry in node.entries]
+        indexes = [node.entries.index(entry) for entry in gone]
+        yield from self._without(node, spans, indexes)
+
+    # Lists
+
+    def _sequence(self, node: Node, new: Sequence[Any]) -> Iterator[_Edit]:
+        """Match items in order: equal ones, then those with the same name; the rest come or go."""
+        rest = list(new)
+        gone = []
+        later = [item.data for item in node.items[1:]]
+        for index, item in enumerate(node.items):
+            old = item.data
+            if rest and _equal(rest[0], old):
+                rest.pop(0)
+            elif rest and not item.alias and _same(old, rest[0]) and rest[0] not in later[index:]:
+                yield from self.mapping(item, rest.pop(0))
+            else:
+                gone.append(index)
+        kept = [item for index, item in enumerate(node.items) if index not in gone]
+        if (rest and gone) or not kept:
+            raise _Unmatched
+        yield from self._without(node, [(item.start, item.end) for item in node.items], gone)
+        for item in rest:
+            yield self._another_item(node, item)
+
+    def _another_item(self, node: Node, value: Any) -> _Edit:
+        if node.flow:
+            return self._in_brackets(node, node.items, self._brackets(value))
+        dash = self._text.rfind("-", 0, node.items[0].start)
+        column = dash - _start_of_line(self._text, dash)
+        place = _end_of_line(self._text, node.end)
+        lines = self._lines([value])
+        return _Edit(place, place, self._newline + self._joined(lines, column))
+
+    def _in_brackets(self, node: Node, items: Sequence[Node], new: str) -> _Edit:
+        if items:
+            return _Edit(items[-1].end, items[-1].end, f", {new}")
+        place = min(
+            found
+            for bracket in "[{"
+            if (found := self._text.find(bracket, node.start, node.end)) >= 0
+        )
+        return _Edit(place + 1, place + 1, new)
+
+    def _without(
+        self, node: Node, spans: Sequence[tuple[int, int]], gone: Sequence[int]
+    ) -> Iterator[_Edit]:
+        for index in gone:
+            start, end = spans[index]
+            if index > 0 and not all(before in gone for before in range(index)):
+                if node.flow:
+                    yield _Edit(spans[index - 1][1], end, "")
+                else:
+                    before = _end_of_line(self._text, spans[index - 1][1])
+                    yield _Edit(before, _end_of_line(self._text, end), "")
+            else:
+                yield _Edit(start, spans[index + 1][0], "")
+
+    # Writing
+
+    def _lines(self, value: Any) -> list[str]:
+        dumper = _Indented if self._indented else _Compact
+        written = yaml.dump(
+            value,
+            Dumper=dumper,
+            default_flow_style=False,
+            sort_keys=False,
+            allow_unicode=True,
+            width=1 << 30,
+        )
+        lines: list[str] = written.rstrip("\n").split("\n")
+        return lines
+
+    def _brackets(self, value: Any) -> str:
+        """Write a value in one line: as JSON where all of it is, as YAML's own brackets else."""
+        if self._json:
+            written = json.dumps(value, ensure_ascii=False)
+            return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+        written = yaml.dump(
+            [value],
+            Dumper=_Compact,
+            default_flow_style=True,
+            sort_keys=False,
+            allow_unicode=True,
+            width=1 << 30,
+        )
+        return written.strip()[1:-1]
+
+    def _joined(self, lines: Sequence[str], column: int) -> str:
+        return self._newline.join(f"{' ' * column}{line}" for line in lines)
+
+
+def _keeps_any(node: Node, new: dict[Any, Any]) -> bool:
+    """Tell whether there is a key to stay, so that the mapping is never without one meanwhile."""
+    return not node.entries or any(entry.key.scalar in new for entry in node.entries)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Tell whether two items are about the same thing: mounts by path, all else by name."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return False
+    key = "mountPath" if "mountPath" in old else "name"
+    return key in old and bool(old[key] == new.get(key))
+
+
+class _Compact(yaml.SafeDumper):
+    """Writes lists below their key without indenting them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class _Indented(_Compact):
+    """Writes lists two spaces further in than their key."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+#: Plain words that other readers than PyYAML take for a boolean or a number.
+_MISREAD = re.compile(r"[yYnN]|0o[0-7_]+|(?=.*[0-9])[-+.0-9][-+.0-9_eE:xa-fA-F]*")
+
+#: What JSON takes and YAML would read as the end of a line, or not at all.
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    quoted = "\n" in text or _MISREAD.fullmatch(text)
+    style = '"' if quoted else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Compact.add_representer(str, _represent_text)
+
+
+def _lists_are_indented(text: str) -> bool:
+    """Tell how the manifest indents lists: below their key, or two spaces further in."""
+    pending: list[Node] = read_documents(text)
+    while pending:
+        node = pending.pop(0)
+        for entry in node.entries:
+            inner = entry.value
+            if inner.kind == "sequence" and not (inner.flow or inner.alias):
+                dash = text.rfind("-", 0, inner.items[0].start)
+                key = entry.key.start
+                return dash - _start_of_line(text, dash) > key - _start_of_line(text, key)
+        pending += [entry.value for entry in node.entries if not entry.value.alias]
+        pending += [item for item in node.items if not item.alias]
+    return False

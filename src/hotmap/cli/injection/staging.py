@@ -1,0 +1,145 @@
+"""Puts a stage between mounted sources and the application.
+
+The agent gets the sources; the application finds, at the same paths, a directory in which content
+appears only after it passed its check. So each mount of the application turns into one of the
+stage, with the folder of its volume as `subPath`.
+
+A `subPath` that names a folder of the volume is frozen by the kubelet: it mounts what the folder is
+when the container starts. Through the stage it is live: the agent gets a volume of that folder's
+files alone. One that names a file stays frozen, since a mounted file is that file for ever.
+"""
+
+from __future__ import annotations
+
+import copy
+import posixpath
+from typing import Any, NamedTuple
+
+from hotmap.cli.injection.record import STAGE, STAGE_PATH
+
+__all__ = ["Staging", "is_live", "plan_stage", "staged_mounts"]
+
+_PATH = "/hotmap/source"
+
+
+class Staging(NamedTuple):
+    """Which volumes go through the stage, and where the agent has them."""
+
+    #: By index of the application's mount, the directory in which the agent has its files.
+    directories: dict[int, str]
+    #: The agent's mounts, and the volumes that are new.
+    mounts: list[dict[str, Any]]
+    volumes: list[dict[str, Any]]
+    #: The permission bits that all of them ask for; "" where they do not agree or do not say.
+    mode: str
+    notes: list[str]
+
+
+def is_live(volume: dict[str, Any]) -> bool:
+    """Tell whether a volume has ConfigMaps or Secrets as files.
+
+    One of tokens alone is swapped every few minutes, and no concern of ours.
+    """
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    projected = any("configMap" in one or "secret" in one for one in sources)
+    return "configMap" in volume or "secret" in volume or projected
+
+
+def plan_stage(
+    volumes: dict[str, dict[str, Any]], mounts: list[dict[str, Any]], *, apart: bool
+) -> Staging:
+    """Choose what goes through the stage. `apart`: the agent shares its root with the application.
+
+    A directory of the agent has the path that the application has, so that absolute paths in the
+    files mean the same to a checker; unless they share a root, or two end in the same name.
+    """
+    found = Staging({}, [], [], _mode(volumes, mounts), [])
+    places: dict[tuple[str, str], str] = {}
+    for index, mount in enumerate(mounts):
+        volume = volumes.get(mount["name"], {})
+        if not is_live(volume):
+            continue
+        part = str(mount.get("subPath") or "").strip("/")
+        if "subPathExpr" in mount or (part and not _part_of(volume, part)):
+            found.notes.append(
+                f"{mount['mountPath']} is one file of volume {mount['name']}, and a mounted file "
+                "never changes while the container runs; mount a directory"
+            )
+            continue
+        if _holds_token(volume):
+            found.notes.append(
+                f"{mount['mountPath']} holds a token, too, which must not be held back; it is "
+                "not staged"
+            )
+            continue
+        source = (mount["name"], part)
+        if source not in places:
+            name = mount["name"]
+            if part:
+                name = f"hotmap-source-{len(found.volumes)}"
+                found.volumes.append({"name": name, **_part_of(volume, part)})
+            path = mount["mountPath"].rstrip("/") or "/"
+            taken = [posixpath.basename(one) for one in places.values()]
+            if apart or posixpath.basename(path) in ("", *taken):
+                path = f"{_PATH}/{name}"
+            places[source] = path
+            found.mounts.append({"name": name, "mountPath": path, "readOnly": True})
+        found.directories[index] = places[source]
+    return found
+
+
+def staged_mounts(
+    mounts: list[dict[str, Any]], staging: Staging, places: dict[str, str]
+) -> list[dict[str, Any]]:
+    """Give the application's mounts with the stage in them; `places`: what is published where."""
+    found = []
+    for index, mount in enumerate(mounts):
+        if index in staging.directories:
+            place = places[staging.directories[index]]
+            mount = {key: value for key, value in mount.items() if key != "subPath"}
+            mount["name"] = STAGE
+            mount["readOnly"] = True
+            if place != STAGE_PATH:
+                mount["subPath"] = posixpath.relpath(place, STAGE_PATH)
+        found.append(mount)
+    return found
+
+
+def _holds_token(volume: dict[str, Any]) -> bool:
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    return any("serviceAccountToken" in one or "podCertificate" in one for one in sources)
+
+
+def _part_of(volume: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Give the volume with the files of one of its folders; {} where it has no such folder."""
+    narrowed = {key: copy.deepcopy(value) for key, value in volume.items() if key != "name"}
+    sources = (narrowed.get("projected") or {}).get("sources")
+    everything = [narrowed] if sources is None else sources
+    kept = [source for source in everything if _narrow(source, folder)]
+    if sources is not None:
+        narrowed["projected"]["sources"] = kept
+    return narrowed if kept else {}
+
+
+def _narrow(source: dict[str, Any], folder: str) -> bool:
+    for kind in ("configMap", "secret", "downwardAPI"):
+        if kind in source:
+            items = source[kind].get("items") or ()
+            below = [one for one in items if one["path"].startswith(f"{folder}/")]
+            for one in below:
+                one["path"] = one["path"].removeprefix(f"{folder}/")
+            source[kind]["items"] = below
+            return bool(below)
+    return False
+
+
+def _mode(volumes: dict[str, dict[str, Any]], mounts: list[dict[str, Any]]) -> str:
+    modes = set()
+    for mount in mounts:
+        volume = volumes.get(mount["name"], {})
+        if is_live(volume):
+            source = next(volume[one] for one in ("configMap", "secret", "projected")
+                          if one in volume)  # fmt: skip
+            modes.add((source or {}).get("defaultMode"))
+    mode = modes.pop() if len(modes) == 1 else None
+    return f"{mode:04o}" if isinstance(mode, int) else ""

@@ -1,0 +1,196 @@
+"""Turns environment variables of ConfigMaps and Secrets into files that the agent builds them from.
+
+An `envFrom` becomes a volume and `--env-from`, a variable of one data key a file with its name.
+What is left follows the order in which the kubelet builds an environment (kubernetes:
+pkg/kubelet/kubelet_pods.go, makeEnvironmentVariables):
+
+1. `envFrom`, in order; a later one wins
+2. `env`, in order; goes over those, and `$(NAME)` is what NAME is by then
+
+The agent starts with what the container has, puts `--env-from` over it, and then `--env` in order.
+So a variable that stays in the container is named again by `--env NAME`, to win over files, and one
+whose text refers to others moves to `--env NAME=TEXT`, since the kubelet could not expand it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+__all__ = ["Conversion", "convert_environment"]
+
+_PATH = "/hotmap/env"
+
+_FIXED = "stays fixed until the container restarts"
+
+_KINDS = {
+    "configMapKeyRef": ("configMap", "ConfigMap"),
+    "secretKeyRef": ("secret", "Secret"),
+}
+
+
+class Conversion(NamedTuple):
+    """What becomes of a container's environment."""
+
+    #: Of the container's lists, the indexes of what goes.
+    env_from_taken: tuple[int, ...]
+    env_taken: tuple[int, ...]
+    volumes: list[dict[str, Any]]
+    mounts: list[dict[str, Any]]
+    flags: list[str]
+    #: For a person: what could not be converted, and what may mean something else.
+    notes: list[str]
+
+
+def convert_environment(container: dict[str, Any]) -> Conversion:
+    """Work out volumes, mounts and flags for every variable of a ConfigMap or Secret.
+
+    A variable stays as it is where files could not say the same: its name can be no file's, or an
+    earlier entry of the same name stays, over which it has to win.
+    """
+    volumes: list[dict[str, Any]] = []
+    mounts: list[dict[str, Any]] = []
+    flags: list[str] = []
+
+    def mount(source: dict[str, Any], prefix: str) -> None:
+        name = f"hotmap-env-{len(volumes)}"
+        volumes.append({"name": name, **source})
+        path = f"{_PATH}/{name}"
+        mounts.append({"name": name, "mountPath": path, "readOnly": True})
+        flags.extend(("--env-from", f"{prefix}={path}" if prefix else path))
+
+    env_from = container.get("envFrom") or []
+    for one in env_from:
+        mount(_volume_of(one), str(one.get("prefix") or ""))
+    env = container.get("env") or []
+    taken, notes = _files(env)
+    for items in _volumes_of(env, taken):
+        mount({"projected": {"sources": items}}, "")
+    moved = _moved(env, taken, needed=bool(flags))
+    if flags:
+        for index, one in enumerate(env):
+            if index in moved:
+                later = _set_later(env, index, moved)
+                text = str(one.get("value") or "")
+                if env_from:
+                    notes += [
+                        _ambiguous(one["name"], name) for name in sorted(_referred(text) & later)
+                    ]
+                else:
+                    text = _with_literals(text, later)
+                flags += ["--env", f"{one['name']}={text}"]
+            elif index not in taken:
+                flags += ["--env", one["name"]]
+    return Conversion(
+        tuple(range(len(env_from))),
+        tuple(sorted((*taken, *moved))),
+        volumes,
+        mounts,
+        flags,
+        notes,
+    )
+
+
+def _volume_of(one: dict[str, Any]) -> dict[str, Any]:
+    if "secretRef" in one:
+        reference, name = one["secretRef"], "secretName"
+    else:
+        reference, name = one["configMapRef"], "name"
+    optional = {"optional": True} if reference.get("optional") else {}
+    kind = "secret" if "secretRef" in one else "configMap"
+    return {kind: {name: reference["name"], **optional}}
+
+
+def _reference(one: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    source = one.get("valueFrom") or {}
+    return next(((kind, source[kind]) for kind in _KINDS if kind in source), None)
+
+
+def _files(env: list[dict[str, Any]]) -> tuple[list[int], list[str]]:
+    """Choose the variables that become files; tell of those that would but cannot."""
+    taken, notes, staying = [], [], set()
+    for index, one in enumerate(env):
+        name = one["name"]
+        found = _reference(one)
+        if found is not None:
+            kind, reference = found
+            what = f"{name} of {_KINDS[kind][1]}/{reference.get('name')}"
+            if name in staying:
+                notes.append(f"{what}, which goes over another {name}, {_FIXED}")
+            elif "/" in name or name.startswith("..") or name == ".":
+                notes.append(f"{what}, a name that no file can have, {_FIXED}")
+            else:
+                taken.append(index)
+                continue
+        staying.add(name)
+    return taken, notes
+
+
+def _volumes_of(env: list[dict[str, Any]], taken: list[int]) -> list[list[dict[str, Any]]]:
+    """Give the sources of as few volumes as can be: a path may be in a volume only once."""
+    volumes: list[list[dict[str, Any]]] = []
+    names: set[str] = set()
+    for index in taken:
+        one = env[index]
+        if not volumes or one["name"] in names:
+            volumes.append([])
+            names = set()
+        names.add(one["name"])
+        kind, reference = _reference(one) or ("", {})
+        source: dict[str, Any] = {
+            "name": reference["name"],
+            "items": [{"key": reference["key"], "path": one["name"]}],
+        }
+        if reference.get("optional"):
+            source["optional"] = True
+        volumes[-1].append({_KINDS[kind][0]: source})
+    return volumes
+
+
+def _moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list[int]:
+    """Choose the texts that the agent has to work out in the kubelet's stead, and in its order."""
+    if not needed:
+        return []
+    counts = Counter(one["name"] for one in env)
+    return [
+        index
+        for index, one in enumerate(env)
+        if index not in taken
+        and not one.get("valueFrom")
+        and ("$" in str(one.get("value") or "") or counts[one["name"]] > 1)
+    ]
+
+
+def _set_later(env: list[dict[str, Any]], index: int, moved: list[int]) -> set[str]:
+    """Name what the agent knows already at an entry that the kubelet would not know yet.
+
+    The agent has the container's own variables and all files' from the beginning, and what is
+    moved one after the other; the kubelet has every entry one after the other.
+    """
+    before = {one["name"] for one in env[:index]}
+    return {one["name"] for i, one in enumerate(env) if i > index and i not in moved} - before
+
+
+#: What the kubelet replaces: `$$`, and `$(NAME)`.
+_REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+
+
+def _referred(text: str) -> set[str]:
+    return {found[1] for found in _REFERENCE.finditer(text) if found[0] != "$$"}
+
+
+def _with_literals(text: str, names: set[str]) -> str:
+    """Let references to variables that are not set yet stay as they are written."""
+
+    def escaped(found: re.Match[str]) -> str:
+        return f"${found[0]}" if found[0] != "$$" and found[1] in names else found[0]
+
+    return _REFERENCE.sub(escaped, text)
+
+
+def _ambiguous(name: str, other: str) -> str:
+    return (
+        f"{name} refers to {other}, which is set after it and maybe by an envFrom, too; it gets "
+        "what is set after it"
+    )

@@ -1,0 +1,265 @@
+"""A supervised application gets the environment that the kubelet would have built.
+
+The oracle is the kubelet's algorithm, written down from its source; what is held against it is the
+manifest after injection, with its volumes as the kubelet would mount them, its container's
+environment and command as the kubelet would make them, and then the agent's own code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hotmap.agent.environment import expand, make_environment
+from hotmap.agent.flags import read_words
+from hotmap.agent.reading import read_settings
+from hotmap.cli.injection.template import Injection, with_agent
+from hotmap.cli.injection.variables import convert_environment
+
+Sources = dict[tuple[str, str], dict[str, str]]
+
+SERVICES = {"SVC_PORT": "tcp://1"}
+
+
+class DoesNotStart(Exception):
+    """A source or data key that has to be there is not."""
+
+
+def kubelet_environment(container: dict[str, Any], sources: Sources) -> dict[str, str]:
+    """Build a container's environment (kubernetes: kubelet_pods.go, makeEnvironmentVariables)."""
+    result: dict[str, str] = {}
+    for one in container.get("envFrom") or ():
+        kind = "configMap" if "configMapRef" in one else "secret"
+        reference = one[f"{kind}Ref"]
+        found = sources.get((kind, reference["name"]))
+        if found is None:
+            if not reference.get("optional"):
+                raise DoesNotStart
+            continue
+        result |= {one.get("prefix", "") + key: value for key, value in found.items()}
+    for one in container.get("env") or ():
+        if one.get("value"):
+            result[one["name"]] = expand(one["value"], {**SERVICES, **result})
+            continue
+        source = one.get("valueFrom")
+        value: str | None = ""
+        for kind in ("configMap", "secret"):
+            if source and f"{kind}KeyRef" in source:
+                reference = source[f"{kind}KeyRef"]
+                value = sources.get((kind, reference["name"]), {}).get(reference["key"])
+                if value is None and not reference.get("optional"):
+                    raise DoesNotStart
+        if source and "fieldRef" in source:
+            value = "of the pod"
+        if value is not None:
+            result[one["name"]] = value
+    return {**SERVICES, **result}
+
+
+def mounted(volume: dict[str, Any], sources: Sources) -> dict[str, bytes]:
+    """Show a volume's files (kubernetes: pkg/volume/{configmap,secret,projected})."""
+    files: dict[str, bytes] = {}
+    parts = volume["projected"]["sources"] if "projected" in volume else [volume]
+    for part in parts:
+        kind = "configMap" if "configMap" in part else "secret"
+        source = part[kind]
+        found = sources.get((kind, source.get("secretName") or source["name"]))
+        if found is None and not source.get("optional"):
+            raise DoesNotStart
+        everything = [{"key": key, "path": key} for key in found or ()]
+        for item in source.get("items", everything):
+            if found is None or item["key"] not in found:
+                if not source.get("optional"):
+                    raise DoesNotStart
+                continue
+            files[item["path"]] = found[item["key"]].encode()
+    return files
+
+
+def supervised(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, str]]:
+    """Start an injected pod's application: its words and its environment."""
+    container = pod["spec"]["containers"][0]
+    inherited = kubelet_environment(container, sources)
+    command = [expand(one, inherited) for one in container["command"]]
+    arguments = [expand(one, inherited) for one in container.get("args") or ()]
+    settings = read_settings(read_words([*command[2:], *arguments]))
+    volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+    places = {one["mountPath"]: volumes[one["name"]] for one in container["volumeMounts"]}
+    contents = {one.directory: mounted(places[one.directory], sources) for one in settings.env_from}
+    environment = make_environment(inherited, contents, settings.env_from, settings.env)
+    return [expand(one, environment) for one in settings.application], environment
+
+
+def plain(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, str]]:
+    container = pod["spec"]["containers"][0]
+    environment = kubelet_environment(container, sources)
+    words = [*container["command"], *(container.get("args") or ())]
+    return [expand(one, environment) for one in words], environment
+
+
+def both(pod: dict[str, Any], sources: Sources) -> list[object]:
+    """Give the outcome without and with a supervisor."""
+    injection = Injection("hotmap:1", "", (), "supervisor")
+    new, _ = with_agent(pod, injection, "Pod/x", lambda _: None)
+    outcomes: list[object] = []
+    for start, which in ((plain, pod), (supervised, new)):
+        try:
+            outcomes.append(start(which, sources))
+        except DoesNotStart:
+            outcomes.append("does not start")
+    return outcomes
+
+
+def pod(**container: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "app", "image": "app", **container}]}}
+
+
+NAMES = st.sampled_from(["A", "B", "C", "P_A"])
+TEXTS = st.lists(
+    st.sampled_from(
+        ["x", "$(A)", "$(B)", "$(C)", "$(P_A)", "$$(A)", "$", "$$", "$(SVC_PORT)", "$("]
+    ),
+    max_size=4,
+).map("".join)
+OBJECTS = st.sampled_from(["s", "t", "missing"])
+KEYS = st.fixed_dictionaries(
+    {"name": OBJECTS, "key": st.sampled_from(["A", "B", "k"])},
+    optional={"optional": st.booleans()},
+)
+OBJECT = st.fixed_dictionaries({"name": OBJECTS}, optional={"optional": st.booleans()})
+ENV = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"name": NAMES, "value": TEXTS}),
+        st.fixed_dictionaries(
+            {"name": NAMES, "valueFrom": st.fixed_dictionaries({"configMapKeyRef": KEYS})}
+        ),
+        st.fixed_dictionaries(
+            {"name": NAMES, "valueFrom": st.fixed_dictionaries({"secretKeyRef": KEYS})}
+        ),
+        st.fixed_dictionaries(
+            {"name": NAMES, "valueFrom": st.just({"fieldRef": {"fieldPath": "spec.nodeName"}})}
+        ),
+    ),
+    max_size=5,
+)
+ENV_FROM = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"configMapRef": OBJECT}, optional={"prefix": st.just("P_")}),
+        st.fixed_dictionaries({"secretRef": OBJECT}, optional={"prefix": st.just("P_")}),
+    ),
+    max_size=3,
+)
+VALUES = st.dictionaries(st.sampled_from(["A", "B", "k"]), st.sampled_from(["1", "$(A)", "$$"]))
+
+
+def refers_forward(env: list[dict[str, Any]]) -> bool:
+    """Tell whether a text refers to a name that a later entry sets, and no earlier one."""
+    for index, one in enumerate(env):
+        before = {other["name"] for other in env[:index]}
+        later = {other["name"] for other in env[index + 1 :]} - before
+        if any(f"$({name})" in str(one.get("value") or "") for name in later):
+            return True
+    return False
+
+
+@settings(max_examples=500, deadline=None)
+@given(ENV, ENV_FROM, st.lists(TEXTS, max_size=3), st.tuples(VALUES, VALUES, VALUES))
+def test_any_environment(
+    env: list[dict[str, Any]],
+    env_from: list[dict[str, Any]],
+    words: list[str],
+    values: tuple[dict[str, str], dict[str, str], dict[str, str]],
+) -> None:
+    """The same words and variables as without a supervisor, and the same refusal to start.
+
+    Left out: a text that refers to a variable which an envFrom and a later entry both set; which
+    of them it means depends on data keys that nobody knows when the manifest is written.
+    """
+    sources: Sources = {
+        ("configMap", "s"): values[0],
+        ("configMap", "t"): values[1],
+        ("secret", "s"): values[2],
+    }
+    if refers_forward(env) and env_from:
+        return
+    manifest = pod(command=["app", *words], args=words, env=env, envFrom=env_from)
+    if not convert_environment(manifest["spec"]["containers"][0]).mounts:
+        return  # nothing of a source in it, or nothing that files could say
+    without, around = both(manifest, sources)
+    assert around == without
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ([{"name": "A", "value": "own"}], "own"),
+        ([{"name": "A", "value": "$(A)+"}], "file+"),
+        ([{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}], "12"),
+        ([{"name": "A", "value": "$$(A)"}], "$(A)"),
+        (
+            [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "none",
+                                                            "optional": True}}}],
+            "file",
+        ),
+        (
+            [{"name": "A", "value": "own"},
+             {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}}],
+            "of a key",
+        ),
+    ],
+    ids=["env goes over", "of itself", "twice", "escaped", "optional key", "a key goes over"],
+)  # fmt: skip
+def test_precedence(env: list[dict[str, Any]], expected: str) -> None:
+    """A few that are easily got wrong, by name."""
+    manifest = pod(command=["app"], env=env, envFrom=[{"configMapRef": {"name": "s"}}])
+    sources = {("configMap", "s"): {"A": "file", "k": "of a key"}}
+    without, around = both(manifest, sources)
+    assert around == without
+    assert isinstance(around, tuple)
+    assert around[1]["A"] == expected
+
+
+def test_an_edit_is_followed() -> None:
+    """What was frozen in the container now comes from files: also a data key that is gone."""
+    manifest = pod(command=["app"], envFrom=[{"configMapRef": {"name": "s"}}])
+    injection = Injection("hotmap:1", "", (), "supervisor")
+    new, notes = with_agent(manifest, injection, "Pod/x", lambda _: None)
+    assert notes == []
+    assert new["spec"]["containers"][0]["envFrom"] == []
+    for values in ({"A": "1"}, {"B": "2"}, {}):
+        assert supervised(new, {("configMap", "s"): values})[1] == {**SERVICES, **values}
+
+
+def test_what_stays_fixed_is_named() -> None:
+    """A variable that files cannot give stays in the container, and a note says which."""
+    env = [
+        {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "a/b", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}},
+    ]
+    injection = Injection("hotmap:1", "", (), "supervisor")
+    new, notes = with_agent(pod(command=["app"], env=env), injection, "Pod/x", lambda _: None)
+    assert new["spec"]["containers"][0]["env"] == env[:3]
+    assert notes == [
+        "Pod/x: A of Secret/s, which goes over another A, stays fixed until the container restarts",
+        "Pod/x: a/b of ConfigMap/s, a name that no file can have, stays fixed until the container "
+        "restarts",
+    ]
+
+
+def test_what_is_ambiguous_is_said() -> None:
+    """Whether an envFrom sets a variable that a later entry sets is not in the manifest."""
+    env = [
+        {"name": "URL", "value": "http://$(HOST)"},
+        {"name": "HOST", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}},
+    ]
+    injection = Injection("hotmap:1", "", (), "supervisor")
+    manifest = pod(command=["app"], env=env, envFrom=[{"configMapRef": {"name": "s"}}])
+    assert with_agent(manifest, injection, "Pod/x", lambda _: None)[1] == [
+        "Pod/x: URL refers to HOST, which is set after it and maybe by an envFrom, too; it gets "
+        "what is set after it"
+    ]
