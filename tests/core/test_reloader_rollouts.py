@@ -230,6 +230,7 @@ def test_our_own_way() -> None:
         {"metadata": PRECONDITION, "spec": body},
         "application/merge-patch+json",
         "hotmap",
+        "k.rev",
     )
 
 
@@ -241,6 +242,7 @@ def test_reloaders_variable() -> None:
         {"metadata": PRECONDITION, "spec": body},
         "application/strategic-merge-patch+json",
         "Reloader",
+        "",
     )
 
 
@@ -259,7 +261,7 @@ def test_where_reloader_would_write_nothing(digest: str) -> None:
     sent = patch(who, Writing.ENV_VARS, digest=digest, distinct=bool(digest))
     template = {"metadata": {"annotations": {"hotmap.dev/revision": "k.rev"}}}
     assert sent.body["spec"]["template"] == template
-    assert sent.field_manager == "hotmap"
+    assert (sent.field_manager, sent.revision) == ("hotmap", "k.rev")
 
 
 def test_content_whose_pods_cannot_be_trusted() -> None:

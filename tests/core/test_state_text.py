@@ -14,6 +14,7 @@ from hotmap.core.state import (
     SHARDS,
     Left,
     Looked,
+    Others,
     Record,
     Rolls,
     SourceRecord,
@@ -49,6 +50,7 @@ records = st.builds(
     texts,
     st.sampled_from(Looked),
     texts,
+    st.none() | st.builds(Others, times, texts),
 )
 
 RECORD = Record(
@@ -63,18 +65,20 @@ RECORD = Record(
     "kH3x.abc",
     Looked.LATENT,
     "shop",
+    Others(8.0, "removed kH3x.abc"),
 )
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false]],'
-    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc",2,"shop"]'
+    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc",2,'
+    '"shop",[8.0,"removed kH3x.abc"]]'
 )
 
 
 def test_a_record_that_tells_no_look_is_to_be_looked_at() -> None:
     """As it was written before looks were recorded: everything else in it holds."""
-    earlier = msgspec.structs.replace(RECORD, looked=Looked.NOT_YET, namespace="")
-    line = LINE.removesuffix(',2,"shop"]')
+    earlier = msgspec.structs.replace(RECORD, looked=Looked.NOT_YET, namespace="", others=None)
+    line = LINE.removesuffix(',2,"shop",[8.0,"removed kH3x.abc"]]')
     assert read_shard(f"{HEADER}\n{line}]\n") == {"6f0c": earlier}
 
 

@@ -312,7 +312,13 @@ def pod(
                 "phase": phase,
                 "conditions": None
                 if scheduled is None
-                else [{"type": "PodScheduled", "lastTransitionTime": timestamp(scheduled)}],
+                else [
+                    {
+                        "type": "PodScheduled",
+                        "status": "True",
+                        "lastTransitionTime": timestamp(scheduled),
+                    }
+                ],
                 "startTime": None if started is None else timestamp(started),
                 "containerStatuses": statuses(containers),
                 "initContainerStatuses": [

@@ -270,9 +270,12 @@ class Story:
         """Return the revision in a consumer's template, "" for none."""
         return revision_in(await self.get("Deployment", name))
 
-    async def messages(self, reason: str) -> list[str]:
+    async def events(self, reason: str) -> list[Object]:
         events = await self._list(EVENTS, self.namespace)
-        return [event["message"] for event in events if event["reason"] == reason]
+        return [event for event in events if event["reason"] == reason]
+
+    async def messages(self, reason: str) -> list[str]:
+        return [event["message"] for event in await self.events(reason)]
 
     async def state_secrets(self) -> list[Object]:
         found = await self._list(SECRETS, self.own)
@@ -291,7 +294,9 @@ class Story:
     async def _is_stale(self, pod: Object) -> bool:
         read = self.pods.read.get(pod["metadata"]["name"], {})
         for one in pod["spec"]["containers"][0]["env"]:
-            if read.get(one["name"]) != await self.pods.value(one["valueFrom"]):
+            if "valueFrom" in one and read.get(one["name"]) != await self.pods.value(
+                one["valueFrom"]
+            ):
                 return True
         return False
 

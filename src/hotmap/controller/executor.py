@@ -68,6 +68,9 @@ class _Sent(NamedTuple):
 class Executor:
     """Writes to the cluster, always with a precondition on what the decision saw."""
 
+    #: Whether pod templates show afterwards what was asked.
+    writes = True
+
     def __init__(self, client: Client, *, may_write: Callable[[], bool]) -> None:
         self._client = client
         self._may_write = may_write

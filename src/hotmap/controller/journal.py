@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hotmap.core.consumer import Consumer
+from hotmap.core.interference import Interference
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Act, Plan
 from hotmap.core.standing import Last
@@ -67,6 +68,8 @@ class Journal:
         #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
+        #: Writes of others into pod templates, by kind, since the start.
+        self.interferences: Counter[str] = Counter()
 
     def note(
         self,
@@ -111,6 +114,11 @@ class Journal:
             extra={"consumer": str(consumer.key), "change": revision},
         )
         return True
+
+    def note_interference(self, consumer: Consumer, found: Interference) -> None:
+        """Count and log what somebody else wrote into a consumer's pod template."""
+        self.interferences[found.kind.value] += 1
+        _log.warning(found.reason, extra={"consumer": str(consumer.key), "change": ""})
 
     def latest(self, key: ObjectKey) -> Entry | None:
         """Return the last decision on a consumer that said something."""

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from hotmap.controller.journal import Journal
 from hotmap.controller.records import Records
 from hotmap.controller.standings import StandingsStatistics
+from hotmap.core.interference import Kind
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import ReflectorStatistics
 from hotmap.kube.workqueue import WorkQueueStatistics
@@ -103,6 +104,14 @@ class _Parts(Collector):
         for labels, count in self._journal.actions.items():
             actions.add_metric(list(labels), count)
         yield actions
+        interferences = CounterMetricFamily(
+            "hotmap_interferences",
+            "Writes of others into pod templates that were told of, by kind.",
+            labels=["kind"],
+        )
+        for kind in Kind:
+            interferences.add_metric([kind.value], self._journal.interferences[kind.value])
+        yield interferences
         records = self._records.statistics()
         yield _gauge("hotmap_records", "Consumers that something is known of.", records.records)
         yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)

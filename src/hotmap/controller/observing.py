@@ -7,6 +7,7 @@ and whoever looks at pods afterwards (`lookout`) start from the same observation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from hotmap.controller.index import Index
@@ -47,6 +48,11 @@ class Observer:
         self._keys = {key.id: key for key in keys}
         #: What new records are made with.
         self.newest = keys[0]
+
+    @property
+    def key_ids(self) -> AbstractSet[str]:
+        """Ids of all keys that records and templates may have been made with by us."""
+        return self._keys.keys()
 
     def observe(self, consumer: Consumer) -> Observation:
         """Put together what is known of a consumer at this moment."""

@@ -20,3 +20,5 @@ class Reason(enum.StrEnum):
     FAILED = "Failed"
     NUDGE_REFUSED = "NudgeRefused"
     INVALID_ANNOTATION = "InvalidAnnotation"
+    REVISION_CHANGED = "RevisionChanged"
+    OTHER_CONTROLLER = "OtherController"

@@ -25,11 +25,16 @@ from hotmap.controller.evidence import list_pods
 from hotmap.controller.executor import Executor
 from hotmap.controller.index import Index
 from hotmap.controller.journal import Journal
-from hotmap.controller.observing import Observer
+from hotmap.controller.observing import Observation, Observer
 from hotmap.controller.payloads import Payloads
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
-from hotmap.core.asked import distinct_name, record_asked, record_rollout
+from hotmap.core.asked import (
+    distinct_name,
+    record_asked,
+    record_reloaders_mark,
+    record_rollout,
+)
 from hotmap.core.budget import brake, note_roll
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import (
@@ -43,6 +48,14 @@ from hotmap.core.errors import (
 from hotmap.core.evidence import MARGIN, pod_starts
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.freshness import Facts, Finding, Judgement, Verdict, judge
+from hotmap.core.interference import (
+    Interference,
+    Kind,
+    find_interference,
+    heed,
+    record_told,
+    was_told,
+)
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy, Strategy
@@ -82,6 +95,16 @@ class Decision(NamedTuple):
     revision: str
     #: Whether the pods were looked at, so that what their starts decide is decided.
     looked: bool
+    #: What somebody else wrote into the pod template.
+    interference: Interference | None
+
+
+class _Asked(NamedTuple):
+    """What a consumer shows once a plan is carried out."""
+
+    generation: int
+    #: What its pod template carries.
+    revision: str
 
 
 class Reconciler:
@@ -182,7 +205,7 @@ class Reconciler:
         else:
             self._waiting_since.setdefault(key, time.monotonic())
         try:
-            generation = await self._act(decision)
+            asked = await self._act(decision)
         except (Conflict, NotFound) as error:
             return self._meet_fact(decision, error)
         except (ApiError, Unreachable) as error:
@@ -190,9 +213,10 @@ class Reconciler:
                 return self._meet_fact(decision, error)
             self._meet_failure(decision, error)
             raise
-        self._record(decision, generation)
+        self._record(decision, asked)
         self._note(decision)
         self._announce(decision)
+        self._tell_interference(decision)
         return min(filter(None, (again, left, self._second_nudge_in(key))), default=None)
 
     # -- observe, judge, plan ------------------------------------------------------------------
@@ -224,6 +248,8 @@ class Reconciler:
             changed = [finding.present.source for finding in judgement.changed()]
             writers = [seen.sources[one].writer for one in changed if one in seen.sources]
             plan = brake(plan, record.rolls, now=facts.now, writers=writers, limit=self._flap_limit)
+        interference = self._interference(seen, now=facts.now)
+        plan = heed(plan, interference, told=was_told(record, interference), now=facts.now)
         return Decision(
             consumer,
             policy,
@@ -234,7 +260,15 @@ class Reconciler:
             plan,
             facts.revision,
             looked=facts.starts is not None,
+            interference=interference,
         )
+
+    def _interference(self, seen: Observation, *, now: float) -> Interference | None:
+        """Find what somebody else wrote; in Reloader's ways of writing its marks are ours."""
+        if not self._executor.writes or seen.policy.writing is not Writing.REVISION:
+            return None
+        own = self._observer.key_ids
+        return find_interference(seen.consumer, seen.record, own_keys=own, now=now)
 
     def _windows(self, record: Record | None, presents: Sequence[Present]) -> tuple[Window, ...]:
         """Find edits that were taken back since something was asked (rule 3)."""
@@ -278,19 +312,19 @@ class Reconciler:
 
     # -- act -----------------------------------------------------------------------------------
 
-    async def _act(self, decision: Decision) -> int:
-        """Carry out the plan; returns the consumer's generation after it."""
-        generation = decision.consumer.generation
+    async def _act(self, decision: Decision) -> _Asked:
+        """Carry out the plan."""
+        asked = _Asked(decision.consumer.generation, decision.consumer.revision)
         for action in decision.plan.actions:
             if action.act is Act.ROLLOUT:
-                generation = await self._roll_out(decision, action)
+                asked = await self._roll_out(decision, action)
             elif action.act is Act.NUDGE:
                 await self._nudge(decision)
         if not decision.plan.actions and self._owes_nudge(decision):
             await self._nudge(decision)
-        return generation
+        return asked
 
-    async def _roll_out(self, decision: Decision, action: Action) -> int:
+    async def _roll_out(self, decision: Decision, action: Action) -> _Asked:
         revision = decision.revision
         if action.distinct:
             previous = self._previous_revision(decision)
@@ -306,7 +340,7 @@ class Reconciler:
         generation = await self._executor.rollout(decision.consumer, patch)
         if (first := self._first_seen(decision)) is not None:
             self._observe_delay(self._client.server_time() - first)
-        return generation
+        return _Asked(generation, patch.revision)
 
     async def _resume(self, consumer: Consumer) -> float:
         """Resume what was left paused; everything else is looked at after that."""
@@ -383,12 +417,13 @@ class Reconciler:
 
     # -- record --------------------------------------------------------------------------------
 
-    def _record(self, decision: Decision, generation: int) -> None:
+    def _record(self, decision: Decision, done: _Asked) -> None:
         """Keep what was asked, unless the plan asked for nothing and nothing is new."""
         if not decision.plan.settles:
             return
         consumer, record = decision.consumer, decision.record
         rollout = next((a for a in decision.plan.actions if a.act is Act.ROLLOUT), None)
+        generation = done.generation
         if rollout is None and consumer.rolling:
             # What its own controller is rolling out may have read older content: not vouched for.
             generation = record.generation if record else UNVOUCHED
@@ -405,8 +440,12 @@ class Reconciler:
                 now=now,
             )
             asked = msgspec.structs.replace(
-                asked, rolls=note_roll(asked.rolls, now, limit=self._flap_limit)
+                asked,
+                rolls=note_roll(asked.rolls, now, limit=self._flap_limit),
+                revision=done.revision,
             )
+            if decision.policy.writing is not Writing.REVISION:
+                asked = record_reloaders_mark(asked, now=now)
         elif _leaves_older_pods(decision):
             asked = msgspec.structs.replace(asked, looked=Looked.LATENT)
         elif record is not None and not decision.looked and _only_versions_moved(record, asked):
@@ -497,6 +536,18 @@ class Reconciler:
             self._event(consumer, Reason.NOTIFIED, plan.reason)
         elif Act.NUDGE in acts:
             self._event(consumer, Reason.REFRESHED, plan.reason)
+
+    def _tell_interference(self, decision: Decision) -> None:
+        """Tell once of each write of somebody else, also across restarts and leaders."""
+        found, consumer = decision.interference, decision.consumer
+        record = self._records.get(consumer.uid)
+        if found is None or record is None or was_told(record, found):
+            return
+        self._records.put(record_told(record, found))
+        self._journal.note_interference(consumer, found)
+        other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
+        reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
+        self._event(consumer, reason, found.reason, type_="Warning")
 
     def _report_problems(self, consumer: Consumer) -> None:
         messages = tuple(p.message for p in self._index.policy(consumer).problems)

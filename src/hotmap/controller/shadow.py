@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 class ShadowExecutor(Executor):
     """Does nothing, and says that it was done."""
 
+    writes = False
+
     def __init__(self, client: Client) -> None:
         super().__init__(client, may_write=lambda: False)
 

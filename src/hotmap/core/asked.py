@@ -12,9 +12,9 @@ from hotmap.core.evidence import MARGIN
 from hotmap.core.fingerprint import ABSENT
 from hotmap.core.freshness import Finding, Verdict
 from hotmap.core.present import content_of
-from hotmap.core.state import UNVOUCHED, Left, Looked, Record, Rolls, SourceRecord, Window
+from hotmap.core.state import UNVOUCHED, Left, Looked, Others, Record, Rolls, SourceRecord, Window
 
-__all__ = ["distinct_name", "record_asked", "record_rollout"]
+__all__ = ["distinct_name", "record_asked", "record_reloaders_mark", "record_rollout"]
 
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _LEFT = 3
@@ -61,9 +61,14 @@ def record_asked(
         serial=record.serial if record else 0,
         rolls=record.rolls if record else Rolls(),
         revision=consumer.revision if adopts or record is None else record.revision,
+        others=record.others if record else _others_at_first_sight(consumer),
         looked=Looked.NOT_YET if adopts or new_pods or record is None else record.looked,
         namespace=consumer.key.namespace,
     )
+
+
+def _others_at_first_sight(consumer: Consumer) -> Others | None:
+    return None if consumer.reloaded_at is None else Others(consumer.reloaded_at)
 
 
 def distinct_name(revision: str, record: Record | None, *, previous: str) -> str:
@@ -116,6 +121,15 @@ def record_rollout(
         serial=_next_serial(record, previous) if distinct else record.serial,
         revision=distinct_name(revision, record, previous=previous) if distinct else revision,
     )
+
+
+def record_reloaders_mark(record: Record, *, now: float) -> Record:
+    """Add to a record that we wrote a mark as Reloader does, lest it be taken for another's.
+
+    `now` is POSIX seconds of the API server, to about a second.
+    """
+    told = record.others.told if record.others else ""
+    return msgspec.structs.replace(record, others=Others(now + MARGIN, told))
 
 
 def _asked_source(

@@ -5,7 +5,8 @@ Made from a decoded workload in one step; the pod template itself is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from typing import NamedTuple
 
 import msgspec
 
@@ -93,6 +94,12 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     traces: Traces | None = None
     #: Volumes of ConfigMaps alone, where an agent runs in the pods.
     config_volumes: tuple[ConfigVolume, ...] = ()
+    #: The field manager that owns the revision; "" when it is nobody's, or not there.
+    revision_owner: str = ""
+    #: The field manager but ours that wrote any of its pod template last; "" when none is named.
+    template_writer: str = ""
+    #: When Reloader last wrote one of its marks, POSIX seconds of the API server; None: never.
+    reloaded_at: float | None = None
 
     @property
     def revision(self) -> str:
@@ -133,13 +140,10 @@ def consumer_from_workload(
     )
 
 
-#: By manager: what stands in its field set while the template carries what it wrote. Reloader's
-#: marks are an annotation, or a variable, which some servers own with its whole list.
-_OWNED = {FIELD_MANAGER: (f'"f:{REVISION}"'.encode(),)}
-_OWNED_STAMPED = {
-    **_OWNED,
-    RELOADER: (b"/last-reloaded-from", b"STAKATER_", b'"f:containers":{}'),
-}
+#: What stands in a manager's field set while the template carries what it wrote. Reloader writes
+#: nothing there but its marks: an annotation, or a variable.
+_REVISION_FIELD = f'"f:{REVISION}"'.encode()
+_TEMPLATE_FIELD = b'"f:template"'
 
 
 #: Written by the workload controllers each time the template changes (kubernetes:
@@ -198,6 +202,7 @@ def _consumer(
     renamed = dialect.names.renamed()
     stamped = dialect.writing is not Writing.REVISION
     has_agent = AGENT in (template.metadata.annotations or {})
+    writers = _writers(metadata)
     return Consumer(
         key=ObjectKey(kind, metadata.namespace, metadata.name),
         uid=metadata.uid,
@@ -221,25 +226,51 @@ def _consumer(
             owner.controller and owner.kind in _TEMPLATE_HOLDERS
             for owner in metadata.owner_references or ()
         ),
-        written_at=_written_at(metadata, _OWNED_STAMPED if stamped else _OWNED),
+        written_at=writers.written_at(stamped=stamped),
         traces=find_traces(template, metadata.namespace) if stamped or dialect.compares else None,
         config_volumes=find_config_volumes(template, metadata.namespace) if has_agent else (),
+        revision_owner=writers.revision_owner,
+        template_writer=writers.last,
+        reloaded_at=writers.reloaded_at,
     )
 
 
-def _written_at(metadata: ObjectMeta, owned: Mapping[str, tuple[bytes, ...]]) -> float | None:
-    """Say when a manager last wrote of those that own a field of ours still.
+class _Writers(NamedTuple):
+    """Who wrote the pod template, by managedFields; times in POSIX seconds of the API server."""
 
-    An undo leaves the entry of who wrote the annotation, but not the annotation in it.
+    #: The manager that owns the revision, and when ours last wrote it.
+    revision_owner: str = ""
+    revision_at: float | None = None
+    reloaded_at: float | None = None
+    #: The manager but ours that wrote last, and when.
+    last: str = ""
+    last_at: float = 0.0
+
+    def written_at(self, *, stamped: bool) -> float | None:
+        times = (self.revision_at, self.reloaded_at if stamped else None)
+        return max((at for at in times if at is not None), default=None)
+
+
+def _writers(metadata: ObjectMeta) -> _Writers:
+    """Read who wrote the pod template.
+
+    Our entry stays when an undo takes the annotation over, but not the annotation in it.
     """
-    times = [
-        at
-        for entry in metadata.managed_fields or ()
-        if not entry.subresource and (fields := owned.get(entry.manager))
-        if any(field in bytes(entry.fields_v1) for field in fields)
-        if (at := parse_time(entry.time)) is not None
-    ]
-    return max(times) if times else None
+    found = _Writers()
+    for entry in metadata.managed_fields or ():
+        at = parse_time(entry.time)
+        if entry.subresource or at is None:
+            continue
+        fields, manager = bytes(entry.fields_v1), sys.intern(entry.manager)
+        if _REVISION_FIELD in fields:
+            found = found._replace(revision_owner=manager)
+            if manager == FIELD_MANAGER:
+                found = found._replace(revision_at=max(at, found.revision_at or 0.0))
+        if manager == RELOADER and _TEMPLATE_FIELD in fields:
+            found = found._replace(reloaded_at=max(at, found.reloaded_at or 0.0))
+        if manager != FIELD_MANAGER and _TEMPLATE_FIELD in fields and at >= found.last_at:
+            found = found._replace(last=manager, last_at=at)
+    return found
 
 
 def selector_text(selector: LabelSelector | None) -> str:

@@ -141,7 +141,7 @@ def _scheduled_at(pod: Pod) -> float:
     times = [
         parse_time(one.last_transition_time)
         for one in pod.status.conditions or ()
-        if one.type == "PodScheduled"
+        if one.type == "PodScheduled" and one.status == "True"
     ]
     return times[0] or 0.0 if times else 0.0
 

@@ -380,6 +380,7 @@ class ContainerStatus(_Part, frozen=True):
 
 class PodCondition(_Part, frozen=True, gc=False):
     type: str = ""
+    status: str = ""
     last_transition_time: str | None = None
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "UNVOUCHED",
     "Left",
     "Looked",
+    "Others",
     "Record",
     "Rolls",
     "SourceRecord",
@@ -97,6 +98,15 @@ class Looked(enum.IntEnum):
     LATENT = 2
 
 
+class Others(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What is known of others who write a consumer's pod template."""
+
+    #: When Reloader had last written it at first sight, POSIX seconds of the API server; 0: never.
+    reloaded_at: float = 0.0
+    #: Names the write that was told of last.
+    told: str = ""
+
+
 class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What hotmap last asked of one consumer."""
 
@@ -118,6 +128,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     looked: Looked = Looked.NOT_YET
     #: The consumer's; "" in a record that was written before it was kept.
     namespace: str = ""
+    #: None: nobody ever did.
+    others: Others | None = None
 
 
 def shard_of(uid: str) -> int:

@@ -26,6 +26,8 @@ class TemplatePatch(NamedTuple):
     body: dict[str, Any]
     content_type: str
     field_manager: str
+    #: The revision that the template carries after it.
+    revision: str
 
 
 def template_patch(
@@ -58,11 +60,14 @@ def template_patch(
             consumer.traces, stamps, writing, namespace=consumer.key.namespace, now=now
         )
     template: dict[str, Any] = stamped["spec"]["template"] if stamped else {}
+    carried = consumer.revision
     if distinct or not template:
+        carried = revision
         annotations = template.setdefault("metadata", {}).setdefault("annotations", {})
         annotations[REVISION] = revision
     return TemplatePatch(
         {"metadata": precondition, "spec": {"template": template}},
         _STRATEGIC if stamped and consumer.key.kind != "Rollout" else _MERGE,
         reloader_writing.FIELD_MANAGER if stamped else FIELD_MANAGER,
+        carried,
     )

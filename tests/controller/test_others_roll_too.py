@@ -1,0 +1,84 @@
+"""Another hotmap or a Reloader rolls the same consumer: who is left to it, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+from tests.controller.world import NAMESPACE, REREADS, Object, World, both
+
+#: What each writes into a pod template, and as whom.
+ANOTHER = ("hotmap", {"metadata": {"annotations": {"hotmap.dev/revision": "zzzz.theirs"}}})
+RELOADER = ("Reloader", {"metadata": {"annotations": {"reloader.stakater.com/x": "1"}}})
+
+
+async def _write(world: World, by: tuple[str, Object], *, ago: float) -> None:
+    """Let somebody write into web's pod template, some seconds ago."""
+    manager, template = by
+    world.registry.ahead = -ago
+    try:
+        await world.registry.patch(
+            "deployments",
+            NAMESPACE,
+            "web",
+            {"spec": {"template": template}},
+            kind="merge",
+            manager=manager,
+        )
+    finally:
+        world.registry.ahead = 0.0
+    await world.rolled_out()
+
+
+@pytest.mark.parametrize("by", [ANOTHER, RELOADER])
+async def test_a_change_is_left_to_it(world: World, by: tuple[str, Object]) -> None:
+    """Within ten minutes after its write nothing is rolled, and the Warning says why."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await _write(world, by, ago=540)
+        assert "rolls it too" in await world.event("OtherController")
+        before = await world.revision()
+        await world.edit(LEVEL="debug")
+        assert "rolls it too" in await world.event("Held")
+        assert await world.revision() == before
+
+
+@pytest.mark.parametrize("by", [ANOTHER, RELOADER])
+async def test_it_is_gone(world: World, by: tuple[str, Object]) -> None:
+    """Ten minutes after its last write the next change is ours."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await _write(world, by, ago=660)
+        await world.quiet(controller)
+        before = await world.revision()
+        await world.edit(LEVEL="debug")
+        await world.rollout(after=before)
+        assert await world.messages("Held") == []
+
+
+async def test_a_reloader_that_was_there_before_is_none(world: World) -> None:
+    """Moving over: what it wrote before the first sight is adopted, and holds nothing."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _write(world, RELOADER, ago=30)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        assert await world.messages("OtherController") == []
+
+
+async def test_files_are_refreshed_meanwhile(world: World) -> None:
+    """A nudge disturbs nobody, so it waits for nobody."""
+    await world.config_map(LEVEL="info", page="one")
+    await world.workload(spec=both("LEVEL"), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await _write(world, ANOTHER, ago=60)
+        await world.event("OtherController")
+        await world.edit(page="two")
+        await world.event("Refreshed")
+        assert await world.target("web-1")

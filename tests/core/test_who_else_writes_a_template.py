@@ -1,0 +1,218 @@
+"""What others write where a rollout writes, told apart, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.objects import ENV, timestamp, workload
+
+from hotmap.core.asked import record_asked, record_reloaders_mark
+from hotmap.core.consumer import Consumer, consumer_from_workload
+from hotmap.core.freshness import Verdict
+from hotmap.core.interference import HELD, Interference, Kind, find_interference, heed
+from hotmap.core.objects import ManagedFields
+from hotmap.core.plan import Act, Action, Plan
+from hotmap.core.state import Left, Others, Record
+
+NOW = 5000.0
+
+#: Our fingerprint key is `k`; the record vouches for generation 3.
+RECORD = Record("uid-web", "k", 3, revision="k.now", left=(Left("k.old", 900.0),))
+
+REVISION = '{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:hotmap.dev/revision":{}}}}}}'
+IMAGE = '{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\\"name\\":\\"web\\"}":{}}}}}}'
+VARIABLE = '{"f:spec":{"f:template":{"f:spec":{"k:{\\"name\\":\\"STAKATER_APP_CONFIGMAP\\"}":{}}}}}'
+REPLICAS = '{"f:spec":{"f:replicas":{}}}'
+
+
+def web(
+    revision: str = "", *writes: tuple[str, float, str], generation: int = 4, **options: Any
+) -> Consumer:
+    """Make a Deployment with a revision and writes: (manager, POSIX seconds, fields)."""
+    item = workload(ENV, generation=generation, **options)
+    annotations = {"hotmap.dev/revision": revision} if revision else {}
+    template = msgspec.structs.replace(
+        item.spec.template,
+        metadata=msgspec.structs.replace(item.spec.template.metadata, annotations=annotations),
+    )
+    managed = [
+        ManagedFields(manager, timestamp(at), "", msgspec.Raw(fields.encode()))
+        for manager, at, fields in writes
+    ]
+    return consumer_from_workload(
+        "Deployment",
+        msgspec.structs.replace(
+            item,
+            metadata=msgspec.structs.replace(item.metadata, managed_fields=managed),
+            spec=msgspec.structs.replace(item.spec, template=template),
+        ),
+    )
+
+
+def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Interference | None:
+    return find_interference(who, record, own_keys={"k", "j"}, now=now)
+
+
+@pytest.mark.parametrize(
+    ("who", "kind"),
+    [
+        pytest.param(web("k.now", ("hotmap", 10, REVISION)), None, id="ours"),
+        pytest.param(web("k.now.2", ("hotmap", 10, REVISION)), None, id="ours by another number"),
+        pytest.param(web("k.new", ("hotmap", 10, REVISION)), None, id="ours, not recorded yet"),
+        pytest.param(web("j.x", ("hotmap", 10, REVISION)), None, id="ours, with an older key"),
+        pytest.param(web("k.old", ("kubectl", 10, REVISION)), None, id="an undo"),
+        pytest.param(web("", generation=2), None, id="a stale store"),
+        pytest.param(web(""), Kind.REMOVED, id="stripped"),
+        pytest.param(web("", generation=3), Kind.REMOVED, id="stripped, and vouched for since"),
+        pytest.param(web("k.x", ("argocd", 10, REVISION)), Kind.OVERWRITTEN, id="with our key"),
+        pytest.param(web("z.x", ("argocd", 10, REVISION)), Kind.OVERWRITTEN, id="forged"),
+        pytest.param(web("k.x"), Kind.OVERWRITTEN, id="by nobody who is named"),
+        pytest.param(web("z.x", ("hotmap", 4900, REVISION)), Kind.HOTMAP, id="a foreign key"),
+        pytest.param(
+            web("k.now", ("hotmap", 10, REVISION), ("Reloader", 4900, VARIABLE)),
+            Kind.RELOADER,
+            id="Reloader's variable",
+        ),
+        pytest.param(
+            web("k.now", ("hotmap", 10, REVISION), ("Reloader", 4300, VARIABLE)),
+            None,
+            id="Reloader's variable, from long ago",
+        ),
+        pytest.param(
+            web("k.now", ("hotmap", 10, REVISION), ("Reloader", 4900, REPLICAS)),
+            None,
+            id="something else of Reloader's",
+        ),
+    ],
+)
+def test_who_wrote_it(who: Consumer, kind: Kind | None) -> None:
+    """Foreign writes are told from ours, from an undo, and from what is merely old."""
+    seen = found(who)
+    assert (seen.kind if seen else None) is kind
+
+
+def test_what_was_there_at_first_sight_is_nobodys_interference() -> None:
+    """A lost key, a template restored from elsewhere, a Reloader that is gone: all adopted."""
+    who = web("z.x", ("hotmap", 4990, REVISION), ("Reloader", 4995, VARIABLE))
+    assert found(who, None) is None
+    record = record_asked(who, None, (), key_id="k", generation=4)
+    assert found(who, record) is None
+    again = web("z.x", ("hotmap", 4990, REVISION), ("Reloader", 4999, VARIABLE))
+    assert found(again, record) is not None
+
+
+def test_our_own_writes_as_reloader_are_ours() -> None:
+    """Whoever goes on from Reloader's way of writing to hotmap's is not told of a Reloader."""
+    record = record_reloaders_mark(RECORD, now=4990.5)
+    assert found(web("k.now", ("Reloader", 4991, VARIABLE)), record) is None
+    assert found(web("k.now", ("Reloader", 4993, VARIABLE)), record) is not None
+
+
+@pytest.mark.parametrize(
+    ("who", "words"),
+    [
+        (
+            web("", ("helm", 10, IMAGE), ("argocd", 20, IMAGE), ("hpa", 30, REPLICAS)),
+            "hotmap.dev/revision was removed from its pod template (argocd wrote that last). ",
+        ),
+        (web(""), "hotmap.dev/revision was removed from its pod template. "),
+        (web("k.x", ("flux", 20, REVISION)), "in its pod template was overwritten by flux. "),
+        (web("k.x"), "in its pod template was overwritten by somebody. "),
+        (web("z.x", ("hotmap", 4900, REVISION)), "with the fingerprint key z. "),
+    ],
+)
+def test_the_reason_names_whom_it_can(who: Consumer, words: str) -> None:
+    """The field manager is named where managedFields tell it, and what to do in any case."""
+    seen = found(who)
+    assert seen is not None
+    assert words in seen.reason
+    assert ("docs/guides/gitops.md" in seen.reason) == (seen.until == 0)
+
+
+@pytest.mark.parametrize(
+    ("who", "at"),
+    [
+        (web("z.x", ("hotmap", 4900, REVISION)), 4900),
+        (web("k.now", ("Reloader", 4900, VARIABLE)), 4900),
+    ],
+)
+def test_a_hold_ends_by_itself(who: Consumer, at: float) -> None:
+    """Ten minutes after the other's last write nothing is held any more, whoever it was."""
+    seen = found(who)
+    assert seen is not None
+    assert seen.until == at + HELD == at + 600
+
+
+def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
+    """The record then carries the foreign revision, and the hold still stands."""
+    who = web("z.x", ("hotmap", 4900, REVISION))
+    seen = found(who)
+    assert seen is not None
+    adopted = msgspec.structs.replace(RECORD, revision="z.x", others=Others(told=seen.mark))
+    assert found(who, adopted) == seen
+    assert found(who, adopted, now=4900 + HELD) is None
+
+
+def test_each_write_has_a_mark_of_its_own() -> None:
+    """What is taken back again after the next rollout is told again."""
+    later = msgspec.structs.replace(RECORD, revision="k.later")
+    first, second = found(web("")), found(web(""), later)
+    assert first is not None
+    assert second is not None
+    assert first.mark != second.mark
+    assert first.reason == second.reason
+
+
+# -- what follows ------------------------------------------------------------------------------
+
+ROLLOUT = Plan(Verdict.FROZEN, (Action(Act.ROLLOUT),), "LEVEL changed: rollout", settles=True)
+NUDGE = Plan(Verdict.LIVE, (Action(Act.NUDGE),), "files changed: refreshed", settles=True)
+NOTHING = Plan(Verdict.FRESH, (), "is what was last asked for", settles=True, confirms=True)
+WAITING = Plan(Verdict.WAIT, (), "its rollout runs", requeue_after=1.0)
+BRAKED = ROLLOUT._replace(actions=(), settles=False, warning=True, requeue_after=300.0)
+
+REMOVED = Interference(Kind.REMOVED, "it was removed", "removed k.now")
+OTHER = Interference(Kind.HOTMAP, "another one rolls it", "hotmap z.x", NOW + 60)
+
+
+def test_nothing_follows_from_nothing() -> None:
+    """Without interference a plan stays as it is."""
+    assert heed(ROLLOUT, None, told=False, now=NOW) is ROLLOUT
+
+
+def test_what_was_removed_is_written_again_with_the_next_change() -> None:
+    """A change is acted on as ever; where nothing changed, nothing is done but telling."""
+    assert heed(ROLLOUT, REMOVED, told=True, now=NOW) is ROLLOUT
+    changed = heed(ROLLOUT, REMOVED, told=False, now=NOW)
+    assert changed == ROLLOUT._replace(reason="LEVEL changed: rollout; it was removed")
+    quiet = heed(NOTHING, REMOVED, told=False, now=NOW)
+    assert quiet == NOTHING._replace(reason="it was removed", confirms=False)
+    assert heed(NOTHING, REMOVED, told=True, now=NOW) is NOTHING
+
+
+def test_a_rollout_is_left_to_the_other() -> None:
+    """It is held until the other has had its time, told or not, and then made again."""
+    for told in (False, True):
+        held = heed(ROLLOUT, OTHER, told=told, now=NOW)
+        assert held == Plan(
+            Verdict.FROZEN,
+            (),
+            "LEVEL changed: rollout; held, since another one rolls it",
+            settles=False,
+            warning=True,
+            requeue_after=60.0,
+        )
+    assert heed(ROLLOUT, OTHER, told=True, now=NOW + 60) is ROLLOUT
+
+
+def test_files_are_refreshed_whoever_rolls() -> None:
+    """A nudge disturbs nobody, so it is never held."""
+    assert heed(NUDGE, OTHER, told=True, now=NOW) is NUDGE
+    assert heed(WAITING, OTHER, told=False, now=NOW).requeue_after == 1.0
+
+
+def test_the_flap_breaker_names_it_too() -> None:
+    """Whoever is held for rolling too often learns who takes the rollouts back."""
+    assert heed(BRAKED, REMOVED, told=True, now=NOW).reason.endswith("; it was removed")

@@ -1,0 +1,234 @@
+"""Others write where hotmap's rollouts are written: told once, never fought, never a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.support.controller_process import ControllerProcess
+from tests.support.reloader_process import reloader
+from tests.support.story import OWN, Object, Story
+
+from hotmap.kube.resources import NAMESPACES
+
+
+def _template(revision: str | None) -> Object:
+    annotations = {"hotmap.dev/revision": revision}
+    return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+
+
+async def _told(story: Story, reason: str, *, of: str = "web") -> list[tuple[str, int]]:
+    """List what Warnings of a reason say of a consumer, and how often."""
+    return [
+        (event["message"], event.get("count", 1))
+        for event in await story.events(reason)
+        if event["type"] == "Warning" and event["involvedObject"]["name"] == of
+    ]
+
+
+async def _count(controller: ControllerProcess, kind: str) -> float:
+    """Read how many writes of others a controller has told of."""
+    line = f'hotmap_interferences_total{{kind="{kind}"}} '
+    found = [one for one in (await controller.get("/metrics")).splitlines() if line in one]
+    return float(found[0].removeprefix(line))
+
+
+@asynccontextmanager
+async def taking_back(story: Story, name: str = "web") -> AsyncIterator[list[str]]:
+    """Take back every rollout of a consumer at once, as a GitOps tool that replaces it does."""
+    taken: list[str] = []
+
+    async def run() -> None:
+        while True:
+            if revision := await story.revision(name):
+                taken.append(revision)
+                await story.patch("Deployment", name, _template(None), manager="argocd")
+            await asyncio.sleep(0.02)
+
+    task = asyncio.create_task(run())
+    try:
+        yield taken
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("revision", "words", "kind"),
+    [
+        pytest.param(None, "was removed from its pod template", "removed", id="stripped"),
+        pytest.param("AAAA.forged", "was overwritten by gitops", "overwritten", id="forged"),
+    ],
+)
+async def test_it_is_told_once(shop: Story, revision: str | None, words: str, kind: str) -> None:
+    """By a Warning that says what to do, and by a metric; not again by the next controller."""
+    await shop.set_up()
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        await shop.edit(LEVEL="debug")
+        await shop.rolled()
+        await shop.rolled_out()
+        await shop.patch("Deployment", "web", _template(revision), manager="gitops")
+        await shop.rolled_out()
+
+        async def told() -> list[tuple[str, int]]:
+            return await _told(shop, "RevisionChanged")
+
+        ((message, count),) = await shop.until(told, "a Warning tells of it")
+        assert words in message
+        assert "docs/guides/gitops.md" in message
+        await shop.arrived()
+        assert (await _count(controller, kind), count) == (1, 1)
+        status = await controller.get("/v1/status")
+        assert words in status
+        assert await controller.stop() == 0
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        assert await _told(shop, "RevisionChanged") == [(message, 1)]
+        assert await _count(controller, kind) == 0
+        await shop.edit(LEVEL="trace")
+        await shop.rolled(times=2)
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 2})
+
+
+async def test_every_rollout_is_taken_back(shop: Story) -> None:
+    """Each change is rolled once, and told of once: two who write never drive each other."""
+    await shop.set_up()
+    async with shop.controller() as controller, taking_back(shop) as taken:
+        await controller.ready()
+        await shop.arrived()
+        for times in (1, 2, 3):
+            await shop.edit(LEVEL=f"v{times}")
+            await shop.rolled(times=times)
+
+            async def back(times: int = times) -> bool:
+                return len(taken) == times and await _count(controller, "removed") == times
+
+            await shop.until(back, "it is taken back, and that is told")
+        await shop.arrived()
+        assert len(taken) == len(shop.rollouts.of("web")) == 3
+        told = await _told(shop, "RevisionChanged")
+        assert sum(count for _, count in told) == 3
+        await shop.ends_well({"web": 3}, left_alone=("web",))
+
+
+async def test_who_takes_rollouts_back_is_named_when_they_are_held(shop: Story) -> None:
+    """The flap breaker says who keeps changing the source, and what becomes of the rollouts."""
+    await shop.set_up()
+    async with (
+        shop.controller("--flap-limit=2", "--settle=0s") as controller,
+        taking_back(shop) as taken,
+    ):
+        await controller.ready()
+        await shop.arrived()
+        for times in (1, 2):
+            await shop.edit(LEVEL=f"v{times}")
+            await shop.rolled(times=times)
+
+            async def back(times: int = times) -> bool:
+                return len(taken) == times and await _count(controller, "removed") == times
+
+            await shop.until(back, "it is taken back")
+        await shop.edit(LEVEL="v3")
+
+        async def held() -> list[tuple[str, int]]:
+            return await _told(shop, "Held")
+
+        ((message, _),) = await shop.until(held, "a Warning says that it is held")
+        assert "held, since it was rolled 2 times in 10 minutes" in message
+        assert "written last by kubectl-edit" in message
+        assert "was removed from its pod template (" in message
+        assert len(shop.rollouts.of("web")) == 2
+
+
+# -- others of our kind ------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def second_home(shop: Story) -> str:
+    """A namespace for the Secrets of another hotmap, whose keys are others then."""
+    name = f"{shop.namespace}-{OWN}-2"
+    await shop.client.create(NAMESPACES, None, {"metadata": {"name": name}}, type=Object)
+    return name
+
+
+async def _settled(story: Story, processes: Collection[ControllerProcess]) -> None:
+    """Wait until nobody has anything to do at once; who holds something back still waits."""
+
+    async def quiet() -> bool:
+        texts = [await one.get("/metrics") for one in processes]
+        return not any(
+            line.startswith("hotmap_queue_depth") and not line.endswith(" 0.0")
+            for text in texts
+            for line in text.splitlines()
+            if 'state="ready"' in line or 'state="processing"' in line
+        )
+
+    await story.until(quiet, "nobody has anything to do")
+
+
+async def test_another_hotmap_rolls_the_same(shop: Story, second_home: str) -> None:
+    """Whoever comes second sees it: a Warning, a metric, and one rollout for each change.
+
+    The other one goes, the next change after its time is ours alone.
+    """
+    await shop.set_up(replicas=2)
+    ours = shop.controller("--settle=400ms")
+    other = shop.controller(f"--namespace={second_home}", "--settle=50ms")
+    async with ours as controller, other as another:
+        await controller.ready()
+        await another.ready()
+        await _settled(shop, (controller, another))
+        for times in (1, 2, 3):
+            await shop.edit(LEVEL=f"v{times}")
+            await shop.rolled(times=times)
+            await shop.runs_with_the_present_content()
+
+            async def told(times: int = times) -> bool:
+                return await _count(controller, "hotmap") == times
+
+            await shop.until(told, "ours tells of the other")
+            await shop.aged()
+        assert len(shop.rollouts.of("web")) == 3
+        assert await _count(another, "hotmap") == 0
+        ((message, count),) = await _told(shop, "OtherController")
+        assert (message[:27], count) == ("another hotmap rolls it too", 3)
+        await another.kill()
+        await shop.edit(LEVEL="alone")
+
+        async def held() -> list[tuple[str, int]]:
+            return await _told(shop, "Held")
+
+        ((message, _),) = await shop.until(held, "ours waits whether the other does it")
+        assert "another hotmap rolls it too" in message
+        assert len(shop.rollouts.of("web")) == 3
+
+
+async def test_a_reloader_runs_beside(shop: Story) -> None:
+    """It rolls whatever hotmap does: a Warning, a metric, and then hotmap leaves it to Reloader."""
+    await shop.set_up(replicas=2)
+    async with shop.controller("--settle=50ms") as controller:
+        await controller.ready()
+        await shop.arrived()
+        async with reloader(shop.kubeconfig, shop.namespace):
+            await shop.edit(LEVEL="v1")
+
+            async def told() -> bool:
+                return await _count(controller, "reloader") == 1
+
+            await shop.until(told, "a metric tells of it")
+            await shop.runs_with_the_present_content()
+            ((message, count),) = await _told(shop, "OtherController")
+            assert (message[:24], count) == ("Reloader rolls it too, s", 1)
+            before = len(shop.rollouts.of("web"))
+            await shop.aged()
+            for level in ("v2", "v3"):
+                await shop.edit(LEVEL=level)
+                await shop.runs_with_the_present_content()
+                await shop.aged()
+            assert len(shop.rollouts.of("web")) == before <= 1
