@@ -82,7 +82,7 @@ async def test_it_is_told_once(shop: Story, revision: str | None, words: str, ki
         assert "docs/guides/gitops.md" in message
         await shop.arrived()
         assert (await _count(controller, kind), count) == (1, 1)
-        status = await controller.get("/v1/status")
+        status = await controller.get("/v1/status?consumer=shop/web")
         assert words in status
         assert await controller.stop() == 0
     async with shop.controller() as controller:
