@@ -101,7 +101,12 @@ def installed(
         commands = re.sub("^NAMESPACE=.*$", f"NAMESPACE={namespace}", commands, flags=re.M)
         commands = commands.replace("manifests/base.yaml", f"manifests/{manifest}")
         path = f"{cluster.kubectl_path.parent}:{os.environ['PATH']}"
-        environment = {"PATH": path, "KUBECONFIG": str(kubeconfig or cluster.kubeconfig)}
+        environment = {
+            "PATH": path,
+            "KUBECONFIG": str(kubeconfig or cluster.kubeconfig),
+            # Else in the present directory, where there is no HOME.
+            "KUBECACHEDIR": str(cluster.layout.folder / "kubectl"),
+        }
         subprocess.run(
             ["sh", "-eu", "-c", commands],
             stdin=subprocess.DEVNULL,
