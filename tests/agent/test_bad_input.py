@@ -18,6 +18,7 @@ from hotmap.agent.values import (
     parse_size,
     parse_statuses,
     parse_url,
+    quoted,
 )
 from hotmap.core.errors import SettingsError
 
@@ -42,6 +43,7 @@ def complaint(*arguments: str) -> str:
         (["--max-size", "1MB"], "--max-size: '1MB' is no size; write 512, 64Ki or 1Mi"),
         (["--signal", "HUPP"], "--signal: 'HUPP' is no signal"),
         (["--signal", "HUP"], "--signal needs --process"),
+        (["--process", "name:x"], "--process goes with --signal, --restart term or --for"),
         (["--signal", "HUP", "--process", "nginx"], "--process: 'nginx' names no process"),
         (["--url", "localhost:80"], "--url: is no URL; write http://127.0.0.1:8080/-/reload"),
         (["--url", "http://user:hunter2@host:x/"], "--url: names no port"),
@@ -79,6 +81,51 @@ def test_a_wrong_flag_is_named(arguments: list[str], words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["http://admin:hunter2@host/?k=hunter2"],
+        ["--once=http://admin:hunter2@host/"],
+        ["--url", "http://admin:hunter2@host:port/"],
+        ["--drain-url", "http://admin:hunter2@host:port/"],
+        ["--url", "ftp://admin:hunter2@host/"],
+        ["--verify", "see http://admin:hunter2@host/ it"],
+        ["--verify", "field http://admin:hunter2@host:port/ x"],
+        ["--verify", "metric http://admin:hunter2@host?token=hunter2 "],
+        ["--exec", "curl 'http://admin:hunter2@host/"],
+        ["--check", "curl 'http://admin:hunter2@host/"],
+        ["--settle", "http://admin:hunter2@host/"],
+        ["--signal", "HUP", "--process", "http://:hunter2@host/a http://admin:hunter2@host"],
+        ["--header", "Authorization hunter2"],
+        ["--rules", "RULES"],
+    ],
+)
+def test_what_may_be_a_credential_is_in_no_complaint(tmp_path: Path, arguments: list[str]) -> None:
+    """User, password and query of a URL are *** wherever it stands; no header is shown."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nactions = ["none"]\nverify = ["see http://a:hunter2@host/"]\n')
+    given = [str(rules) if word == "RULES" else word for word in arguments]
+    if arguments[0].startswith("--drain"):
+        given += ["--target-file", "/x", "--restart-on", "frozen"]
+    assert "hunter2" not in complaint("--dir", "/etc/app", *given)
+    done = run("--dir", "/etc/app", *given)
+    assert done.returncode == 2
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1x", "'1x'"),
+        ("http://h/a@b", "'http://h/a@b'"),
+        ("see http://u:p@h/x?q http://v@i", "'see http://***@h/x?*** http://***@i'"),
+    ],
+)
+def test_what_was_typed_is_quoted_without_credentials(text: str, shown: str) -> None:
+    """The rest of it stays, so that a person finds the place."""
+    assert quoted(text) == shown
+
+
+@pytest.mark.parametrize(
     ("document", "words"),
     [
         ("settle = ", "is no TOML"),
@@ -109,6 +156,18 @@ def test_a_wrong_rule_is_named(tmp_path: Path, document: str, words: str) -> Non
     text = complaint("--dir", "/etc/app", "--rules", str(rules))
     assert words in text
     assert str(rules) in text or "two rules" in text
+
+
+def test_what_is_typed_goes_over_the_catalogue() -> None:
+    """The process of a known program can be named, for its signal and for its workers."""
+    typed = ["--dir", "/etc/nginx", "--for", "nginx", "--process", "pidfile:/run/nginx.pid"]
+    (rule,) = read_settings(read_words(typed)).rules
+    assert rule.actions[0].target == "pidfile:/run/nginx.pid"
+    assert [one.target for one in rule.probes] == ["pidfile:/run/nginx.pid"]
+    (rule,) = read_settings(read_words([*typed[:4], "--", "nginx"])).rules
+    assert rule.actions[0].target == rule.probes[0].target == "child"
+    (rule,) = read_settings(read_words([*typed[:4], "--signal", "USR1", *typed[4:]])).rules
+    assert rule.actions[0].signal == 10
 
 
 def test_settings_in_the_rules_file_are_flags_without_dashes(tmp_path: Path) -> None:
@@ -195,6 +254,18 @@ def test_check_config_says_whether_it_is_right(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "hotmap agent: --settle: 'soon' is no duration; write 500ms, 1.5s, 2m or 0\n"
+    )
+
+
+def test_a_wrong_call_of_status_is_status_2() -> None:
+    """As of every other command; an agent that is not there is 1."""
+    assert run("status", "--settle", "1s").returncode == 2
+    assert run("status", "--socket").returncode == 2
+    done = run("status", "--socket", "/no/such")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "hotmap agent: no agent answers: unix:/no/such:/status cannot be reached: no such file or "
+        "directory\n",
     )
 
 

@@ -48,13 +48,13 @@ def make_environment(
        earlier value; an unknown $(NAME) stays as it is
 
     Bytes that are no UTF-8 are kept as they are. A file whose name or content cannot be in an
-    environment (a path with a slash, a NUL byte) is left out. What `inherited` has keeps its
-    place unless an env-from has the same name.
+    environment (a path with a slash, a name with "=", a NUL byte) is left out. What `inherited`
+    has keeps its place unless an env-from has the same name.
     """
     variables: dict[str, str] = {}
     for source in env_from:
         for name, data in contents[source.directory].items():
-            if "/" not in name and b"\0" not in data:
+            if "/" not in name and "=" not in name and b"\0" not in data:
                 variables[source.prefix + name] = data.decode("utf-8", "surrogateescape")
     known = {**inherited, **variables}
     for name, value in env:

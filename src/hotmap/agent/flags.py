@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from hotmap.agent.values import quoted
 from hotmap.core.errors import SettingsError
 
 __all__ = ["ALIASES", "FLAGS", "Words", "help_text", "read_words"]
@@ -158,14 +159,14 @@ def read_words(arguments: Sequence[str]) -> Words:
             return Words(values, given, tuple(rest))
         if not word.startswith("-") or word == "-":
             raise SettingsError(
-                f"{word!r} is no flag; the application and its arguments come after --"
+                f"{quoted(word)} is no flag; the application and its arguments come after --"
             )
         spelled, equals, value = word.partition("=")
         name = _known(spelled)
         flag = FLAGS.get(name)
         if flag is not None and not flag.value:
             if equals and value not in ("true", "false"):
-                raise SettingsError(f"{spelled} takes no value, but {value!r} was given")
+                raise SettingsError(f"{spelled} takes no value, but {quoted(value)} was given")
             value = value or "true"
         elif not equals:
             if not rest:

@@ -60,7 +60,7 @@ def _status(words: Words, as_json: bool) -> int:
 
     from hotmap.agent.http import Call, EndpointError, request
     from hotmap.agent.report import describe_status
-    from hotmap.agent.values import parse_url
+    from hotmap.agent.values import parse_url, quoted
 
     for name in words.values:
         if name not in ("socket", "url"):
@@ -72,7 +72,7 @@ def _status(words: Words, as_json: bool) -> int:
         status = json.loads(answer.body)
         text = describe_status(status)
     except ValueError as error:
-        _complain(f"{url} {error}" if "url" in words.values else "the answer is no status")
+        _complain(f"{quoted(url)} {error}" if "url" in words.values else "the answer is no status")
         return 1
     except (EndpointError, KeyError, TypeError) as error:
         _complain(f"no agent answers: {error}")

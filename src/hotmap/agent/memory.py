@@ -30,8 +30,6 @@ class Memory:
         self.key = os.urandom(KEY_LENGTH)
         #: By rule: the digest last tried, and whether it was confirmed.
         self.rules: dict[str, tuple[str, bool]] = {}
-        #: The frozen fingerprint that the application runs with, as far as is known.
-        self.frozen: str | None = None
         self._written = b""
         if path:
             self._read()
@@ -44,8 +42,7 @@ class Memory:
                 return
             key = bytes.fromhex(found["key"])
             rules = {str(n): (str(one["tried"]), one["done"] is True) for n, one in found["rules"]}
-            frozen = found["frozen"]
-            if len(key) != KEY_LENGTH or not isinstance(frozen, str | None):
+            if len(key) != KEY_LENGTH:
                 raise ValueError("it was not written by this program")
         except FileNotFoundError:
             return
@@ -55,7 +52,7 @@ class Memory:
         except (ValueError, KeyError, TypeError) as error:
             self.problem = f"{self._path} is not used, since it is no state of ours: {error}"
             return
-        self.key, self.rules, self.frozen = key, rules, frozen
+        self.key, self.rules = key, rules
 
     def write(self) -> None:
         """Write what is known, as a whole or not at all; a failure is kept in `problem`."""
@@ -66,7 +63,6 @@ class Memory:
                 "version": _VERSION,
                 "key": self.key.hex(),
                 "rules": [[n, {"tried": t, "done": d}] for n, (t, d) in self.rules.items()],
-                "frozen": self.frozen,
             }
         ).encode()
         if text == self._written:
@@ -78,5 +74,13 @@ class Memory:
             os.rename(draft, self._path)
         except OSError as error:
             self.problem = f"{self._path} cannot be written: {(error.strerror or '').lower()}"
+            _remove(draft)
             return
         self._written, self.problem = text, ""
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        return

@@ -69,6 +69,8 @@ class Observer:
         self._link_looks = 0
         self._last_pass = loop.now()
         self._announcement: Announcement | None = None
+        #: Why announcements cannot be read; "" while they can.
+        self.problem = ""
         #: Why the directories cannot be read now, and which of them it is; "" while they can.
         self.unreadable = self.unreadable_directory = ""
 
@@ -184,9 +186,21 @@ class Observer:
         try:
             with open(self._settings.target_file, encoding="utf-8", errors="replace") as file:
                 found = read_announcement(file.read())
-        except OSError:
+        except OSError as error:
+            self._miss_announcement(error)
             return
+        self.problem = ""
         if found is None or found == self._announcement:
             return
         self._announcement = found
         self._announced(found)
+
+    def _miss_announcement(self, error: OSError) -> None:
+        reason = (error.strerror or "").lower()
+        problem = (
+            f"{self._settings.target_file} cannot be read: {reason}; it is a file of a downwardAPI "
+            "volume with the pod's metadata.annotations"
+        )
+        if problem != self.problem:
+            self.problem = problem
+            self._log.warning("announced", problem)

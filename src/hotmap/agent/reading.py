@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hotmap.agent.catalogue import CATALOGUE
+from hotmap.agent.catalogue import CATALOGUE, Entry
 from hotmap.agent.check import Bounds
 from hotmap.agent.environment import EnvFrom, EnvSetting
 from hotmap.agent.flags import Words
@@ -33,6 +33,7 @@ from hotmap.agent.values import (
     parse_size,
     parse_statuses,
     parse_url,
+    quoted,
     split_command,
 )
 from hotmap.core.errors import SettingsError
@@ -138,7 +139,8 @@ class _Reader:
         try:
             return parse(text)
         except ValueError as error:
-            shown = "" if name in ("url", "drain-url", "body", "header", "env") else f" {text!r}"
+            hidden = name in ("url", "drain-url", "body", "header", "env")
+            shown = "" if hidden else f" {quoted(text)}"
             raise SettingsError(f"{self.spelled(name)}:{shown} {error}") from None
 
 
@@ -158,6 +160,11 @@ def _together(reader: _Reader, application: tuple[str, ...], env_from: tuple[Env
     require(
         not reader.has("drain-url") or reader.has("restart-on"),
         "--drain-url goes with --restart-on frozen",
+    )
+    asks = ("signal", "restart", "for")
+    require(
+        not reader.has("process") or any(reader.has(one) for one in asks),
+        "--process goes with --signal, --restart term or --for",
     )
     for needed, flag in (("client-cert", "client-key"), ("url", "method"), ("url", "body")):
         require(reader.has(needed) or not reader.has(flag), f"--{flag} goes with --{needed}")
@@ -210,13 +217,13 @@ def _flag_rules(
     if entry is not None:
         files = entry.files
         if not actions:
-            actions = _entry_actions(entry.signal, entry.process, entry.command, application)
+            actions = _entry_actions(reader, entry, application)
         if not probes:
-            probes = tuple(parse_probe(text) for text in entry.verify)
-            if application:
-                probes = tuple(
-                    one._replace(target="child") if one.kind == "workers" else one for one in probes
-                )
+            target = _entry_target(reader, entry, application)
+            probes = tuple(
+                one._replace(target=target) if one.kind == "workers" else one
+                for one in map(parse_probe, entry.verify)
+            )
     supervised = Action("restart", way="supervised")
     rules = []
     if not actions and application and not told:
@@ -243,12 +250,17 @@ def _flag_rules(
 
 
 def _entry_actions(
-    signal: str, process: str, command: str, application: tuple[str, ...]
+    reader: _Reader, entry: Entry, application: tuple[str, ...]
 ) -> tuple[Action, ...]:
-    if command:
-        return (Action("exec", command=split_command(command)),)
-    target = "child" if application else process
-    return (Action("signal", signal=parse_signal(signal), target=target),)
+    if entry.command:
+        return (Action("exec", command=split_command(entry.command)),)
+    target = _entry_target(reader, entry, application)
+    return (Action("signal", signal=parse_signal(entry.signal), target=target),)
+
+
+def _entry_target(reader: _Reader, entry: Entry, application: tuple[str, ...]) -> str:
+    """Name the process of a catalogue's entry: as typed, else our own child, else by its name."""
+    return reader.one("process", parse_target, "child" if application else entry.process)
 
 
 def _flag_actions(reader: _Reader, application: tuple[str, ...]) -> tuple[Action, ...]:

@@ -13,6 +13,7 @@ from hotmap.agent.values import (
     parse_signal,
     parse_statuses,
     parse_url,
+    quoted,
     split_command,
 )
 from hotmap.core.errors import SettingsError
@@ -183,7 +184,7 @@ def _typed(text: str, parse: Callable[[str], T], where: str, *, hidden: bool = F
     try:
         return parse(text)
     except ValueError as error:
-        raise SettingsError(f"{where}:{'' if hidden else f' {text!r}'} {error}") from None
+        raise SettingsError(f"{where}:{'' if hidden else f' {quoted(text)}'} {error}") from None
 
 
 def _list(value: object, where: str) -> list[Any]:

@@ -364,5 +364,9 @@ class Agent:
             directories=self._directories,
             application=self._application.status(),
             undecided=self._gate.undecided or self._good is None,
-            problems=[one for one in (self._server.problem, self._memory.problem) if one],
+            problems=[
+                one
+                for one in (self._server.problem, self._memory.problem, self._observer.problem)
+                if one
+            ],
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 
 from hotmap.agent.loop import READ, WRITE
 
@@ -188,7 +189,9 @@ def _unix(path: str) -> socket.socket:
 
 
 def _remove(path: str) -> None:
+    """Remove what an agent before us left; anything but a socket is not ours, and stays."""
     try:
-        os.remove(path)
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.remove(path)
     except OSError:
         return

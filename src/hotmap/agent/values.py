@@ -23,6 +23,7 @@ __all__ = [
     "parse_size",
     "parse_statuses",
     "parse_url",
+    "quoted",
     "split_command",
 ]
 
@@ -66,6 +67,20 @@ def _redacted(url: Url) -> str:
     host = f"[{url.host}]" if ":" in url.host else url.host
     user = "***@" if url.user or url.password else ""
     return f"{url.scheme}://{user}{host}:{url.port}{shown}"
+
+
+def quoted(text: str) -> str:
+    """Quote what a person typed, for a complaint; user and password of URLs in it become ***."""
+    first, *rest = text.split("://")
+    shown = first
+    for part in rest:
+        place, blank, after = part.partition(" ")
+        place, query, _ = place.partition("?")
+        authority, slash, path = place.partition("/")
+        if "@" in authority:
+            authority = f"***@{authority.rpartition('@')[2]}"
+        shown += f"://{authority}{slash}{path}{'?***' if query else ''}{blank}{after}"
+    return repr(shown)
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
