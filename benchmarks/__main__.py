@@ -22,6 +22,7 @@ from benchmarks import (
     bench_nudge,
     bench_plane_start,
     bench_rollout_delay,
+    bench_scale,
 )
 from benchmarks.figures import Table
 from benchmarks.results import merged
@@ -38,6 +39,7 @@ _BENCHMARKS: dict[str, _Benchmark] = {
     "cli": bench_cli.run,
     "fan-out": bench_fan_out.run,
     "agent": bench_agent.run,
+    "scale": bench_scale.run,
 }
 
 #: Those that have something to say about a real Kubernetes.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.figures import Sample
 
-__all__ = ["cpu_seconds", "resident_mb", "sample"]
+__all__ = ["cpu_seconds", "peak_mb", "resident_mb", "sample"]
 
 _PROC = Path("/proc")
 
@@ -31,8 +31,17 @@ def sample() -> Sample:
 
 def resident_mb(pid: int) -> float:
     """Return the resident memory of a process in MB (10⁶ bytes)."""
+    return _status_mb(pid, "VmRSS:")
+
+
+def peak_mb(pid: int) -> float:
+    """Return the most that a process has ever had resident, in MB (10⁶ bytes)."""
+    return _status_mb(pid, "VmHWM:")
+
+
+def _status_mb(pid: int, name: str) -> float:
     for line in (_PROC / str(pid) / "status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024 / 1e6
     raise ProcessLookupError(f"process {pid} has no memory any more")
 

@@ -24,7 +24,7 @@ from hotmap.core.errors import HotmapError
 __all__ = ["Controller", "Plane", "controller", "local_plane", "start_plane", "stop"]
 
 #: Seconds that a process gets to start, to become quiet, or to end.
-_PATIENCE = 60.0
+_PATIENCE = 120.0
 
 
 class Plane(NamedTuple):
@@ -93,6 +93,8 @@ class Controller:
     def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/metrics"
         self.pid = process.pid
+        #: When it said so.
+        self.ready_at = time.perf_counter()
 
     async def requests(self) -> dict[str, int]:
         """Count the answers it has had of the API server, by method."""
@@ -100,6 +102,11 @@ class Controller:
         for labels, value in (await self._samples())["hotmap_api_requests_total"]:
             total[labels["method"]] = total.get(labels["method"], 0) + int(value)
         return total
+
+    async def events(self) -> dict[str, int]:
+        """Count the watch events that it has taken, by plural."""
+        samples = (await self._samples())["hotmap_watch_events_total"]
+        return {labels["resource"]: int(value) for labels, value in samples}
 
     async def quiet(self) -> None:
         """Wait until nothing is queued and everything is recorded."""

@@ -144,6 +144,8 @@ class WatchServer:
             await _send(writer, 200, {})
         elif path == "/sent":
             await _send(writer, 200, {name: list(times) for name, times in self._sent.items()})
+        elif path == "/version":
+            await _send(writer, 200, {"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
         elif method == "GET" and _is_collection(path):
             if "watch" in params:
                 await self._watch(path, params, writer)
@@ -402,7 +404,7 @@ def _is_collection(path: str) -> bool:
     """Tell the path of a collection, of all namespaces or of one, from that of an object."""
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
-    return len(parts) == 1 or (parts[0] == "namespaces" and len(parts) == 3)
+    return len(parts) == 1 or (len(parts) == 3 and parts[0] == "namespaces")
 
 
 def _collection_of(path: str) -> str:
