@@ -70,7 +70,7 @@ def value_of(configmap: ConfigMap) -> str | None:
 
 @asynccontextmanager
 async def reflecting(
-    plane: Plane, transform: Callable[[ConfigMap], Any] = value_of
+    plane: Plane, transform: Callable[[ConfigMap], Any] = value_of, **options: Any
 ) -> AsyncIterator[tuple[Store[Any], Reflector[ConfigMap, Any]]]:
     store: Store[Any] = Store()
     reflector = Reflector(
@@ -81,6 +81,7 @@ async def reflecting(
         store=store,
         namespace="default",
         timing=SHORT,
+        **options,
     )
     task = asyncio.create_task(reflector.run())
     try:
@@ -162,6 +163,36 @@ async def test_an_object_that_is_not_wanted_is_not_kept(plane: Plane):
         await plane.put("a", "3")
         await becomes(store, {})
     assert heard == [(None, "2"), ("2", None)]
+
+
+async def test_an_object_that_is_known_may_keep_what_has_not_changed(plane: Plane):
+    """The second transform gets what is kept, for a change; not for what was deleted between."""
+
+    def longer(configmap: ConfigMap, known: str) -> str:
+        return known + (value_of(configmap) or "")
+
+    await plane.put("a", "1")
+    async with reflecting(plane, transform_known=longer) as (store, _):
+        await plane.put("a", "2")
+        await becomes(store, {"a": "12"})
+        await plane.registry.delete("configmaps", "default", "a")
+        await becomes(store, {})
+        await plane.put("a", "3")
+        await becomes(store, {"a": "3"})
+
+
+async def test_a_value_that_knows_its_key_is_filed_under_that(plane: Plane):
+    """The store holds the very key of the value, not one like it."""
+    made: list[ObjectKey] = []
+
+    def keyed(configmap: ConfigMap) -> tuple[ObjectKey, str]:
+        made.append(ObjectKey("ConfigMap", "default", configmap.metadata.name))
+        return made[-1], "x"
+
+    await plane.put("a", "1")
+    async with reflecting(plane, keyed, key_of=lambda value: value[0]) as (store, _):
+        (key,) = store
+        assert key is made[0]
 
 
 async def test_an_object_that_a_transform_fails_on_is_left_out(

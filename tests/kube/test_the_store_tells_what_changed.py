@@ -86,6 +86,27 @@ def test_an_unsubscribed_listener_hears_nothing(store: Store[str]):
     assert heard == []
 
 
+def test_what_is_filed_alike_stays_where_it_is() -> None:
+    """The indexes are asked again only when what they look at may have changed."""
+    asked: list[str] = []
+
+    def first(word: str) -> str:
+        asked.append(word)
+        return word[:1]
+
+    store: Store[str] = Store({"first": first}, filed_alike=lambda old, new: old[:1] == new[:1])
+    store.put(A, "xa")
+    asked.clear()
+    store.put(A, "xb")
+    assert asked == []
+    assert store.by_index("first", "x") == ["xb"]
+    store.put(A, "yb")
+    assert store.by_index("first", "x") == []
+    assert store.by_index("first", "y") == ["yb"]
+    store.remove(A)
+    assert store.by_index("first", "y") == []
+
+
 @given(
     st.lists(st.tuples(st.sampled_from([A, B, C]), st.none() | st.text(alphabet="xyz", max_size=3)))
 )

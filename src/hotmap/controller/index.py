@@ -83,13 +83,18 @@ class Index:
         names = defaults.dialect.names
         naming = frozenset((FOLLOW, names.config_map, names.secret))
         self.sources: dict[str, Store[Source]] = {
-            kind: Store({"namespace": _namespace_of_source}, parts=namespaces)
+            kind: Store(
+                {"namespace": _namespace_of_source},
+                parts=namespaces,
+                filed_alike=lambda old, new: True,  # a namespace stays
+            )
             for kind in SOURCE_KINDS
         }
         self.consumers: dict[str, Store[Consumer]] = {
             kind: Store(
                 {"uses": _used_sources, "names": _names_by(naming), "namespace": _home},
                 parts=namespaces,
+                filed_alike=_filed_alike,
             )
             for kind in CONSUMER_KINDS
         }
@@ -324,6 +329,12 @@ def _matters(old: Consumer | None, new: Consumer) -> bool:
 
 def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
     return () if consumer.owned else consumer.uses.sources()
+
+
+def _filed_alike(old: Consumer, new: Consumer) -> bool:
+    """Tell whether nothing has changed of what the indexes look at."""
+    before = (old.uses, old.owned, old.annotations, old.template_annotations)
+    return before == (new.uses, new.owned, new.annotations, new.template_annotations)
 
 
 def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:

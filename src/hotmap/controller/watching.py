@@ -112,18 +112,18 @@ class Watching:
         settings, keys = self._settings, self._keys
         dialect = settings.defaults.dialect
 
-        def config_map(item: ConfigMap) -> Source:
-            return source_from_config_map(item, keys, dialect)
+        def config_map(item: ConfigMap, known: Source | None = None) -> Source:
+            return source_from_config_map(item, keys, dialect, known=known)
 
-        def secret(item: Secret) -> Source | None:
-            return None if _is_ours(item) else source_from_secret(item, keys, dialect)
+        def secret(item: Secret, known: Source | None = None) -> Source | None:
+            return None if _is_ours(item) else source_from_secret(item, keys, dialect, known=known)
 
-        def workload(kind: str) -> Callable[[Workload], Consumer]:
-            return lambda item: consumer_from_workload(kind, item, dialect)
+        def workload(kind: str) -> Callable[..., Consumer]:
+            return lambda item, known=None: consumer_from_workload(kind, item, dialect, known=known)
 
         sources, consumers = self._index.sources, self._index.consumers
         labels = settings.source_selector
-        watched: list[tuple[str, type[Any], Callable[[Any], Any], Store[Any], str]] = [
+        watched: list[tuple[str, type[Any], Callable[..., Any], Store[Any], str]] = [
             ("ConfigMap", ConfigMap, config_map, sources["ConfigMap"], labels),
             ("Secret", Secret, secret, sources["Secret"], labels),
         ]
@@ -146,6 +146,7 @@ class Watching:
                     label_selector=label_selector,
                     field_selector=_outside(settings.ignored_namespaces) if not namespace else "",
                     key_of=_key_of,
+                    transform_known=transform,
                 )
                 for namespace in settings.watch_namespaces or (None,)
             ]

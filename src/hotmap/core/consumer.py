@@ -108,9 +108,18 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
 
 
 def consumer_from_workload(
-    kind: str, item: Workload, dialect: DialectSettings = DEFAULT_SETTINGS
+    kind: str,
+    item: Workload,
+    dialect: DialectSettings = DEFAULT_SETTINGS,
+    *,
+    known: Consumer | None = None,
 ) -> Consumer:
-    """Reduce a Deployment, StatefulSet, DaemonSet, ReplicaSet or Job."""
+    """Reduce a Deployment, StatefulSet, DaemonSet, ReplicaSet or Job.
+
+    `known` is what was made of it before. Its template is not looked through again while the
+    generation is the same: that moves with every change of the spec (kubernetes: pkg/registry/
+    apps, PrepareForUpdate), and nearly all that a watch brings is status.
+    """
     spec, status = item.spec, item.status
     update = spec.update_strategy
     wanted = 1 if spec.replicas is None else spec.replicas
@@ -137,6 +146,7 @@ def consumer_from_workload(
         behind=wanted if unseen else max(0, behind),
         ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
         dialect=dialect,
+        known=known,
     )
 
 
@@ -198,17 +208,24 @@ def _consumer(
     behind: int,
     ordered: bool,
     dialect: DialectSettings,
+    known: Consumer | None = None,
 ) -> Consumer:
     renamed = dialect.names.renamed()
     stamped = dialect.writing is not Writing.REVISION
     has_agent = AGENT in (template.metadata.annotations or {})
     writers = _writers(metadata)
+    if known is not None and known.uid != metadata.uid:
+        known = None
+    same_spec = known is not None and 0 < known.generation == metadata.generation
     return Consumer(
-        key=ObjectKey(kind, metadata.namespace, metadata.name),
-        uid=metadata.uid,
+        # What stays is kept once: the store still holds the first key.
+        key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
+        uid=known.uid if known else metadata.uid,
         resource_version=metadata.resource_version,
         generation=metadata.generation,
-        uses=pack_uses(find_uses(template, metadata.namespace)),
+        uses=known.uses
+        if known and same_spec
+        else pack_uses(find_uses(template, metadata.namespace)),
         annotations=spoken_annotations(metadata, renamed) or _SILENT,
         template_annotations=spoken_annotations(template.metadata, renamed) or _SILENT,
         selector=selector,

@@ -88,20 +88,31 @@ class Source(msgspec.Struct, frozen=True, gc=False):
 
 
 def source_from_config_map(
-    item: ConfigMap, keys: Sequence[FingerprintKey], dialect: DialectSettings = DEFAULT_SETTINGS
+    item: ConfigMap,
+    keys: Sequence[FingerprintKey],
+    dialect: DialectSettings = DEFAULT_SETTINGS,
+    *,
+    known: Source | None = None,
 ) -> Source:
-    """Reduce a ConfigMap to marks under each of `keys` (newest first, at least one)."""
+    """Reduce a ConfigMap to marks under each of `keys` (newest first, at least one).
+
+    `known` is what was made of it before; what stays is kept once.
+    """
     values = [(name, False, text.encode()) for name, text in (item.data or {}).items()]
     values += [(name, True, b64decode(text)) for name, text in (item.binary_data or {}).items()]
-    return _source("ConfigMap", item.metadata, item.immutable, values, keys, dialect)
+    return _source("ConfigMap", item.metadata, item.immutable, values, keys, dialect, known)
 
 
 def source_from_secret(
-    item: Secret, keys: Sequence[FingerprintKey], dialect: DialectSettings = DEFAULT_SETTINGS
+    item: Secret,
+    keys: Sequence[FingerprintKey],
+    dialect: DialectSettings = DEFAULT_SETTINGS,
+    *,
+    known: Source | None = None,
 ) -> Source:
-    """Reduce a Secret to marks of its decoded values under each of `keys`."""
+    """Reduce a Secret to marks of its decoded values, as `source_from_config_map` does."""
     values = [(name, False, b64decode(text or "")) for name, text in (item.data or {}).items()]
-    return _source("Secret", item.metadata, item.immutable, values, keys, dialect)
+    return _source("Secret", item.metadata, item.immutable, values, keys, dialect, known)
 
 
 def _source(
@@ -111,6 +122,7 @@ def _source(
     values: Iterable[tuple[str, bool, bytes]],
     keys: Sequence[FingerprintKey],
     dialect: DialectSettings,
+    known: Source | None,
 ) -> Source:
     values = sorted(values)
     written_at, writer = _last_write(metadata)
@@ -118,8 +130,8 @@ def _source(
     named = {"kind": kind, "namespace": metadata.namespace, "name": metadata.name}
     marks = tuple(Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys)
     return Source(
-        key=ObjectKey(kind, metadata.namespace, metadata.name),
-        uid=metadata.uid,
+        key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
+        uid=known.uid if known and known.uid == metadata.uid else metadata.uid,
         resource_version=metadata.resource_version,
         immutable=bool(immutable),
         changed_at=written_at,

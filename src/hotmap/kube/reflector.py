@@ -160,15 +160,21 @@ class Reflector(Generic[T, S]):
         label_selector: str = "",
         field_selector: str = "",
         key_of: Callable[[S], ObjectKey] | None = None,
+        transform_known: Callable[[T, S], S | None] | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        """`key_of` reads the object key off values that carry it, so that it is kept once."""
+        """`key_of` reads the object key off values that carry it, so that it is kept once.
+
+        `transform_known` is `transform` for an object of which something is kept already, which
+        it gets too, so that it may take over what has not changed.
+        """
         self._client = client
         self._resource = resource
         self._type = type
         self._decoder = msgspec.json.Decoder(type)
         self._transform = transform
         self._key_of = key_of
+        self._transform_known = transform_known
         self._store = store
         self._namespace = namespace
         self._label_selector = label_selector
@@ -460,7 +466,7 @@ class Reflector(Generic[T, S]):
 
     def _keep(self, item: T) -> ObjectKey:
         try:
-            value = self._transform(item)
+            value = self._transformed(item)
         except Exception as error:
             # One object must not blind the controller for all others. Its text is not shown: a
             # foreign exception may quote the data it stumbled over.
@@ -472,6 +478,13 @@ class Reflector(Generic[T, S]):
             key = self._key_of(value) if self._key_of else self._key(item.metadata)
             self._store.put(key, value)
         return key
+
+    def _transformed(self, item: T) -> S | None:
+        if self._transform_known is not None:
+            known = self._store.get(self._key(item.metadata))
+            if known is not None:
+                return self._transform_known(item, known)
+        return self._transform(item)
 
     def _skip(self, metadata: ObjectMeta, problem: str) -> ObjectKey:
         key = self._key(metadata)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
@@ -43,7 +44,9 @@ class Store(Generic[S]):
     `indexes` maps the name of an index to the function that gives the values an object is
     found under. Values must not change after they were put; equality decides whether an object
     has changed at all. Everything is synchronous: a reader on the event loop sees a state
-    between two changes, never half of one. `parts` is how many reflectors fill it, each with a
+    between two changes, never half of one. `filed_alike` tells of two states of one object that
+    every index gives the same values for both, more quickly than the indexes could; False is
+    always right. `parts` is how many reflectors fill it, each with a
     namespace of its own; it counts as synced when all of them have been complete.
     """
 
@@ -52,6 +55,7 @@ class Store(Generic[S]):
         indexes: Mapping[str, Callable[[S], Iterable[Hashable]]] | None = None,
         *,
         parts: int = 1,
+        filed_alike: Callable[[S, S], bool] = operator.eq,
     ) -> None:
         #: Set when the first complete list is in, and never cleared: later gaps only make the
         #: content old, not partial.
@@ -68,6 +72,7 @@ class Store(Generic[S]):
         #: The namespaces whose first complete list is in; None stands for all of them.
         self._complete: set[str | None] = set()
         self._parts = parts
+        self._filed_alike = filed_alike
         self._listeners: list[Listener[S]] = []
         self._changes = 0
 
@@ -131,7 +136,8 @@ class Store(Generic[S]):
         if old is not None and old == value:
             return
         self._objects[key] = value
-        self._reindex(key, old, value)
+        if old is None or not self._filed_alike(old, value):
+            self._reindex(key, old, value)
         self._tell(key, old, value)
 
     def remove(self, key: ObjectKey) -> None:
