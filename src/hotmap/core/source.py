@@ -164,6 +164,8 @@ def _last_write(metadata: ObjectMeta) -> tuple[float | None, str]:
     return max(writes) if writes else (None, "")
 
 
+# What one tool has written has few different times: read once, and kept once.
+@lru_cache(maxsize=4096)
 def parse_time(text: str | None) -> float | None:
     """Read a Kubernetes timestamp (RFC 3339 in UTC, whole seconds) as POSIX seconds."""
     if not text or len(text) < 20 or text[-1] != "Z":
