@@ -65,19 +65,21 @@ class Failure:
     or the answer comes late.
     """
 
-    def __init__(self, verb: str, plural: str, name: str, code: int, times: int) -> None:
-        self._sort = verb, plural, name
+    def __init__(
+        self, verb: str, plural: str, *, code: int, times: int, name: str, agent: str
+    ) -> None:
+        self._sort = verb, plural, name, agent
         self.code = code
         #: How many more requests it meets, and how many it has met.
         self.left = times
         self.met = 0
         self.delay = 0.0
 
-    def meets(self, verb: str, plural: str, name: str) -> bool:
+    def meets(self, verb: str, plural: str, name: str, agent: str) -> bool:
         """Tell whether a request is of that sort; it counts then."""
-        wanted, of, begins = self._sort
-        fits = wanted in ("*", verb) and of in ("*", plural) and name.startswith(begins)
-        if not fits or self.left <= 0:
+        wanted, of, begins, by = self._sort
+        fits = wanted in ("*", verb) and of in ("*", plural)
+        if not fits or not (name.startswith(begins) and agent.startswith(by)) or self.left <= 0:
             return False
         self.left -= 1
         self.met += 1
@@ -103,8 +105,9 @@ class _FailingServer(APIServer):
         path = parse_path(request.path)
         if path is not None:
             verb = verb_of(request.method, path, request.query)
+            agent = request.headers.get("User-Agent", "")
             for failure in tuple(self._failures):
-                if failure.meets(verb, path.kind.plural, path.name or ""):
+                if failure.meets(verb, path.kind.plural, path.name or "", agent):
                     await failure.meet()
         return await super()._respond(request)
 
@@ -138,13 +141,20 @@ class ControlPlane:
             self._server = None
 
     def fail(
-        self, verb: str, plural: str, *, code: int = 0, times: int = 1 << 30, name: str = ""
+        self,
+        verb: str,
+        plural: str,
+        *,
+        code: int = 0,
+        times: int = 1 << 30,
+        name: str = "",
+        agent: str = "",
     ) -> Failure:
-        """Fail the next requests of a sort: "*" is any, names are told by how they begin.
+        """Fail the next requests of a sort: "*" is any; names and clients by how they begin.
 
         Code 0 is no failure: set the `delay` of what is returned, in seconds.
         """
-        failure = Failure(verb, plural, name, code, times)
+        failure = Failure(verb, plural, code=code, times=times, name=name, agent=agent)
         self.failures.append(failure)
         return failure
 

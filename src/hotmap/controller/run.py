@@ -206,7 +206,11 @@ class Controller:
         await watching.complete()
         if self._may_write():
             await asyncio.Event().wait()
-        _log.info("standing by: another replica leads")
+        lease = self._elector.statistics() if self._elector else None
+        if lease and lease.holder:
+            _log.info("standing by: %s leads", lease.holder)
+        else:
+            _log.info("standing by until the Lease is ours")
 
     # -- leading -------------------------------------------------------------------------------
 

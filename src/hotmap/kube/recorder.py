@@ -157,8 +157,10 @@ class Recorder:
         if late:
             self._writer.cancel()
             await asyncio.wait([self._writer])
+            lost = 1 + len(self._pending)  # with the one that was being written
             self._dropped += len(self._pending)
             self._pending.clear()
+            _log.warning("%d Events are lost, the API server has not taken them in time", lost)
 
     def statistics(self) -> RecorderStatistics:
         """Count Events by what became of them."""

@@ -1,0 +1,142 @@
+"""Requests of some sort fail, at the start and in the run: things take longer, and all is done."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.support.control_plane import ControlPlane, Failure
+from tests.support.story import Story
+
+#: How the controller names itself to the API server; the story's own requests do not fail.
+AGENT = "hotmap-controller"
+
+#: Seconds by which an answer is late.
+LATE = 1.0
+
+#: (verb, plural, how its name begins) of everything that a controller asks at its start …
+AT_THE_START = [
+    ("watch", "configmaps", ""),
+    ("watch", "secrets", ""),
+    ("watch", "deployments", ""),
+    ("get", "leases", ""),
+    ("create", "leases", ""),
+    ("get", "secrets", "hotmap-key"),
+    ("create", "secrets", ""),
+    ("get", "secrets", "hotmap-state"),
+]
+
+#: … and what it asks when something changes. Watches are asked for since the server is restarted.
+IN_THE_RUN = [
+    ("watch", "configmaps", ""),
+    ("watch", "secrets", ""),
+    ("watch", "deployments", ""),
+    ("update", "leases", ""),
+    ("patch", "deployments", "web"),
+    ("create", "events", ""),
+    ("update", "secrets", "hotmap-state"),
+]
+
+
+def _fail(plane: ControlPlane, sorts: list[tuple[str, str, str]], code: int) -> list[Failure]:
+    failures = []
+    for verb, plural, name in sorts:
+        # Once: pauses grow to 30 s, so that a second failure would only cost time.
+        failure = plane.fail(verb, plural, code=code, times=1, name=name, agent=AGENT)
+        failure.delay = 0.0 if code else LATE
+        failures.append(failure)
+    return failures
+
+
+@pytest.mark.parametrize("code", [429, 500, 0], ids=["429", "500", "late"])
+async def test_everything_fails(plane: ControlPlane, crowd: Story, code: int) -> None:
+    """Each sort of request is tried again until it is answered, in the run as at the start."""
+    await crowd.set_up()
+    begun = _fail(plane, AT_THE_START, code)
+    async with crowd.controller("--leader-elect") as controller:
+        await controller.ready()
+        await crowd.until(controller.leads, "it leads")
+        await crowd.arrived()
+        failures = _fail(plane, IN_THE_RUN, code)
+        await plane.stop()
+        await plane.start()
+        await crowd.edit(LEVEL="debug")
+
+        async def all_met() -> bool:
+            return not any(one.left for one in failures)
+
+        await crowd.rolled(within=60)
+        await crowd.until(all_met, "every sort of request has failed", within=60)
+        await crowd.ends_well({"web": 1})
+    assert not any(one.left for one in begun)
+
+
+async def test_pods_cannot_be_listed(plane: ControlPlane, shop: Story) -> None:
+    """Their starts decide whether a rollout is needed, so the decision waits for them."""
+    await shop.set_up(replicas=2)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        assert await controller.stop() == 0
+    await shop.edit(LEVEL="debug")
+    await shop.aged()
+    image = {"metadata": {"annotations": {"shop.test/version": "2"}}}
+    await shop.patch("Deployment", "web", {"spec": {"template": image}}, manager="helm")
+    await shop.rolled_out()
+    failure = plane.fail("list", "pods", code=500, times=6, agent=AGENT)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await controller.says("Deployment shop/web: tried again in ")
+        await shop.ends_well({"web": 0})
+    assert failure.met > 4  # more than the tries of one call
+
+
+async def test_events_are_never_taken(plane: ControlPlane, crowd: Story) -> None:
+    """An Event is a courtesy: it holds nothing up, and the log says which were not written."""
+    await crowd.set_up()
+    plane.fail("*", "events", code=500, agent=AGENT)
+    async with crowd.controller() as controller:
+        await controller.ready()
+        await crowd.arrived()
+        for times in (1, 2):
+            await crowd.edit(LEVEL=f"v{times}")
+            await crowd.rolled(times=times)
+        await crowd.ends_well({"web": 2})
+    assert "Events are lost, " in controller.log()
+
+
+async def test_records_are_not_taken_for_a_while(plane: ControlPlane, crowd: Story) -> None:
+    """Rollouts go on, the log says what is not written, and it is written once that is possible."""
+    await crowd.set_up()
+    async with crowd.controller() as controller:
+        await controller.ready()
+        await crowd.arrived()
+        plane.fail("*", "secrets", code=500, name="hotmap-state", agent=AGENT)
+        plane.fail("create", "secrets", code=500, agent=AGENT)
+        for times in (1, 2):
+            await crowd.edit(LEVEL=f"v{times}")
+            await crowd.rolled(times=times)
+        await controller.says("are not written yet: not now")
+        plane.failures.clear()
+        await crowd.ends_well({"web": 2})
+    async with crowd.controller() as controller:
+        await controller.ready()
+        await crowd.ends_well({"web": 2})
+
+
+async def test_the_lease_is_not_taken_for_a_while(plane: ControlPlane, crowd: Story) -> None:
+    """For less than its deadline it goes on leading; beyond, it stops acting, and begins again."""
+    await crowd.set_up()
+    async with crowd.controller("--leader-elect") as controller:
+        await controller.ready()
+        await crowd.arrived()
+        plane.fail("*", "leases", code=429, agent=AGENT)
+        await crowd.edit(LEVEL="debug")
+        await crowd.rolled()
+        await controller.says("leads no more")
+        await crowd.edit(LEVEL="trace")
+        await asyncio.sleep(0.3)  # more than the settle time
+        assert len(crowd.rollouts.of("web")) == 1
+        plane.failures.clear()
+        await crowd.rolled(times=2, within=40)
+        await crowd.ends_well({"web": 2})
