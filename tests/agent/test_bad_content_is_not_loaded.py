@@ -11,6 +11,8 @@ import pytest
 from tests.agent.agents import Volume, agent, eventually, webhook
 from tests.support.volumes import visible
 
+from hotmap.agent.report import describe_status
+
 #: A checker as programs have it: it wants a file that says "good".
 CHECK = "grep -q good {dir}/text"
 
@@ -40,6 +42,21 @@ def test_output_of_a_check_is_kept_and_names_the_mounted_place(tmp_path: Path) -
     check = "sh -c 'echo no good: {dir}/text; exit 1'"
     with agent(tmp_path, "--dir", volume, "--check", check) as running:
         assert running.reaches("refused")["check"]["error"] == f"no good: {volume}/text"
+
+
+def test_what_a_check_says_is_told_once_in_words(tmp_path: Path) -> None:
+    """At the top, with its own lines; every other fact has a line that fits a terminal."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    check = "sh -c 'echo first; echo second; exit 1'"
+    with agent(tmp_path, "--dir", volume, "--check", check) as running:
+        status = running.reaches("refused")
+        title, *told = describe_status(status).splitlines()
+        assert title == f"refused: {status['message']}"
+        assert told[:2] == ["  check failed: first", "    second"]
+        assert "first" not in "".join(told[2:])
+        assert told[2] == f"  {volume}: projected, seen by inotify"
+        assert told[3].startswith("    projected ")
+        assert told[4].startswith("    loaded    -")
 
 
 def test_a_check_sees_a_copy_of_all_directories(tmp_path: Path) -> None:

@@ -225,35 +225,43 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _directory_line(one: Mapping[str, Any]) -> str:
-    parts = [
-        f"{one['kind']} by {one['detector']}",
-        f"projected {one['projected'] or '-'}",
-        f"loaded {one['loaded'] or '-'}",
-    ]
-    if one["pending_seconds"]:
-        parts.append(f"pending for {one['pending_seconds']:.0f} s")
-    if one["evidence"]:
-        parts.append(f"target {one['target']} ({one['evidence']})")
-    said = [text for text in (one["note"], one["error"]) if text]
-    return f"  {one['directory']}  {', '.join(parts)}" + "".join(f"  ({text})" for text in said)
-
-
 def describe_status(status: Mapping[str, Any]) -> str:
-    """Put the status into words for a terminal."""
+    """Put the status into words for a terminal, a fact on each line, what is wrong at the top."""
     lines = [f"{status['state']}: {status['message']}" if status["message"] else status["state"]]
-    lines += map(_directory_line, status["directories"])
+    check = status["check"]
+    if check["error"]:
+        lines += _indented("  ", f"check {check['state']}: {check['error']}")
+    for one in status["directories"]:
+        lines += _directory_lines(one, said=check["error"])
     for rule in status["rules"]:
         waiting = f" for {rule['pending_seconds']:.0f} s" if rule["state"] != "loaded" else ""
         error = f": {rule['error']}" if rule["error"] else ""
-        lines.append(f"  rule {rule['name']}  {rule['state']}{waiting}{error}")
-    check = status["check"]
-    if check["error"]:
-        lines.append(f"  check  {check['state']}: {check['error']}")
+        lines += _indented("  ", f"rule {rule['name']}: {rule['state']}{waiting}{error}")
     target = status["target"]
     if target["relation"] != "none":
-        lines.append(f"  announced  {target['announced']}, {target['relation']}")
+        lines.append(f"  announced: {target['announced']}, {target['relation']}")
     detector = status["detector"]
     reason = f" ({detector['reason']})" if detector["reason"] else ""
-    lines.append(f"  detector  {detector['mode']}{reason}")
+    lines.append(f"  detector: {detector['mode']}{reason}")
     return "\n".join(lines)
+
+
+def _directory_lines(one: Mapping[str, Any], *, said: str) -> list[str]:
+    pending = f", pending for {one['pending_seconds']:.0f} s" if one["pending_seconds"] else ""
+    lines = [
+        f"  {one['directory']}: {one['kind']}, seen by {one['detector']}",
+        f"    projected {one['projected'] or '-'}",
+        f"    loaded    {one['loaded'] or '-'}{pending}",
+    ]
+    if one["evidence"]:
+        lines.append(f"    target    {one['target']} ({one['evidence']})")
+    for text in (one["note"], one["error"]):
+        if text and text != said:
+            lines += _indented("    ", text)
+    return lines
+
+
+def _indented(margin: str, text: str) -> list[str]:
+    """Put a text of several lines under a margin, those after the first a bit further in."""
+    first, *rest = text.splitlines() or [""]
+    return [margin + first, *(f"{margin}  {line}" for line in rest)]
