@@ -179,6 +179,90 @@ def controller(
     )
 
 
+_namespace = click.option(
+    "--namespace", "-n", metavar="NAME", default="", help="Default: the kubeconfig's own."
+)
+_output = click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How it is printed.",
+)
+_url = click.option(
+    "--url", metavar="URL", help="The controller's address. Default: it is looked for."
+)
+_controller_namespace = click.option(
+    "--controller-namespace",
+    metavar="NAME",
+    default="",
+    help="Where the controller's pods run. Default: they are looked for everywhere.",
+)
+
+
+@hotmap.command()
+@click.argument("names", nargs=-1, metavar="[[KIND/][NAMESPACE/]NAME]...")
+@_namespace
+@click.option("--all-namespaces", "-A", is_flag=True, help="Show all namespaces.")
+@click.option(
+    "--wait", metavar="DURATION", default="", help="Wait so long at most until all is current."
+)
+@_output
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing; the exit status tells.")
+@_url
+@_controller_namespace
+@_kubeconfig
+@_context
+def status(
+    names: tuple[str, ...],
+    namespace: str,
+    all_namespaces: bool,
+    wait: str,
+    output: str,
+    quiet: bool,
+    url: str | None,
+    controller_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
+    """Show whether every pod holds the present content.
+
+    Exit status 0: all is current. 1: something is not. 2: nobody can tell.
+    """
+    from hotmap.cli.asking import Where
+    from hotmap.cli.status import Wanted, run_status
+
+    return run_status(
+        Wanted(names, namespace, all_namespaces, output, quiet, wait),
+        Where(kubeconfig, context, url, controller_namespace),
+    )
+
+
+@hotmap.command()
+@click.argument("name", metavar="[KIND/][NAMESPACE/]NAME")
+@_namespace
+@_output
+@_url
+@_controller_namespace
+@_kubeconfig
+@_context
+def why(
+    name: str,
+    namespace: str,
+    output: str,
+    url: str | None,
+    controller_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
+    """Show what was done to a workload lately, or not done, and why."""
+    from hotmap.cli.asking import Where
+    from hotmap.cli.status import run_why
+
+    return run_why(name, namespace, output, Where(kubeconfig, context, url, controller_namespace))
+
+
 @hotmap.command(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
@@ -84,9 +84,8 @@ class StatusPage:
         if leading is None:
             return {**head, "counts": {}, "behind": 0, "consumers": []}
         if asked.consumer:
-            named = [key for key in self._journal if _is_named(key, asked.consumer)]
-            consumers = [await self._in_full(key, leading) for key in sorted(named)]
-            shown = [one for one in consumers if one is not None]
+            named = self._named(asked.consumer)
+            shown = [await self._in_full(consumer, leading) for consumer in named]
             return {
                 **head,
                 **_totals((one["state"], one["behind"]) for one in shown),
@@ -133,13 +132,30 @@ class StatusPage:
             "decidedAt": round(latest.at, 3) if latest else None,
         }
 
+    def _unfollowed(self, consumer: Consumer) -> dict[str, Any]:
+        """Say why a workload is not followed, since that is the answer to most questions."""
+        origin = self._index.policy(consumer).origin
+        standing = Standing(State.UNPROVEN, origin)
+        return {**self._in_short(consumer, standing), "state": "unfollowed"}
+
     # -- one consumer --------------------------------------------------------------------------
 
-    async def _in_full(self, key: ObjectKey, leading: Leading) -> dict[str, Any] | None:
+    def _named(self, text: str) -> list[Consumer]:
+        """Find the workloads that `[KIND/]NAMESPACE/NAME` names, followed or not."""
+        parts = text.split("/")
+        kind, namespace, name = ["", "", *parts][-3:]
+        there = (
+            self._index.consumer(ObjectKey(one, namespace, name))
+            for one in self._index.consumers
+            if kind.lower() in ("", one.lower())
+        )
+        return [one for one in there if one is not None and not one.owned and len(parts) < 4]
+
+    async def _in_full(self, consumer: Consumer, leading: Leading) -> dict[str, Any]:
         """Show one consumer with its sources, its pods and the decisions on it; one LIST."""
-        consumer = self._index.consumer(key)
-        if consumer is None:
-            return None
+        if not self._index.policy(consumer).opted_in:
+            return self._unfollowed(consumer)
+        key = consumer.key
         seen = leading.observer.observe(consumer)
         shown: Shown | HotmapError
         try:
@@ -281,10 +297,3 @@ def _read_states(text: str) -> frozenset[str]:
 def _token(key: ObjectKey) -> str:
     """Name the place of a consumer in the order of the pages."""
     return "/".join(key)
-
-
-def _is_named(key: ObjectKey, text: str) -> bool:
-    parts: Sequence[str] = text.split("/")
-    if len(parts) == 3 and parts[0].lower() != key.kind.lower():
-        return False
-    return list(parts[-2:]) == [key.namespace, key.name]

@@ -222,7 +222,8 @@ def _prove(desired: Desired, pod: PodSeen, *, now: float, vouched: bool, suspect
     follows = False
     if desired.files_changed != -inf:
         follows = not files.reached and all(stage.reached for stage in loaded)
-        loaded.append(files._replace(why=f"{files.why}, and it re-reads them"))
+        again = ", and it re-reads its files" if files.reached else ""
+        loaded.append(files._replace(why=files.why + again))
     projected = files if desired.has_files else None
     return PodProof(pod, projected, _weakest(loaded or [started]), follows)
 
@@ -262,8 +263,10 @@ def _by_time(at: float, changed: float | None) -> Stage:
     after = at - changed
     if after >= MARGIN:
         return Stage(Known.PROVEN, f"it started {_span(after)} after the last change")
-    if after >= 0:
+    if after >= 1:
         return Stage(Known.PROBABLY, f"it started {_span(after)} after the last change")
+    if after >= 0:
+        return Stage(Known.PROBABLY, "it started in the second of the last change")
     return Stage(Known.UNKNOWN, f"it started {_span(-after)} before the last change")
 
 

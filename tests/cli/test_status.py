@@ -1,0 +1,218 @@
+"""`hotmap status` and `hotmap why`, as a person runs them beside a plane and a controller.
+
+Pods are real processes; the controller and each command are processes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.walkthroughs.local import Plane, running_plane
+
+from hotmap.kube.client import Client
+from hotmap.kube.kubeconfig import load_kubeconfig
+from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS
+
+CURRENT, NOT_CURRENT, CANNOT_TELL = 0, 1, 2
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Stage(NamedTuple):
+    """A plane, a controller that follows it, and the way to call hotmap."""
+
+    plane: Plane
+    url: str
+
+    def hotmap(self, *arguments: str, named: bool = True) -> Result:
+        """Run a command on a terminal of 80 columns; `named` names the controller's address."""
+        where = ["--url", self.url] if named else []
+        done = subprocess.run(
+            [sys.executable, "-m", "hotmap", *arguments, *where],
+            env={
+                "PATH": os.environ["PATH"],
+                "KUBECONFIG": str(self.plane.kubeconfig),
+                "COLUMNS": "80",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=90,
+        )
+        assert "Traceback" not in done.stderr
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    async def create(self, kind: Any, **body: Any) -> None:
+        async with Client(load_kubeconfig(str(self.plane.kubeconfig))) as client:
+            await client.create(kind, "default", body, type=dict)
+
+    async def edit(self, **data: str) -> None:
+        async with Client(load_kubeconfig(str(self.plane.kubeconfig))) as client:
+            await client.patch(CONFIGMAPS, "default", "app", {"data": data}, type=dict)
+
+    async def deployment(self, name: str, **annotations: str) -> None:
+        labels = {"app": name}
+        reference = {"configMapKeyRef": {"name": "app", "key": "LEVEL"}}
+        container = {
+            "name": "main",
+            "image": "host",
+            "command": ["sleep", "3600"],
+            "env": [{"name": "LEVEL", "valueFrom": reference}],
+        }
+        spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+        await self.create(
+            DEPLOYMENTS,
+            metadata={"name": name, "annotations": annotations},
+            spec={
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    directory = tmp_path_factory.mktemp("status")
+    log = directory / "controller.log"
+    with running_plane(directory / "plane") as plane, log.open("w") as written:
+        command = ["controller", "--kubeconfig", str(plane.kubeconfig), "--listen=127.0.0.1:0"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "hotmap", *command],
+            stdin=subprocess.DEVNULL,
+            stderr=written,
+            env={"PATH": os.environ["PATH"]},
+        ) as controller:
+            try:
+                yield Stage(plane, f"http://127.0.0.1:{_port(controller, log)}")
+            finally:
+                controller.terminate()
+
+
+def _port(controller: subprocess.Popen[bytes], log: Path) -> str:
+    while controller.poll() is None:
+        if found := re.search(r"status on port (\d+)", log.read_text()):
+            return found[1]
+        time.sleep(0.02)
+    raise AssertionError(log.read_text())
+
+
+async def test_a_person_looks_around(stage: Stage) -> None:
+    """From nothing that is followed to an edit that has reached every pod, and why."""
+    nothing = stage.hotmap("status")
+    assert nothing.status == CURRENT
+    assert "follows nothing here" in nothing.out
+
+    await stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"})
+    await stage.deployment("web", **{"hotmap.dev/follow": "auto"})
+    await stage.deployment("other")
+    before = stage.hotmap("status", "web", "--wait=60s")
+    assert (before.status, before.err) == (CURRENT, "")
+
+    await stage.edit(LEVEL="debug")
+    after = stage.hotmap("status", "deploy/web", "--wait=60s")
+    assert after.status == CURRENT, after
+    assert after.out.startswith("deployment/web in default: current\n")
+    assert re.search(r"^configmap/app +at start +\d+ s ago", after.out, re.M)
+    pods = re.findall(r"^web-\S+ +- +(?:proven|probably) +it started", after.out, re.M)
+    assert len(pods) == 2
+    assert max(map(len, after.out.splitlines())) <= 80
+
+    why = stage.hotmap("why", "default/web")
+    assert why.status == CURRENT
+    assert re.search(
+        r"^\d\d:\d\d:\d\d  rollout  ConfigMap default/app LEVEL changed", why.out, re.M
+    )
+    assert max(map(len, why.out.splitlines())) <= 80
+
+
+async def test_what_is_not_followed(stage: Stage) -> None:
+    """The reason is said; a script cannot take it for an answer."""
+    await stage.deployment("free")
+    done = stage.hotmap("status", "free")
+    assert (done.status, done.out) == (CANNOT_TELL, "")
+    text = "hotmap: Deployment default/free is not followed: no annotation opts it in\n"
+    assert done.err == text
+    why = stage.hotmap("why", "free")
+    assert (why.status, why.err) == (CURRENT, "")
+    assert "no annotation opts it in" in why.out
+
+
+async def test_what_is_held_is_not_current(stage: Stage) -> None:
+    """Exit status 1, in words, as JSON, and quietly; waiting ends when its time is over."""
+    await stage.deployment("held", **{"hotmap.dev/follow": "auto"})
+    stage.hotmap("status", "held", "--wait=60s")
+    async with Client(load_kubeconfig(str(stage.plane.kubeconfig))) as client:
+        level = {"data": {"LEVEL": None, "OTHER": "1"}}
+        await client.patch(CONFIGMAPS, "default", "app", level, type=dict)
+
+    done = stage.hotmap("status", "held", "--output=json", "--wait=2s")
+    assert done.status == NOT_CURRENT
+    document = json.loads(done.out)
+    assert document["counts"]["held"] == 1
+    (consumer,) = document["consumers"]
+    assert consumer["state"] == "held"
+    assert "lacks LEVEL" in consumer["reason"]
+    assert {pod["loaded"]["known"] for pod in consumer["pods"]} == {"unknown"}
+
+    quiet = stage.hotmap("status", "held", "--quiet")
+    assert quiet == (NOT_CURRENT, "", "")
+    everything = stage.hotmap("status", "--all-namespaces")
+    assert everything.status == NOT_CURRENT
+    assert re.search(r"^default +deployment/held +held +ConfigMap", everything.out, re.M)
+    assert max(map(len, everything.out.splitlines())) <= 80
+    await stage.edit(LEVEL="debug")
+
+
+def test_a_workload_that_is_not_there(stage: Stage) -> None:
+    """One sentence with what was meant, and how to see what there is."""
+    done = stage.hotmap("status", "sts/nosuch", "--namespace=shop")
+    assert (done.status, done.out) == (CANNOT_TELL, "")
+    assert done.err == (
+        "hotmap: 'sts/nosuch': the controller knows of no StatefulSet shop/nosuch; "
+        "see 'hotmap status --all-namespaces'\n"
+    )
+
+
+def test_no_controller(stage: Stage) -> None:
+    """Neither in the cluster nor on this machine: what was looked for, and what to do."""
+    done = stage.hotmap("status", named=False)
+    assert (done.status, done.out) == (CANNOT_TELL, "")
+    assert re.match(r"hotmap: no controller of https://127\.0\.0\.1:\d+ was found: ", done.err)
+    assert "start one with 'hotmap controller', or name its address with --url" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["status", "--url=http://127.0.0.1:1"], "no controller answers at http://127.0.0.1:1: "),
+        (["status", "--url=nonsense"], "no controller answers at nonsense: "),
+        (["status", "a/b/c/d"], "'a/b/c/d' is not [KIND/]NAME or [KIND/]NAMESPACE/NAME"),
+        (["status", "gizmo/shop/web"], "'gizmo' is no kind; known are deployment, "),
+        (["status", "--wait=soon", "web"], "--wait: "),
+        (["status", "--all-namespaces", "web"], "--all-namespaces and NAME exclude each other"),
+        (["why"], "Missing argument"),
+        (["why", "web/"], "'web/' is not [KIND/]NAME"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_call_that_is_wrong(stage: Stage, arguments: list[str], words: str) -> None:
+    """One sentence on standard error, and exit status 2."""
+    done = stage.hotmap(*arguments, named=not any("--url" in one for one in arguments))
+    assert (done.status, done.out) == (CANNOT_TELL, "")
+    assert words in done.err
+    assert done.err.count("\n") == 1
