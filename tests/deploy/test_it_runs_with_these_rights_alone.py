@@ -50,7 +50,13 @@ pytestmark = pytest.mark.cluster
 def test_it_becomes_the_ready_leader(base: Installation) -> None:
     """It sees all that it asks for, and holds the Lease under its pod's name."""
     (ready,) = [json.loads(answer) for answer in base.ask("readyz")]
-    assert ready == {"ready": True, "role": "leader", "notSynced": [], "refused": {}}
+    assert ready == {
+        "ready": True,
+        "role": "leader",
+        "notSynced": [],
+        "refused": {},
+        "problems": [],
+    }
     (pod,) = base.pods()
     assert base.leader().startswith(pod["metadata"]["name"] + "_")
     assert base.restarts() == 0

@@ -73,7 +73,13 @@ def test_no_cluster_role_is_bound_to_it(namespaced: Installation) -> None:
     }
     assert bound == {("RoleBinding", namespaced.namespace, "Role")}
     (ready,) = [json.loads(answer) for answer in namespaced.ask("readyz")]
-    assert ready == {"ready": True, "role": "leader", "notSynced": [], "refused": {}}
+    assert ready == {
+        "ready": True,
+        "role": "leader",
+        "notSynced": [],
+        "refused": {},
+        "problems": [],
+    }
 
 
 async def test_an_edit_in_the_namespace_alone_is_delivered(namespaced: Installation) -> None:
