@@ -10,16 +10,42 @@ from typing import Any
 import pytest
 import yaml
 from tests.agent.agents import eventually
-from tests.agent.test_on_a_real_node import NAMESPACE, SECONDS, Pods
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
 
-from hotmap.cli.inject import Injection, inject
+from hotmap.cli.inject import Injection, default_image, inject
 
 pytestmark = pytest.mark.cluster
 
-AGENT = images.reference("hotmap")
+NAMESPACE = "injected-pods"
+SECONDS = 90.0
+
+
+class Pods:
+    """The shared cluster, and one namespace in it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
+        return self._cluster.kubectl(
+            f"--namespace={NAMESPACE}", *arguments, stdin=stdin, seconds=SECONDS
+        )
+
+    def apply(self, manifest: str) -> None:
+        self("apply", "--filename=-", stdin=manifest)
+
+    def settings(self, name: str, **data: str) -> None:
+        source = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        self.apply(json.dumps({**source, "data": data}))
+
+    def ready(self, name: str) -> None:
+        self("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+
+    def announce(self, name: str, target: str) -> None:
+        """Write what a controller would: the kubelet then syncs the pod at once."""
+        self("annotate", "--overwrite", f"pod/{name}", f"hotmap.dev/target={target}")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +59,7 @@ def pods(real_cluster: Cluster) -> Iterator[Pods]:
 
 def injected(text: str, *flags: str, mode: str, stage: bool = False) -> str:
     """Add the agent, and see that it could be taken out again."""
-    found, _ = inject(text, Injection(AGENT, "", flags, mode, stage), "manifest.yaml")
+    found, _ = inject(text, Injection(default_image(), "", flags, mode, stage), "manifest.yaml")
     assert inject(found, None, "manifest.yaml")[0] == text
     return found
 

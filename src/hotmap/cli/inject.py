@@ -17,6 +17,7 @@ from hotmap.cli.injection.documents import Node, NotYaml, read_documents
 from hotmap.cli.injection.edits import Written, edit, means, raw_value
 from hotmap.cli.injection.pods import Template, find_templates
 from hotmap.cli.injection.removal import find_record, without_agent
+from hotmap.cli.injection.shape import require_shape
 from hotmap.cli.injection.template import Injection, NothingToDo, with_agent
 from hotmap.core.errors import ManifestError, SettingsError
 
@@ -83,15 +84,15 @@ def _inject_all(
         documents = _documents(text, place)
         templates = _templates(documents)
         found += len(templates)
-        text = _remove(text, documents, place)
+        text, documents = _remove(text, documents, place)
         if injection is not None:
-            text, more, left = _add(text, injection, place)
+            text, more, left = _add(text, documents, injection, place)
             notes += [*more, *(f"{one}; it is left as it is" for one in left)]
             skipped += left
             added += len(templates) - len(left)
         results[place] = text
-    where = ", ".join(texts).replace("-", "standard input") if "-" in texts else ", ".join(texts)
     if not found:
+        where = ", ".join(map(_shown, texts))
         raise ManifestError(f"{where} holds no pod template, so there is nothing to inject into")
     if injection is not None and not added:
         raise ManifestError(skipped[0])
@@ -106,15 +107,16 @@ def _templates(documents: Sequence[Node]) -> list[_Found]:
     ]
 
 
-def _remove(text: str, documents: Sequence[Node], place: str) -> str:
+def _remove(text: str, documents: list[Node], place: str) -> tuple[str, list[Node]]:
     wanted: list[tuple[_Found, dict[str, Any]]] = []
     for found in _templates(documents):
         data = found[1].node.data
         record = find_record(data)
         if record is not None:
+            require_shape(data, _called(place, documents, found))
             wanted.append((found, without_agent(data, record)))
     if not wanted:
-        return text
+        return text, documents
     result = _rewritten(text, documents, wanted)
     if result is None:
         # Another program has laid the manifest out anew, so old texts do not fit any more.
@@ -127,16 +129,15 @@ def _remove(text: str, documents: Sequence[Node], place: str) -> str:
     return result
 
 
-def _add(text: str, injection: Injection, place: str) -> tuple[str, list[str], list[str]]:
-    documents = _documents(text, place)
+def _add(
+    text: str, documents: list[Node], injection: Injection, place: str
+) -> tuple[str, list[str], list[str]]:
     wanted: list[tuple[_Found, dict[str, Any]]] = []
     notes: list[str] = []
     skipped: list[str] = []
     for found in _templates(documents):
         template = found[1]
-        where = _where(place, documents, found)
-        called = f"/{template.name}" if template.name else ""
-        name = f"{where}: {template.kind}{called}"
+        name = _called(place, documents, found)
         texts = _Texts(text, template.node)
         try:
             new, more = with_agent(template.node.data, injection, name, texts)
@@ -151,12 +152,20 @@ def _add(text: str, injection: Injection, place: str) -> tuple[str, list[str], l
             f"{_where(place, documents, wanted[0][0])}: a part that injection changes has an "
             "anchor (&) by which other parts use it; write it out where it is used"
         )
-    return result, notes, skipped
+    return result[0], notes, skipped
+
+
+def _called(place: str, documents: Sequence[Node], found: _Found) -> str:
+    name = f"/{found[1].name}" if found[1].name else ""
+    return f"{_where(place, documents, found)}: {found[1].kind}{name}"
 
 
 def _where(place: str, documents: Sequence[Node], found: _Found) -> str:
-    place = "standard input" if place == "-" else place
-    return f"{place}, document {found[0]}" if len(documents) > 1 else place
+    return f"{_shown(place)}, document {found[0]}" if len(documents) > 1 else _shown(place)
+
+
+def _shown(place: str) -> str:
+    return "standard input" if place == "-" else place
 
 
 class _Texts:
@@ -187,17 +196,17 @@ def _inner(node: Node, key: str) -> Node | None:
 
 def _rewritten(
     text: str, documents: Sequence[Node], wanted: Sequence[tuple[_Found, dict[str, Any]]]
-) -> str | None:
+) -> tuple[str, list[Node]] | None:
     """Change the text, and read it again: None when it does not say what it should."""
-    result = edit(text, [(found[1].node, new) for found, new in wanted])
+    result = edit(text, documents, [(found[1].node, new) for found, new in wanted])
     expected = [document.data for document in documents]
     for (number, template), new in wanted:
         expected[number - 1] = _with(expected[number - 1], template.path, new)
     try:
-        after = [document.data for document in read_documents(result)]
+        after = read_documents(result)
     except NotYaml:
         return None
-    return result if means(expected, after) else None
+    return (result, after) if means(expected, [one.data for one in after]) else None
 
 
 def _with(data: Any, path: Sequence[str | int], new: Any) -> Any:
@@ -221,8 +230,7 @@ def _documents(text: str, place: str) -> list[Node]:
     try:
         return read_documents(text)
     except NotYaml as error:
-        name = "standard input" if place == "-" else place
-        raise ManifestError(f"{name} is no YAML at line {error.line}: {error}") from None
+        raise ManifestError(f"{_shown(place)} is no YAML at line {error.line}: {error}") from None
 
 
 def _files(filename: str) -> Iterator[str]:
@@ -240,8 +248,7 @@ def _read(place: str) -> str:
         data = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
         return data.decode()
     except UnicodeDecodeError:
-        name = "standard input" if place == "-" else place
-        raise ManifestError(f"{name} cannot be read: it is not UTF-8") from None
+        raise ManifestError(f"{_shown(place)} cannot be read: it is not UTF-8") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ManifestError(f"{place} cannot be read: {reason}") from None

@@ -23,8 +23,8 @@ from hotmap.cli.injection.record import (
 
 __all__ = [
     "RESTART_RULES", "User", "bringing_container", "first_container", "once_container",
-    "pod_volume", "program_volume", "run_mounts", "run_volume", "sidecar_container", "stage_mount",
-    "stage_volume",
+    "pod_volume", "program_mount", "program_volume", "run_mounts", "run_volume",
+    "sidecar_container", "stage_mount", "stage_volume",
 ]  # fmt: skip
 
 #: Kubernetes 1.36: the end of the container with this status restarts all of the pod (KEP-5532).
@@ -194,3 +194,8 @@ def stage_volume(directories: int) -> dict[str, Any]:
 def program_volume() -> dict[str, Any]:
     """Make the volume for the agent's program."""
     return {"name": BIN, "emptyDir": {"sizeLimit": "8Mi"}}
+
+
+def program_mount() -> dict[str, Any]:
+    """Mount the agent's program where the application's command starts it."""
+    return {"name": BIN, "mountPath": BIN_PATH, "readOnly": True}

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hotmap.cli.injection.documents import Entry, Node, read_documents
+from hotmap.cli.injection.documents import Entry, Node
 
 __all__ = ["Written", "edit", "means", "raw_value"]
 
@@ -37,9 +37,12 @@ class _Edit(NamedTuple):
     text: str
 
 
-def edit(text: str, changes: Sequence[tuple[Node, Any]]) -> str:
-    """Make each of these mappings mean its new value; they may not lie in each other."""
-    editor = _Editor(text)
+def edit(text: str, documents: Sequence[Node], changes: Sequence[tuple[Node, Any]]) -> str:
+    """Make each of these mappings mean its new value; they may not lie in each other.
+
+    `documents` are all that the text holds; they tell its style.
+    """
+    editor = _Editor(text, documents)
     found = [one for node, new in changes for one in editor.mapping(node, new)]
     # Where several begin at one place, the inner ones, which were found first, come first.
     pieces, place = [], 0
@@ -103,10 +106,10 @@ class _Unmatched(Exception):
 class _Editor:
     """Finds the edits; offsets are those of the text before any of them."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, documents: Sequence[Node]) -> None:
         self._text = text
         self._newline = "\r\n" if "\r\n" in text else "\n"
-        self._indented = _lists_are_indented(text)
+        self._indented = _lists_are_indented(text, documents)
         self._json = re.match(r"\s*[\[{]", text) is not None
 
     # Mappings
@@ -312,9 +315,9 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Compact.add_representer(str, _represent_text)
 
 
-def _lists_are_indented(text: str) -> bool:
+def _lists_are_indented(text: str, documents: Sequence[Node]) -> bool:
     """Tell how the manifest indents lists: below their key, or two spaces further in."""
-    pending: list[Node] = read_documents(text)
+    pending = list(documents)
     while pending:
         node = pending.pop(0)
         for entry in node.entries:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "AGENT", "ANNOTATION", "BIN", "BIN_PATH", "FIRST", "POD", "POD_PATH", "PROGRAM", "RUN",
-    "RUN_PATH", "STAGE", "STAGE_PATH", "VARIABLE", "Change", "Record", "Texts", "is_our_mount",
-    "is_ours",    "parse_record", "protected", "unprotected",
+    "RUN_PATH", "STAGE", "STAGE_PATH", "VARIABLE", "Change", "Ledger", "Path", "Record", "Texts",
+    "is_our_mount", "is_ours", "parse_record", "protected", "unprotected",
 ]  # fmt: skip
 
 #: The agent's container; for a supervisor, the one that brings its program.
@@ -67,6 +67,47 @@ class Record(NamedTuple):
             for one in self.changes
         ]
         return json.dumps([self.container, changes], ensure_ascii=False, separators=(",", ":"))
+
+
+class Ledger:
+    """Takes note of changes while a template is worked out: before each of them is made."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self.changes: list[Change] = []
+
+    def replacing(self, path: Path, taken: tuple[int, ...] = ()) -> None:
+        """Note the text of a value that is about to be replaced, or that its key is new."""
+        if not self._on_the_way(path):
+            self._note(Change(path, self._texts(path), taken))
+
+    def adding_to(self, path: Path) -> None:
+        """Note what taking away what is added to a value would not bring back."""
+        self._on_the_way((*path, ""))
+
+    def _on_the_way(self, path: Path) -> bool:
+        """Note the first value above the last that is missing, empty or an alias, if one is."""
+        for length in range(1, len(path)):
+            part = path[:length]
+            text = self._texts(part)
+            if text is None or text.strip().startswith("*") or _is_blank(text):
+                if part[-2:-1] == ("containers",):  # an item: the list as a whole is put back
+                    part = part[:-1]
+                    text = self._texts(part)
+                self._note(Change(part, text))
+                return True
+        return False
+
+    def _note(self, change: Change) -> None:
+        known = [one.path for one in self.changes]
+        if not any(change.path[: len(one)] == one for one in known):
+            self.changes.append(change)
+
+
+def _is_blank(text: str) -> bool:
+    """Tell whether a value's text means nothing: null, or an empty mapping or list."""
+    nothing = r"\s*(~|null|Null|NULL|\[\s*\]|\{\s*\})?\s*(#.*)?"
+    return re.fullmatch(nothing, text) is not None
 
 
 def parse_record(text: str) -> Record | None:

@@ -32,16 +32,19 @@ _SHARED = ("metadata", "annotations", "volumes", "initContainers", "volumeMounts
 
 def find_record(template: dict[str, Any]) -> Record | None:
     """Read what an injection noted; None when there was none."""
-    spec = template.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
     for field in ("initContainers", "containers"):
-        for container in spec.get(field) or ():
-            if not isinstance(container, dict) or container.get("name") != AGENT:
-                continue
-            for variable in container.get("env") or ():
-                if variable.get("name") == VARIABLE:
-                    return parse_record(str(variable.get("value")))
+        for container in _items(_items(template, "spec"), field):
+            if isinstance(container, dict) and container.get("name") == AGENT:
+                for variable in _items(container, "env"):
+                    if isinstance(variable, dict) and variable.get("name") == VARIABLE:
+                        return parse_record(str(variable.get("value")))
     return None
+
+
+def _items(holder: Any, key: str) -> Any:
+    """Give what is at a key, whatever else may be wrong around it."""
+    found = holder.get(key) if isinstance(holder, dict) else None
+    return found if isinstance(found, dict | list) else ()
 
 
 def without_agent(template: dict[str, Any], record: Record) -> dict[str, Any]:

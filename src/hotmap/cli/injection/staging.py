@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from hotmap.cli.injection.record import STAGE, STAGE_PATH
 
-__all__ = ["Staging", "is_live", "plan_stage", "staged_mounts"]
+__all__ = ["Staging", "default_mode", "is_live", "plan_stage", "staged_mounts"]
 
 _PATH = "/hotmap/source"
 
@@ -133,13 +133,17 @@ def _narrow(source: dict[str, Any], folder: str) -> bool:
     return False
 
 
+def default_mode(volume: dict[str, Any]) -> int | None:
+    """Give the permission bits that a volume of sources asks for; None where it does not."""
+    for kind in ("configMap", "secret", "projected"):
+        if kind in volume and is_live(volume):
+            mode = (volume[kind] or {}).get("defaultMode")
+            return mode if isinstance(mode, int) else None
+    return None
+
+
 def _mode(volumes: dict[str, dict[str, Any]], mounts: list[dict[str, Any]]) -> str:
-    modes = set()
-    for mount in mounts:
-        volume = volumes.get(mount["name"], {})
-        if is_live(volume):
-            source = next(volume[one] for one in ("configMap", "secret", "projected")
-                          if one in volume)  # fmt: skip
-            modes.add((source or {}).get("defaultMode"))
+    found = [volumes.get(mount["name"], {}) for mount in mounts]
+    modes = {default_mode(volume) for volume in found if is_live(volume)}
     mode = modes.pop() if len(modes) == 1 else None
-    return f"{mode:04o}" if isinstance(mode, int) else ""
+    return f"{mode:04o}" if mode is not None else ""

@@ -1,0 +1,446 @@
+"""What each mode of `hotmap inject` adds to a pod, and what it does not."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import yaml
+
+from hotmap.agent.flags import read_words
+from hotmap.agent.reading import read_settings
+from hotmap.agent.settings import Settings
+from hotmap.cli.inject import Injection, inject
+from hotmap.core.errors import ManifestError, SettingsError
+
+IMAGE = "hotmap:1"
+FROZEN = ("--restart-on", "frozen")
+
+BASE = """\
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      securityContext: {runAsUser: 1000}
+      terminationGracePeriodSeconds: 40
+      containers:
+      - name: app
+        image: app
+        command: [app, --run]
+        envFrom:
+        - configMapRef: {name: all}
+        volumeMounts:
+        - {name: conf, mountPath: /etc/app}
+        - {name: more, mountPath: /opt/conf.d/}
+        - {name: cache, mountPath: /cache}
+      volumes:
+      - {name: conf, configMap: {name: app, defaultMode: 0440}}
+      - {name: more, secret: {secretName: more, defaultMode: 0440}}
+      - {name: cache, emptyDir: {}}
+"""
+
+
+def edited(change: str, by: str) -> str:
+    assert change in BASE
+    return BASE.replace(change, by)
+
+
+def run(text: str = BASE, *flags: str, **fields: Any) -> tuple[dict[str, Any], list[str]]:
+    """Inject and give the pod's spec, with the template's annotations in it, and the notes."""
+    injection = Injection(IMAGE, fields.pop("container", ""), flags, **fields)
+    result, notes = inject(text, injection, "web.yaml")
+    assert inject(result, None, "web.yaml")[0] == text
+    document = yaml.safe_load(result)
+    template = document["spec"]["template"] if document["kind"] != "Pod" else document
+    annotations = (template.get("metadata") or {}).get("annotations")
+    return {**template["spec"], "annotations": annotations}, notes
+
+
+def named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (found,) = [one for one in items if one["name"] == name]
+    return found
+
+
+def agent(spec: dict[str, Any]) -> dict[str, Any]:
+    everyone = [*spec.get("initContainers", ()), *spec["containers"]]
+    return named(everyone, "hotmap-agent")
+
+
+def app(spec: dict[str, Any]) -> dict[str, Any]:
+    return named(spec["containers"], "app")
+
+
+def settings_of(words: list[str]) -> Settings:
+    return read_settings(read_words(words))
+
+
+def mounts(container: dict[str, Any]) -> dict[str, str]:
+    return {
+        one["mountPath"]: "/".join(filter(None, (one["name"], one.get("subPath", ""))))
+        for one in container["volumeMounts"]
+    }
+
+
+# Beside the application
+
+
+def test_a_native_sidecar_stays_beside_the_application() -> None:
+    """An init container that restarts always; the application's container is not touched."""
+    spec, notes = run()
+    assert notes == []
+    assert app(spec) == yaml.safe_load(BASE)["spec"]["template"]["spec"]["containers"][0]
+    assert agent(spec)["restartPolicy"] == "Always"
+    assert settings_of(agent(spec)["args"][1:]).directories == ("/etc/app", "/opt/conf.d")
+    assert agent(spec)["livenessProbe"] == {"httpGet": {"path": "/healthz", "port": 9533}}
+    assert "readinessProbe" not in agent(spec)
+    assert "startupProbe" not in agent(spec)
+    assert spec["annotations"] == {"hotmap.dev/agent": "port=9533;restart=none"}
+
+
+def test_a_plain_sidecar_is_a_container_more() -> None:
+    """For clusters before 1.29: nothing of it is newer than that."""
+    spec, _ = run(mode="sidecar")
+    assert [one["name"] for one in spec["containers"]] == ["app", "hotmap-agent"]
+    assert "initContainers" not in spec
+    assert not {"restartPolicy", "restartPolicyRules", "startupProbe"} & set(agent(spec))
+
+
+def test_an_init_container_checks_and_ends() -> None:
+    """It has what it checks, no port, no annotation, and nothing of the pod's."""
+    spec, _ = run(BASE, "--check", "true", mode="init")
+    settings = settings_of(agent(spec)["args"][1:])
+    assert settings.once
+    assert settings.listen is None
+    assert spec["annotations"] is None
+    assert not {"ports", "livenessProbe", "restartPolicy"} & set(agent(spec))
+    volumes = [one["name"] for one in spec["volumes"]]
+    assert volumes == ["conf", "more", "cache", "hotmap-run"]
+
+
+def test_the_port_is_the_one_that_is_given() -> None:
+    """Probes, port and annotation follow --listen; with none there is none of them."""
+    spec, _ = run(BASE, "--listen", ":7000")
+    assert spec["annotations"]["hotmap.dev/agent"] == "port=7000;restart=none"
+    assert agent(spec)["ports"][0]["containerPort"] == 7000
+    assert agent(spec)["livenessProbe"]["httpGet"]["port"] == 7000
+    spec, _ = run(BASE, "--listen", "none")
+    assert spec["annotations"]["hotmap.dev/agent"] == "restart=none"
+    assert not {"ports", "livenessProbe"} & set(agent(spec))
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "user", "expected"),
+    [
+        (BASE, (), None, (1000, True)),
+        (edited("image: app\n", "image: app\n        securityContext: {runAsUser: 7}\n"),
+         (), None, (7, True)),
+        (edited("securityContext: {runAsUser: 1000}", "securityContext: {}"),
+         (), None, (65532, True)),
+        (edited("securityContext: {runAsUser: 1000}", "securityContext: {}"),
+         ("--for", "nginx"), None, (None, None)),
+        (edited("securityContext: {runAsUser: 1000}", "securityContext: {}"),
+         ("--for", "nginx"), 0, (0, False)),
+    ],
+    ids=["the pod's", "the container's", "nobody's", "unknown, for signals", "as said"],
+)  # fmt: skip
+def test_the_user(
+    text: str, flags: tuple[str, ...], user: int | None, expected: tuple[Any, Any]
+) -> None:
+    """The application's, since signals and files may be for it alone; any, where that is open."""
+    context = agent(run(text, *flags, user=user)[0])["securityContext"]
+    assert (context.get("runAsUser"), context.get("runAsNonRoot")) == expected
+
+
+def test_files_that_the_agent_may_not_read_are_told_of() -> None:
+    """A volume for one user or group, where the manifest says neither."""
+    without = edited("securityContext: {runAsUser: 1000}", "securityContext: {}")
+    notes = run(without)[1]
+    assert [note.split(", and")[0] for note in notes] == [
+        "web.yaml: Deployment/web: volume conf has mode 0440",
+        "web.yaml: Deployment/web: volume more has mode 0440",
+    ]
+    assert run(edited("runAsUser: 1000", "fsGroup: 5"))[1] == []
+
+
+def test_words_mean_what_was_typed() -> None:
+    """The kubelet would expand $(NAME) in a flag; it is written so that it does not."""
+    spec, _ = run(BASE, "--check", "sh -c 'test $(wc -c < {dir}/a) -gt 0 && echo $$ $HOME'")
+    words = agent(spec)["args"]
+    assert words[words.index("--check") + 1] == (
+        "sh -c 'test $$(wc -c < {dir}/a) -gt 0 && echo $$$$ $$HOME'"
+    )
+
+
+def test_the_one_container_that_uses_sources_is_found() -> None:
+    """With several containers the name is needed only when more than one could be meant."""
+    two = edited("      volumes:\n", "      - {name: proxy, image: proxy}\n      volumes:\n")
+    assert settings_of(agent(run(two)[0])["args"][1:]).directories[0] == "/etc/app"
+    three = two.replace("image: proxy}", "image: proxy, envFrom: [{secretRef: {name: s}}]}")
+    with pytest.raises(ManifestError, match=r"2 containers \(app, proxy\); name one with --contai"):
+        run(three)
+    with pytest.raises(ManifestError, match="container proxy mounts no ConfigMap or Secret"):
+        run(three, container="proxy")
+
+
+# A stage
+
+
+def test_a_stage_takes_the_place_of_the_sources() -> None:
+    """At the same paths, read-only; the agent has the sources, where it sees the same paths."""
+    spec, notes = run(BASE, "--check", "true", stage=True)
+    assert notes == []
+    assert mounts(app(spec)) == {
+        "/etc/app": "hotmap-stage/app",
+        "/opt/conf.d/": "hotmap-stage/conf.d",
+        "/cache": "cache",
+    }
+    assert all(one.get("readOnly") for one in app(spec)["volumeMounts"][:2])
+    settings = settings_of(agent(spec)["args"][1:])
+    assert settings.stage == "/hotmap/stage"
+    assert settings.stage_mode == 0o440
+    assert settings.directories == ("/etc/app", "/opt/conf.d")
+    probe = agent(spec)["startupProbe"]
+    assert probe["httpGet"]["path"] == "/startupz"
+    stage = named(spec["volumes"], "hotmap-stage")
+    assert stage["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Mi"}
+
+
+def test_directories_of_one_name_are_kept_apart() -> None:
+    """The stage has a folder for each, so the second is mounted for the agent elsewhere."""
+    same = edited("/opt/conf.d/", "/other/app")
+    spec, _ = run(same, stage=True)
+    assert mounts(app(spec)) == {
+        "/etc/app": "hotmap-stage/app",
+        "/other/app": "hotmap-stage/more",
+        "/cache": "cache",
+    }
+    assert mounts(agent(spec))["/hotmap/source/more"] == "more"
+
+
+def test_one_volume_in_several_places_is_staged_once() -> None:
+    """All mounts show the same folder."""
+    twice = edited("{name: more, mountPath: /opt/conf.d/}", "{name: conf, mountPath: /again}")
+    spec, _ = run(twice, stage=True)
+    assert mounts(app(spec)) == {
+        "/etc/app": "hotmap-stage", "/again": "hotmap-stage", "/cache": "cache"
+    }  # fmt: skip
+
+
+def test_a_sub_path_folder_becomes_live() -> None:
+    """The agent gets a volume of that folder's files alone; a single file stays what it is."""
+    parts = edited(
+        "secret: {secretName: more, defaultMode: 0440}",
+        "projected: {sources: [{secret: {name: more, items: [{key: a, path: d/a}, "
+        "{key: t, path: top}]}}, {configMap: {name: all}}]}",
+    ).replace(
+        "{name: more, mountPath: /opt/conf.d/}",
+        "{name: more, mountPath: /d, subPath: d/}\n"
+        "        - {name: more, mountPath: /top, subPath: top}",
+    )
+    spec, notes = run(parts, stage=True)
+    assert mounts(app(spec)) == {
+        "/etc/app": "hotmap-stage/app",
+        "/d": "hotmap-stage/d",
+        "/top": "more/top",
+        "/cache": "cache",
+    }
+    assert named(spec["volumes"], "hotmap-source-0") == {
+        "name": "hotmap-source-0",
+        "projected": {
+            "sources": [{"secret": {"name": "more", "items": [{"key": "a", "path": "a"}]}}]
+        },
+    }
+    assert mounts(agent(spec))["/d"] == "hotmap-source-0"
+    assert notes == [
+        "web.yaml: Deployment/web: /top is one file of volume more, and a mounted file never "
+        "changes while the container runs; mount a directory"
+    ]
+
+
+def test_a_volume_with_a_token_is_not_held_back() -> None:
+    """A refused token would expire."""
+    token = edited(
+        "secret: {secretName: more, defaultMode: 0440}",
+        "projected: {sources: [{serviceAccountToken: {path: t}}, {configMap: {name: all}}]}",
+    )
+    spec, (note,) = run(token, stage=True)
+    assert mounts(app(spec))["/opt/conf.d/"] == "more"
+    assert "holds a token" in note
+
+
+def test_a_plain_sidecar_has_its_stage_filled_first() -> None:
+    """It starts beside the application, so an init container comes before both."""
+    spec, _ = run(BASE, "--check", "true", "--url", "http://x/", mode="sidecar", stage=True)
+    first = named(spec["initContainers"], "hotmap-agent-first")
+    settings = settings_of(first["args"][1:])
+    assert settings.once
+    assert settings.stage == "/hotmap/stage"
+    assert [check.command for check in settings.checks] == [("true",)]
+    assert mounts(first)["/hotmap/stage"] == "hotmap-stage"
+    assert "/hotmap/pod" not in mounts(first)
+
+
+# Around the application
+
+
+def test_a_supervisor_goes_before_the_command() -> None:
+    """An init container brings its program; the command and its arguments come after --."""
+    words = "command: [app, $(A)]\n        args: [$$(A)]"
+    spec, notes = run(edited("command: [app, --run]", words), mode="supervisor")
+    assert notes == []
+    command = app(spec)["command"]
+    assert command[:2] == ["python3", "/hotmap/bin/agent.pyz"]
+    assert command[command.index("--") + 1 :] == ["app", "$$(A)"]
+    assert app(spec)["args"] == ["$$$$(A)"]
+    assert agent(spec)["args"] == ["agent", "copy", "/hotmap/bin/agent.pyz"]
+    settings = settings_of(command[2:])
+    assert settings.grace == 38.0
+    assert settings.directories == ("/etc/app", "/opt/conf.d", "/hotmap/env/hotmap-env-0")
+    assert app(spec)["envFrom"] == []
+    assert mounts(app(spec))["/hotmap/env/hotmap-env-0"] == "hotmap-env-0"
+    assert "shareProcessNamespace" not in spec
+
+
+def test_the_environment_may_be_left_alone() -> None:
+    """--keep-env: nothing is converted."""
+    spec, _ = run(mode="supervisor", keep_env=True)
+    assert app(spec)["envFrom"] == [{"configMapRef": {"name": "all"}}]
+    assert settings_of(app(spec)["command"][2:]).env_from == ()
+
+
+def test_a_stage_around_an_application() -> None:
+    """Both share a root directory, so the sources are mounted apart."""
+    spec, _ = run(mode="supervisor", stage=True)
+    found = mounts(app(spec))
+    assert found["/etc/app"] == "hotmap-stage/conf"
+    assert found["/hotmap/source/conf"] == "conf"
+    assert found["/hotmap/stage"] == "hotmap-stage"
+
+
+def test_exec_probes_have_no_variables_of_files() -> None:
+    """They are the kubelet's, and get the container's environment."""
+    probed = edited(
+        "image: app\n",
+        "image: app\n        livenessProbe: {exec: {command: [check]}}\n"
+        "        readinessProbe: {httpGet: {port: 80}}\n",
+    )
+    assert run(probed, mode="supervisor")[1] == [
+        "web.yaml: Deployment/web: livenessProbe of container app runs without the variables that "
+        "come from files now; only the application has them"
+    ]
+
+
+# Restarts for frozen uses
+
+
+def test_environment_alone_is_reason_enough_to_restart() -> None:
+    """A pod without a mounted source is followed by its announcements."""
+    alone = BASE[: BASE.index("        volumeMounts:")]
+    with pytest.raises(ManifestError, match="nothing that changes in a running pod"):
+        run(alone)
+    spec, _ = run(alone, *FROZEN)
+    assert settings_of(agent(spec)["args"][1:]).directories == ("/hotmap/pod",)
+    assert agent(spec)["restartPolicyRules"][0]["action"] == "RestartAllContainers"
+    assert spec["annotations"]["hotmap.dev/agent"] == "port=9533;restart=all-containers"
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode", "way", "rules_of"),
+    [
+        (FROZEN, "native-sidecar", "all-containers", "hotmap-agent"),
+        (FROZEN, "sidecar", "all-containers", "hotmap-agent"),
+        ((*FROZEN, "--restart", "term", "--process", "name:app"), "native-sidecar", "term", ""),
+        (FROZEN, "supervisor", "supervised", ""),
+        ((*FROZEN, "--restart", "all-containers"), "supervisor", "all-containers", "app"),
+        (("--restart", "all-containers"), "native-sidecar", "none", "hotmap-agent"),
+        ((), "supervisor", "none", ""),
+    ],
+)
+def test_what_each_way_needs(flags: tuple[str, ...], mode: str, way: str, rules_of: str) -> None:
+    """The annotation says what the agent does for frozen uses; the rule stands where it ends."""
+    spec, _ = run(BASE, *flags, mode=mode)
+    assert spec["annotations"]["hotmap.dev/agent"] == f"port=9533;restart={way}"
+    everyone = [*spec.get("initContainers", ()), *spec["containers"]]
+    rules = [one["name"] for one in everyone if "restartPolicyRules" in one]
+    assert rules == ([rules_of] if rules_of else [])
+    assert all(one["restartPolicy"] == "Always" for one in everyone if one["name"] in rules)
+    assert spec.get("shareProcessNamespace", False) is (way == "term")
+
+
+def test_a_supervisor_does_not_promise_what_it_cannot_renew() -> None:
+    """A subPath file or a variable that stays is fixed until the container restarts."""
+    with pytest.raises(ManifestError, match="envFrom is fixed until the container restarts"):
+        run(BASE, *FROZEN, mode="supervisor", keep_env=True)
+    part = edited("mountPath: /opt/conf.d/", "mountPath: /x, subPath: x")
+    with pytest.raises(ManifestError, match=r"the mount /x is fixed .* use --restart all-contain"):
+        run(part, *FROZEN, mode="supervisor")
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "fields", "words"),
+    [
+        (edited("        command: [app, --run]\n", ""), (), {"mode": "supervisor"},
+         "container app has no command, and what its image starts is not in the manifest"),
+        (BASE.replace("kind: Deployment", "kind: Job").replace(
+            "      securityContext", "      restartPolicy: Never\n      securityContext"),
+         (), {"mode": "sidecar"}, "a plain sidecar does not end; use --mode native-sidecar"),
+        (BASE, ("--stage", "/x"), {}, "--stage is no flag for an injected agent: write --stage be"),
+        (BASE, ("--once",), {}, "use --mode init"),
+        (BASE, ("-env-from=/x",), {}, "-env-from is no flag for an injected agent"),
+        (BASE, ("--", "app"), {}, "there is a second -- before 'app'"),
+        (BASE, FROZEN, {"mode": "init"}, "ends before the application starts"),
+        (BASE, (*FROZEN, "--restart", "supervised"), {}, "goes with --mode supervisor"),
+        (edited("- name: app", "- name: hotmap-agent"), (), {},
+         "has hotmap-agent, which injection"),
+        (edited("name: cache", "name: hotmap-run"), (), {}, "has hotmap-run, which injection"),
+        (edited("- name: app", "- nam: app"), (), {}, "spec.containers[0] of its pod template has "
+         "no name"),
+        (edited("/etc/app}", "/etc/app}\n        - 7"), (), {},
+         "volumeMounts[1] of its pod templa"),
+        (edited("configMapRef: {name: all}", "configMapRef: all"), (), {}, "is no mapping"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(
+    text: str, flags: tuple[str, ...], fields: dict[str, Any], words: str
+) -> None:
+    """One sentence each."""
+    with pytest.raises(ManifestError) as caught:
+        run(text, *flags, **fields)
+    assert words in str(caught.value)
+
+
+def spoiled(value: Any, choose: random.Random) -> Any:
+    """Replace one thing somewhere in a manifest by something that has no place there."""
+    if isinstance(value, dict) and value and choose.random() < 0.9:
+        key = choose.choice(list(value))
+        return {**value, key: spoiled(value[key], choose)}
+    if isinstance(value, list) and value and choose.random() < 0.9:
+        index = choose.randrange(len(value))
+        return [*value[:index], spoiled(value[index], choose), *value[index + 1 :]]
+    return choose.choice([None, 7, True, "", "text", [], {}, [[]], [{}], {"name": 1}, [None]])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_manifest_is_a_traceback(seed: int) -> None:
+    """Whatever is wrong in it: it is refused in words, or what comes out can be undone."""
+    choose = random.Random(seed)
+    for mode in ("native-sidecar", "sidecar", "supervisor"):
+        injection = Injection(IMAGE, "", ("--check", "true"), mode, choose.random() < 0.5)
+        text = yaml.safe_dump(spoiled(yaml.safe_load(BASE), choose), sort_keys=False)
+        try:
+            result = inject(text, injection, "web.yaml")[0]
+        except (ManifestError, SettingsError) as error:
+            assert "\n" not in str(error)
+            continue
+        assert inject(result, None, "web.yaml")[0] == text
+        again = yaml.safe_dump(spoiled(yaml.safe_load(result), choose), sort_keys=False)
+        try:
+            inject(again, injection, "web.yaml")
+        except (ManifestError, SettingsError) as error:
+            assert "\n" not in str(error)
