@@ -59,6 +59,22 @@ def test_what_a_check_says_is_told_once_in_words(tmp_path: Path) -> None:
         assert told[4].startswith("    loaded    -")
 
 
+def test_output_of_a_check_is_cut_to_its_end(tmp_path: Path) -> None:
+    """A checker that writes a book fills neither memory nor status; its last words count."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    check = "sh -c 'yes line | head -c 10000000; echo; echo the reason; exit 1'"
+    with agent(tmp_path, "--dir", volume, "--check", check) as running:
+        error = running.reaches("refused")["check"]["error"]
+        assert error.endswith("the reason")
+        assert len(error) <= 4096
+        size = next(
+            int(line.split()[1])
+            for line in Path(f"/proc/{running.pid}/status").read_text().splitlines()
+            if line.startswith("VmHWM:")
+        )
+        assert size < 24 << 10, "KiB, at its largest: 10 MB were never kept"
+
+
 def test_a_check_sees_a_copy_of_all_directories(tmp_path: Path) -> None:
     """{dir}, {dir2} … are copies of one consistent reading, and are gone afterwards."""
     first, second = Volume(tmp_path / "a", x="1"), Volume(tmp_path / "b", y="2")

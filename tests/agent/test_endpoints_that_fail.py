@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import PATIENCE, Volume, agent, eventually, free_port, webhook
 from tests.support.certificates import Authority
+from tests.support.processes import members_of
 
 
 def test_an_endpoint_that_is_away_is_called_when_it_is_back(tmp_path: Path) -> None:
@@ -239,3 +240,57 @@ def test_status_500_is_retried_until_it_is_over(tmp_path: Path) -> None:
             eventually(lambda: len(endpoint.calls) > 5)
             endpoint.status = 200
             running.reaches("loaded")
+
+
+def test_a_command_that_hangs_is_cut_off_with_all_that_it_started(tmp_path: Path) -> None:
+    """It is killed with its family when its time is over, and tried again."""
+    volume, allowed = Volume(tmp_path / "volume", text="one"), tmp_path / "allowed"
+    family = f"echo $$ >> {tmp_path}/pids; [ -e {allowed} ] || {{ sleep 600 & sleep 601; }}"
+    script = tmp_path / "script"
+    script.write_text(family)
+    flags = ("--dir", volume, "--exec", f"sh {script}", "--action-timeout", "200ms")
+    with agent(tmp_path, *flags) as running:
+        message = running.reaches("failing")["message"]
+        assert message == "default: sh did not end within 0.2 s and was killed"
+        first = int((tmp_path / "pids").read_text().split()[0])
+        eventually(lambda: members_of(first) == [])
+        allowed.touch()
+        running.reaches("loaded")
+
+
+def test_calls_are_counted_under_configmap_reloads_names(tmp_path: Path) -> None:
+    """Its labels and reasons, too, so that dashboards and alerts stay as they are."""
+    volume, port = Volume(tmp_path / "volume", text="one"), free_port()
+    flags = ("-volume-dir", volume, f"-webhook-url=http://admin:hunter2@127.0.0.1:{port}/r")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("failing")
+        label = f'webhook="http://***@127.0.0.1:{port}/r"'
+        page = running.get("/metrics")[1]
+        assert f"configmap_reload_last_reload_error{{{label}}} 1\n" in page
+        assert (
+            f'configmap_reload_request_errors_total{{{label},reason="client_request_do"}}' in page
+        )
+        with webhook(port) as endpoint:
+            endpoint.status = 503
+            eventually(
+                lambda: (
+                    f'configmap_reload_requests_total{{{label},status_code="503"}}'
+                    in running.get("/metrics")[1]
+                )
+            )
+            assert (
+                f'configmap_reload_request_errors_total{{{label},reason="client_response"}}'
+                in running.get("/metrics")[1]
+            )
+            endpoint.status = 200
+            running.reaches("loaded")
+        page = running.get("/metrics")[1]
+        for line in (
+            f"configmap_reload_last_reload_error{{{label}}} 0",
+            f"configmap_reload_success_reloads_total{{{label}}} 1",
+            f'configmap_reload_requests_total{{{label},status_code="200"}} 1',
+            "configmap_reload_watcher_errors_total 0",
+        ):
+            assert f"\n{line}\n" in page
+        assert f"\nconfigmap_reload_last_request_duration_seconds{{{label}}} 0." in page
+        assert "hunter2" not in page

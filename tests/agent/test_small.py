@@ -9,8 +9,9 @@ from tests.agent.agents import Agent, Volume, agent, eventually, webhook
 
 #: What no agent needs that signals, runs commands and calls plain HTTP.
 TOO_LARGE = (
-    "asyncio", "argparse", "click", "ctypes.util", "hashlib", "http", "inspect", "logging",
-    "msgspec", "pathlib", "ssl", "subprocess", "tempfile", "threading", "typing", "urllib",
+    "asyncio", "argparse", "base64", "click", "ctypes.util", "dataclasses", "hashlib", "http",
+    "inspect", "logging", "msgspec", "pathlib", "shutil", "ssl", "subprocess", "tempfile",
+    "threading", "typing", "urllib",
 )  # fmt: skip
 
 
@@ -36,6 +37,29 @@ def test_nothing_large_is_imported(imports: Path) -> None:
     loaded = set(note.read_text().split())
     assert "hotmap.agent.run" in loaded
     assert loaded & set(TOO_LARGE) == set()
+
+
+def test_it_does_not_grow(tmp_path: Path) -> None:
+    """After a thousand more changes it is as large as after some; and within its limit."""
+    volume = Volume(tmp_path / "volume", text="0")
+    flags = ("--dir", volume, "--settle", "0", "--check-interval", "50ms")
+    sizes = []
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        for number in range(1, 1501):
+            calls = len(endpoint.calls)
+            volume.write(text=str(number))
+            if number % 10 == 0:
+                eventually(lambda c=calls: len(endpoint.calls) > c)
+            if number % 500 == 0:
+                running.reaches("loaded")
+                sizes.append(_resident(running))
+    assert sizes[-1] - sizes[0] < 300 << 10, "bytes"
+    assert sizes[-1] <= 16e6
+
+
+def _resident(running: Agent) -> int:
+    text = Path(f"/proc/{running.pid}/status").read_text()
+    return int(text.partition("\nVmRSS:")[2].split()[0]) << 10
 
 
 def test_nothing_happens_while_nothing_happens(tmp_path: Path) -> None:

@@ -194,6 +194,27 @@ def test_nothing_wakes_up_beyond_the_check_interval(world: World) -> None:
     assert waits[1] - waits[0] <= 360 + 1
 
 
+def test_health_is_the_age_of_the_last_look(world: World) -> None:
+    """200 as long as there are looks, 503 once three of them are overdue, 200 after the next."""
+    answers: list[tuple[float, int, str]] = []
+
+    def ask() -> None:
+        assert world.agent is not None
+        status, _, body = world.agent.respond("/healthz")
+        answers.append((round(world.time.now - 1000), status, body.decode().strip()))
+
+    def stand_still() -> None:
+        world.time.now += 31
+        ask()
+
+    world.endpoint.up()
+    world.at(25, ask)
+    world.at(44, stand_still)
+    world.at(76, ask)
+    world.run("--url", world.endpoint.url, until=100)
+    assert answers == [(25, 200, "5.0"), (75, 503, "35.0"), (76, 200, "1.0")]
+
+
 def test_a_machine_that_slept_goes_on_at_once(world: World) -> None:
     """What was due meanwhile is due now: a retry, and the look at the directories."""
     world.at(30, lambda: setattr(world.time, "now", world.time.now + 7200))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import PATIENCE, Volume, agent, eventually, webhook
+from tests.agent.agents import Volume, agent, eventually, webhook
 from tests.support.requires import requires
 
 ROOT = os.geteuid() == 0
@@ -271,13 +271,3 @@ def test_told_to_look_at_nothing_it_stays_calm(tmp_path: Path) -> None:
 def _cpu_ticks(pid: int) -> int:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return int(fields[11]) + int(fields[12])
-
-
-def test_a_stopped_agent_is_not_healthy(tmp_path: Path) -> None:
-    """/healthz is the age of the last look, not a constant."""
-    volume = Volume(tmp_path / "volume", text="one")
-    with agent(tmp_path, "--dir", volume, "--check-interval", "50ms") as running:
-        running.reaches("loaded")
-        status, body = running.get("/healthz")
-        assert status == 200
-        assert float(body) < PATIENCE

@@ -80,12 +80,14 @@ class Agent:
             loop, self._children, settings, self._application.process,
             self._application.restart, self._restart_all, self._called,
         )  # fmt: skip
-        self._pages = Pages(
+        pages = Pages(
             settings.metrics_path, self._calls, self._observer, status=self.status,
             started=lambda: self._good is not None,
             ready=lambda: self._directories.all_loaded_once,
         )  # fmt: skip
-        self._server = Server(loop, settings.listen, settings.socket, self._pages.respond)
+        #: Gives status, content type and body of a page.
+        self.respond = pages.respond
+        self._server = Server(loop, settings.listen, settings.socket, self.respond)
         #: The content that is to be checked; the content that passed, by digests alone.
         self._snapshot: Snapshot | None = None
         self._good: Snapshot | None = None
