@@ -168,7 +168,7 @@ def test_a_restricted_container_is_enough(shared: Path) -> None:
             assert f"process {other.pid} runs as user 0 and we as user 65534" in message
             assert "give both containers the same runAsUser" in message
             assert other.poll() is None
-            assert (folder / "stage" / "text").read_text() == "good 2"
+            eventually(lambda: (folder / "stage" / "text").read_text() == "good 2")
             assert (folder / "state").stat().st_uid == 65534
             ours = subprocess.Popen(
                 [*nobody, "sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.05; done"]
