@@ -97,6 +97,7 @@ async def test_a_change_is_told(world: World, receiver: Receiver) -> None:
         "namespace": "default",
         "name": "app",
         "dataKeys": ["LEVEL"],
+        "missed": False,
         "consumers": [{"kind": "Deployment", "namespace": "default", "name": "web"}],
     }
     assert receiver.content_types == ["application/json"]
@@ -115,6 +116,53 @@ async def test_edits_in_a_row_are_one_request(world: World, receiver: Receiver) 
         (document,) = await received(world, receiver)
     assert document["dataKeys"] == ["LEVEL", "MODE"]
     assert document["consumers"] == []
+
+
+async def test_a_change_while_nobody_was_watching(world: World, receiver: Receiver) -> None:
+    """It is told once at the next start, of sources that are followed; data keys are not known."""
+    for name in ("app", "calm", "nobodys"):
+        await world.config_map(name, LEVEL="info")
+    spec = env("LEVEL")
+    spec["containers"][0]["env"] += env("LEVEL", source="calm")["containers"][0]["env"]
+    for name in ("web", "api"):
+        await world.workload(name, spec)
+    muted = "--webhook-url is set"
+    async with controller(world, changes(receiver), muted=muted) as running:
+        await world.quiet(running)
+    assert receiver.bodies == []
+    await world.edit("app", LEVEL="debug")
+    await world.edit("nobodys", LEVEL="debug")
+    for _ in range(2):
+        async with controller(world, changes(receiver), muted=muted) as running:
+            (document,) = await received(world, receiver)
+            await world.quiet(running)
+    assert (document["change"], document["name"]) == ("updated", "app")
+    assert (document["missed"], document["dataKeys"]) == (True, [])
+    assert sorted(one["name"] for one in document["consumers"]) == ["api", "web"]
+    assert len(receiver.bodies) == 1
+
+
+async def test_a_change_that_was_missed_and_one_that_was_seen(
+    world: World, receiver: Receiver
+) -> None:
+    """What is seen is told as ever; the comparison with what was asked adds nothing to it."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    muted = "--webhook-url is set"
+    async with controller(world, changes(receiver), muted=muted) as running:
+        await world.quiet(running)
+    await world.edit(LEVEL="debug")
+    async with controller(world, changes(receiver), muted=muted) as running:
+        await received(world, receiver)
+        await world.quiet(running)
+        await world.edit(LEVEL="trace")
+        documents = await received(world, receiver, 2)
+        await world.quiet(running)
+    assert [(one["missed"], one["dataKeys"]) for one in documents] == [
+        (True, []),
+        (False, ["LEVEL"]),
+    ]
+    assert len(receiver.bodies) == 2
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -39,8 +39,11 @@ _DEPTH = re.compile(r"^hotmap_queue_depth\{.*\} ([0-9.]+)$", re.MULTILINE)
 class ControllerProcess:
     """One process, as an async context manager: started at its begin, gone at its end."""
 
-    def __init__(self, kubeconfig: Path, *flags: str, log: Path, ahead: float = 0.0) -> None:
+    def __init__(
+        self, kubeconfig: Path, *flags: str, log: Path, ahead: float = 0.0, **environment: str
+    ) -> None:
         """`ahead` is by how many seconds the clock of its machine is."""
+        self._environment = environment
         self._program = ("-c", _AHEAD.format(ahead)) if ahead else ("-m", "hotmap")
         self._arguments = (
             *("controller", f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0"),
@@ -59,7 +62,11 @@ class ControllerProcess:
                 stdout=written,
                 stderr=written,
                 cwd="/",
-                env={"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"},
+                env={
+                    "PATH": os.environ["PATH"],
+                    "PYTHONUNBUFFERED": "1",
+                    **self._environment,
+                },
             )
         return self
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.controller_process import PATIENCE, ControllerProcess
-from tests.support.invariants import PLANTED, Rollouts, Snapshot, broken, revision_in
+from tests.support.invariants import Rollouts, Snapshot, broken, revision_in, shown_by
+from tests.support.leaks import PLANTED, leaks
 
 from hotmap.core.errors import AlreadyExists, HotmapError, NotFound
 from hotmap.core.evidence import MARGIN
@@ -153,13 +154,22 @@ class Story:
         self.pods = Pods(client, namespace)
         self.rollouts = Rollouts()
         self.processes: list[ControllerProcess] = []
+        #: Every value that a Secret has had.
+        self.values: set[str] = set()
+        #: What other programs were told over HTTP.
+        self.told: list[str] = []
         #: Settled changes of the canary.
         self._beats = 0
         #: Consumers to be looked at by `report`.
         self._seen: asyncio.Queue[Object] = asyncio.Queue()
 
     def controller(
-        self, *flags: str, kubeconfig: Path | None = None, also: str = "", ahead: float = 0.0
+        self,
+        *flags: str,
+        kubeconfig: Path | None = None,
+        also: str = "",
+        ahead: float = 0.0,
+        **environment: str,
     ) -> ControllerProcess:
         """A controller that is started by `async with`; settles for 50 ms unless told otherwise.
 
@@ -172,6 +182,7 @@ class Story:
             *("--settle=50ms", "--settle-max=1s", *flags),
             log=log,
             ahead=ahead,
+            **environment,
         )
         self.processes.append(process)
         return process
@@ -183,15 +194,21 @@ class Story:
 
     async def secret(self, name: str = "login", password: str = "first") -> None:
         """Create a Secret whose value must not be seen anywhere."""
-        body = {"metadata": {"name": name}, "type": "Opaque", "data": _planted(password)}
+        body = {"metadata": {"name": name}, "type": "Opaque", "data": self._planted(password)}
         await self._create(SECRETS, body)
 
     async def edit(self, name: str = "app", **data: str) -> None:
         await self.patch("ConfigMap", name, {"data": data})
 
     async def edit_secret(self, password: str, *, name: str = "login") -> None:
-        await self.patch("Secret", name, {"data": _planted(password)})
+        await self.patch("Secret", name, {"data": self._planted(password)})
         self._beats += 1  # the canary reads it too
+
+    def _planted(self, password: str) -> dict[str, str]:
+        """Make a Secret's data of a value that is looked for in the end."""
+        value = f"{PLANTED}-{password}"
+        self.values.add(value)
+        return {"password": b64encode(value.encode()).decode()}
 
     async def delete(self, kind: str, name: str) -> None:
         await self.client.delete(BY_KIND[kind], self.namespace, name)
@@ -388,7 +405,26 @@ class Story:
         for process in self.processes:
             if process.is_running:
                 assert await process.stop() == 0, process.log()
-        snapshot = Snapshot(
+        found = broken(
+            await self._snapshot(),
+            self.rollouts,
+            settled={CANARY: self._beats, **(settled or {})},
+            left_alone=left_alone,
+        )
+        assert not found, "\n".join(found)
+        logs = "\n".join(process.log() for process in self.processes)
+        assert "Traceback" not in logs, logs
+        assert "a defect met" not in logs, logs
+
+    async def keeps_its_secrets(self) -> None:
+        """Check that no value of a Secret is in anything that was printed, served or written."""
+        outputs = [text for process in self.processes for text in process.outputs()]
+        shown = [*outputs, *self.told, *shown_by(await self._snapshot())]
+        found = list(leaks(shown, self.values))
+        assert not found, "\n".join(found)
+
+    async def _snapshot(self) -> Snapshot:
+        return Snapshot(
             config_maps=await self._list(CONFIGMAPS, self.namespace),
             secrets=await self._list(SECRETS, self.namespace),
             consumers=await self._list(DEPLOYMENTS, self.namespace),
@@ -399,18 +435,6 @@ class Story:
                 *await self._list(REPLICASETS, self.namespace),
             ],
         )
-        outputs = [text for process in self.processes for text in process.outputs()]
-        found = broken(
-            snapshot,
-            self.rollouts,
-            outputs,
-            settled={CANARY: self._beats, **(settled or {})},
-            left_alone=left_alone,
-        )
-        assert not found, "\n".join(found)
-        logs = "\n".join(process.log() for process in self.processes)
-        assert "Traceback" not in logs, logs
-        assert "a defect met" not in logs, logs
 
     # -- what runs beside ----------------------------------------------------------------------
 
@@ -467,7 +491,7 @@ class Story:
 async def story(
     client: Client, folder: Path, kubeconfig: Path, *, namespace: str, is_alive: bool
 ) -> AsyncIterator[Story]:
-    """Begin a story in a namespace of its own; at its end nothing of it runs any more."""
+    """Begin a story in a namespace of its own; at its end nothing of it runs, or was given away."""
     found = Story(client, folder, kubeconfig, namespace=namespace, is_alive=is_alive)
     for name in (found.namespace, found.own):
         with suppress(AlreadyExists):
@@ -477,6 +501,7 @@ async def story(
         beside.append(asyncio.create_task(found.pods.run() if is_alive else found.report()))
         stack.push_async_callback(_end, beside)
         yield found
+        await found.keeps_its_secrets()
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
@@ -485,7 +510,3 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     results = await asyncio.gather(*tasks, return_exceptions=True)
     failures = [one for one in results if isinstance(one, Exception)]
     assert not failures, failures
-
-
-def _planted(password: str) -> dict[str, str]:
-    return {"password": b64encode(f"{PLANTED}-{password}".encode()).decode()}

@@ -123,6 +123,7 @@ class Reconciler:
         journal: Journal,
         observe_delay: Callable[[float], None],
         alert: Callable[[Consumer, Sequence[ObjectKey], str], None],
+        found_changed: Callable[[Present], None],
         flap_limit: int,
     ) -> None:
         self._client = client
@@ -135,6 +136,7 @@ class Reconciler:
         self._journal = journal
         self._observe_delay = observe_delay
         self._alert = alert
+        self._found_changed = found_changed
         self._flap_limit = flap_limit
         #: When a consumer that is waited for was first found so, on the monotonic clock.
         self._waiting_since: dict[ObjectKey, float] = {}
@@ -516,6 +518,8 @@ class Reconciler:
 
     def _announce(self, decision: Decision) -> None:
         """Write at most one Event for a settled change."""
+        for finding in decision.judgement.changed():
+            self._found_changed(finding.present)
         plan, consumer = decision.plan, decision.consumer
         told = (plan.reason, _versions(decision))
         if self._announced.get(consumer.key) == told:

@@ -223,6 +223,7 @@ class Controller:
         await watching.started.wait()
         await (watching.renew() if was_warm else watching.complete())
         term = self._make_term()
+        self._webhooks.begin_term()
         try:
             async with term:
                 self._term = term
@@ -275,6 +276,7 @@ class Controller:
             journal=self.journal,
             observe_delay=self._metrics.observe_delay,
             alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
+            found_changed=self._webhooks.source_found_changed,
             flap_limit=self._settings.flap_limit,
         )
 

@@ -1,6 +1,7 @@
 """Tells other programs over HTTP what changed: instead of acting, or after it.
 
-* a change webhook gets one POST for each source that changed and was quiet for the settle time
+* a change webhook gets one POST for each source that changed and was quiet for the settle time, or
+  that differs from what was last asked of those who follow it
 * an alert gets one POST of text for each consumer that was rolled
 
 Both are sent in the background with time-outs and are tried again, so that a slow or absent
@@ -24,6 +25,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from hotmap import __version__
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
+from hotmap.core.present import Present
 from hotmap.core.source import Source, changed_keys
 from hotmap.kube.retry import Backoff
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue
@@ -74,6 +76,8 @@ class _Change(NamedTuple):
 
     what: str
     data_keys: frozenset[str]
+    #: Found by comparison with what was asked; nobody saw it happen.
+    missed: bool = False
 
 
 class Webhooks:
@@ -85,6 +89,8 @@ class Webhooks:
         self._settings = settings
         self._followers = followers
         self._changes: dict[ObjectKey, _Change] = {}
+        #: The sources that were heard of in this term: the comparison brings no news of them.
+        self._heard: set[ObjectKey] = set()
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._alerts: deque[str] = deque()
         self._alerted = asyncio.Event()
@@ -100,6 +106,10 @@ class Webhooks:
             self._tasks.append(asyncio.create_task(self._send_changes()))
         if self._settings.alert is not None:
             self._tasks.append(asyncio.create_task(self._send_alerts(self._settings.alert)))
+
+    def begin_term(self) -> None:
+        """Forget what was heard of while we led before: others have acted since."""
+        self._heard.clear()
 
     async def aclose(self) -> None:
         """Send what waits for at most _GRACE seconds, and end."""
@@ -123,7 +133,24 @@ class Webhooks:
         data_keys = changed_keys(old, new)
         if not wanted.get(what, bool(data_keys)):
             return
+        self._heard.add(key)
         self._file(key, _Change(what, data_keys))
+        self._tell_soon(key)
+
+    def source_found_changed(self, present: Present) -> None:
+        """Tell of a source that differs from what was asked, unless it was heard of already.
+
+        So a change while nobody was watching is told too, as far as a consumer follows the source.
+        Which data keys changed is not known any more.
+        """
+        key = present.source
+        if not self._settings.change_url or key in self._heard:
+            return
+        self._heard.add(key)
+        self._file(key, _Change("updated" if present.exists else "deleted", frozenset(), True))
+        self._tell_soon(key)
+
+    def _tell_soon(self, key: ObjectKey) -> None:
         self._queue.add_settled(
             key, settle=self._settings.settle, settle_max=self._settings.settle_max
         )
@@ -145,8 +172,8 @@ class Webhooks:
         before = self._changes.get(key)
         if before is None:
             self._owe(1)
-        known = before.data_keys if before else frozenset()
-        self._changes[key] = _Change(change.what, known | change.data_keys)
+        known, missed = (before.data_keys, before.missed) if before else (frozenset(), False)
+        self._changes[key] = _Change(change.what, known | change.data_keys, missed or change.missed)
 
     def _owe(self, count: int) -> None:
         self._owed += count
@@ -172,7 +199,7 @@ class Webhooks:
                 if refusal:
                     # What changed meanwhile was filed anew; both are told together.
                     later = self._changes.get(key, change)
-                    self._file(key, _Change(later.what, change.data_keys))
+                    self._file(key, change._replace(what=later.what))
                     pause = self._queue.retry(key)
                     _log.warning("%s is told again in %.1f s: %s", key, pause, refusal)
                 else:
@@ -189,6 +216,7 @@ class Webhooks:
             "namespace": key.namespace,
             "name": key.name,
             "dataKeys": sorted(change.data_keys),
+            "missed": change.missed,
             "consumers": [
                 {"kind": one.key.kind, "namespace": one.key.namespace, "name": one.key.name}
                 for one in self._followers(key)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from base64 import b64encode
 from typing import Any
 
 import pytest
-from tests.support.invariants import PLANTED, Rollouts, Snapshot, broken
+from tests.support.invariants import Rollouts, Snapshot, broken, shown_by
+from tests.support.leaks import PLANTED, leaks
+from tests.support.story import Story
 
 KEY = {"type": "hotmap.dev/key", "data": {"keys": b64encode(b64encode(bytes(32)) + b"\n").decode()}}
 EMPTY = {"type": "hotmap.dev/state", "data": {"state": b64encode(b"hotmap-state/1\n").decode()}}
@@ -29,20 +32,65 @@ def _consumer(revision: str = "", manager: str = "hotmap") -> dict[str, Any]:
     }
 
 
-def _found(*, consumer: dict[str, Any], times: int = 0, outputs: tuple[str, ...] = ()) -> str:
+def _found(*, consumer: dict[str, Any], times: int = 0) -> str:
     """What is broken after a consumer was rolled so often, one sentence a line."""
     rollouts = Rollouts()
     rollouts.note(_consumer())
     for number in range(times):
         rollouts.note(_consumer(f"k.{number}"))
     snapshot = Snapshot([], [], [consumer], [{"metadata": {"name": "s"}, **EMPTY}, KEY], [])
-    return "\n".join(broken(snapshot, rollouts, outputs, settled={"web": 1}))
+    return "\n".join(broken(snapshot, rollouts, settled={"web": 1}))
 
 
-@pytest.mark.parametrize("value", [PLANTED, b64encode(f"{PLANTED}-1".encode()).decode()])
-def test_a_value_is_shown(value: str) -> None:
-    """In an output, as it is or in base64."""
-    assert "a Secret's value is shown" in _found(consumer=_consumer(), outputs=(f"x {value} y",))
+VALUE = f"{PLANTED}-first"
+DATA = VALUE.encode()
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param(VALUE, id="as it is"),
+        pytest.param(VALUE[:7], id="its beginning"),
+        pytest.param(b64encode(DATA).decode(), id="in base64"),
+        pytest.param(b64encode(b'{"word":"' + DATA).decode(), id="in the base64 of more"),
+        pytest.param(b64encode(b"=" + DATA + b"=").decode(), id="in the base64 of more, shifted"),
+        pytest.param(b64encode(b"==" + DATA).decode(), id="in the base64 of more, twice shifted"),
+        pytest.param(b64encode(b64encode(DATA)).decode(), id="twice in base64"),
+        pytest.param(DATA.hex(), id="in hex"),
+        pytest.param(hashlib.sha256(DATA).hexdigest(), id="as a digest"),
+        pytest.param(b64encode(hashlib.sha1(DATA).digest()).decode(), id="as a digest in base64"),
+    ],
+)
+def test_a_value_is_shown(shown: str) -> None:
+    """In whatever dress, in the middle of anything."""
+    assert list(leaks(["nothing", f"x {shown} y"], {VALUE}))
+    assert not list(leaks(["the password of Secret shop/login changed"], {VALUE}))
+
+
+def test_a_value_is_shown_by_an_object() -> None:
+    """What hotmap writes is looked through: consumers, Events, pods, its own records."""
+    consumer = _consumer()
+    consumer["metadata"]["annotations"]["note"] = b64encode(DATA).decode()
+    state = {"type": "hotmap.dev/state", "data": {"state": b64encode(DATA).decode()}}
+    event = {"message": f"the password was {VALUE}"}
+    for snapshot in (
+        Snapshot([], [], [consumer], [], []),
+        Snapshot([], [], [], [state], []),
+        Snapshot([], [], [], [], [event]),
+    ):
+        assert list(leaks(shown_by(snapshot), {VALUE}))
+
+
+async def test_a_story_looks_at_its_end(crowd: Story) -> None:
+    """Whatever a test asks of its story, outputs are searched for every value that there was."""
+    await crowd.secret(password="first")
+    await crowd.edit_secret("second")
+    assert crowd.values == {f"{PLANTED}-first", f"{PLANTED}-second"}
+    await crowd.keeps_its_secrets()
+    crowd.told.append(f"the password was {PLANTED}-first")
+    with pytest.raises(AssertionError, match="a Secret's value is shown"):
+        await crowd.keeps_its_secrets()
+    crowd.told.clear()
 
 
 def test_a_rollout_too_many() -> None:
