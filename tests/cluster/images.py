@@ -45,7 +45,7 @@ http {
 """
 # PID 1 of a sandbox: reaps what is handed to it, ends on SIGTERM, and has no children. Reading a
 # FIFO that it has itself opened for writing never returns.
-PAUSE = "trap 'exit 0' TERM INT; exec 3<>/fifo; while :; do read -r -u 3; done"
+PAUSE = "trap 'exit 0' TERM INT; exec 3<>/fifo || exit 1; while :; do read -r -u 3; done"
 PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 SOURCE = Path(__file__).parents[2] / "src" / "hotmap"
 NOT_TAKEN = re.compile(
@@ -238,8 +238,8 @@ class Layer:
         self._add(name, type=tarfile.SYMTYPE, linkname=to)
 
     def fifo(self, name: str) -> None:
-        """Add a named pipe."""
-        self._add(name, type=tarfile.FIFOTYPE, mode=0o600)
+        """Add a named pipe that any user may open."""
+        self._add(name, type=tarfile.FIFOTYPE, mode=0o666)
 
     def content(self) -> bytes:
         """Close the layer and return its tar."""

@@ -194,6 +194,16 @@ def test_the_pause_process_reaps_what_is_handed_to_it(cluster: Cluster) -> None:
     assert not [line for line in found.splitlines() if line.split()[2] == "Z"]
 
 
+def test_the_pause_process_of_an_unprivileged_pod_costs_nothing(cluster: Cluster) -> None:
+    """It sleeps for good: its processor time, in hundredths of a second, stands still."""
+    context = {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532}
+    run(cluster, "idle", "busybox", SLEEP, shareProcessNamespace=True, securityContext=context)
+    wait_ready(cluster, "idle")
+    script = "cut -d' ' -f14,15 /proc/1/stat; sleep 1; cut -d' ' -f14,15 /proc/1/stat"
+    before, after = in_namespace(cluster, "exec", "idle", "--", "sh", "-c", script).splitlines()
+    assert before == after
+
+
 @pytest.mark.skipif(not images.can_make_hotmap(), reason="the python image has Python 3.11")
 def test_the_hotmap_image_holds_hotmap_and_what_it_needs(cluster: Cluster) -> None:
     """Compiled dependencies of this Python load in the image's."""
