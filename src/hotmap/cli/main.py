@@ -336,6 +336,8 @@ def inject(
 
     named = (("--for", program), ("--restart-on", restart_on), ("--restart", restart))
     words = (*(word for name, value in named if value for word in (name, value)), *flags)
+    if remove and (words or container or stage or keep_env or image or user is not None):
+        raise SettingsError("--remove takes out whatever was injected; leave the other flags out")
     injection = Injection(
         image or default_image(), container or "", words, mode, stage, keep_env, user
     )

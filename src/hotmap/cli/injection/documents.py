@@ -106,7 +106,8 @@ def read_documents(text: str) -> list[Node]:
         raise NotYaml(problem, mark.line + 1 if mark else 1) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise NotYaml(f"the character {error.character!r} may not be in it", line) from None
+        found = error.character if isinstance(error.character, int) else ord(error.character)
+        raise NotYaml(f"the character U+{found:04X} may not be in it", line) from None
 
 
 class _Composer:

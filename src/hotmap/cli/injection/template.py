@@ -305,6 +305,8 @@ class _Draft:
     def _warn_of_unreadable_files(self, settings: Settings) -> None:
         """Tell of files that only their owner or group may read, where neither is known."""
         context = self._spec.get("securityContext") or {}
+        if self._supervises:
+            return  # it is the application's own user
         if self._user(settings).number not in (None, _NOBODY) or "fsGroup" in context:
             return
         for mount in self._application.get("volumeMounts") or ():
