@@ -245,3 +245,56 @@ def test_a_stage_shows_what_passed(pods: Pods, mode: str) -> None:
     pods.settings(f"{name}-parts", a="part two")
     nudging(pods, name, lambda: seen("/parts/a") == "part two", "the edit below a subPath")
     nudging(pods, name, lambda: seen("/conf/text") == "good three", "the last good content")
+
+
+FROZEN = f"""\
+apiVersion: v1
+kind: Pod
+metadata: {{name: frozen}}
+spec:
+  securityContext: {{runAsUser: 1000}}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: app
+    image: {images.reference("busybox")}
+    command:
+    - sh
+    - -c
+    - trap 'exit 0' TERM; echo STARTED $VERSION; while :; do sleep 0.05; done
+    envFrom: [{{configMapRef: {{name: frozen}}}}]
+"""
+
+
+@pytest.mark.parametrize("way", ["all-containers", "term"])
+def test_environment_alone_is_restarted_for(pods: Pods, way: str) -> None:
+    """A pod that mounts nothing gets its new environment in place, when that is announced."""
+    name = f"frozen-{way}"
+    flags = ["--restart-on", "frozen", "--restart", way]
+    if way == "term":
+        flags += ["--process", "command:echo STARTED"]
+    pods.settings(name, VERSION="one")
+    text = FROZEN.replace("name: frozen", f"name: {name}")
+    pods.apply(injected(text, *flags, mode="native-sidecar"))
+    pods.ready(name)
+
+    def identity() -> tuple[str, str]:
+        found = json.loads(pods("get", "pod", name, "--output=json"))
+        return found["metadata"]["uid"], found["status"]["podIP"]
+
+    def last() -> str:
+        try:
+            return pods("logs", name, "--container=app", "--tail=1").strip()
+        except TestBedError:
+            return ""  # the container is about to start
+
+    def announced() -> bool:
+        return "INFO    announced" in pods("logs", name, "--container=hotmap-agent")
+
+    before = identity()
+    eventually(lambda: last() == "STARTED one")
+    pods.announce(name, "1/-/one")
+    eventually(announced)
+    pods.settings(name, VERSION="two")
+    pods.announce(name, "2/-/two")
+    eventually(lambda: last() == "STARTED two")
+    assert identity() == before
