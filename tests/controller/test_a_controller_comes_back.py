@@ -180,7 +180,7 @@ async def test_records_deleted_while_it_runs(world: World) -> None:
         await world.edit(LEVEL="debug")
         await world.rollout()
         await world.rolled_out()
-    assert set(await world.records()) == set(shard)
+    assert set(shard) <= set(await world.records())
     after = await world.get("Deployment", "web")
     await _run_once(world)
     assert await world.get("Deployment", "web") == after

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hotmap.core.objects import ObjectKey
 from hotmap.core.state import (
     HEADER,
     SHARDS,
@@ -17,9 +18,12 @@ from hotmap.core.state import (
     Others,
     Record,
     Rolls,
+    SeenSource,
+    Sighting,
     SourceRecord,
     Window,
     read_shard,
+    read_sightings,
     shard_of,
     write_shard,
 )
@@ -145,3 +149,33 @@ def test_shards_are_fixed_and_in_range(uid: str) -> None:
     """A consumer's shard depends on its uid alone."""
     assert 0 <= shard_of(uid) < SHARDS
     assert shard_of("6f0c") == 2
+
+
+SEEN = SeenSource(
+    ObjectKey("ConfigMap", "shop", "app"),
+    (Sighting(1.5, "1042", frozenset({"b", "a"})), Sighting(2.0, "", frozenset())),
+)
+
+SEEN_LINE = '{"source":["ConfigMap","shop","app"],"sightings":[[1.5,"1042",["a","b"]],[2.0,"",[]]]}'
+
+
+def test_sightings_lie_beside_records() -> None:
+    """A line each, after the records; each reader skips what is the other's."""
+    text = write_shard([RECORD], [SEEN])
+    assert text == f"{HEADER}\n{LINE}\n{SEEN_LINE}\n"
+    assert read_shard(text) == {"6f0c": RECORD}
+    assert read_sightings(text) == {SEEN.source: SEEN}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        f"hotmap-state/9\n{SEEN_LINE}\n",
+        f"{HEADER}\n{SEEN_LINE[:-9]}\n",
+        f'{HEADER}\n{{"source":["ConfigMap"]}}\n',
+    ],
+)
+def test_sightings_that_cannot_be_read_were_not_seen(text: str) -> None:
+    """Another scheme, a cut line and foreign content lose evidence, nothing else."""
+    assert read_sightings(text) == {}

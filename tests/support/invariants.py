@@ -20,7 +20,7 @@ from hotmap.core.plan import live_change_rolls
 from hotmap.core.policy import DEFAULTS, followed_uses, read_policy
 from hotmap.core.present import look_at, revision_of
 from hotmap.core.source import Source, source_from_config_map, source_from_secret
-from hotmap.core.state import HEADER, Record, read_shard
+from hotmap.core.state import HEADER, Record, read_shard, read_sightings
 
 __all__ = ["Rollouts", "Snapshot", "broken", "shown_by"]
 
@@ -153,7 +153,8 @@ def _unreadable(snapshot: Snapshot, keys: Sequence[FingerprintKey]) -> Iterator[
             continue
         text = b64decode(secret["data"]["state"]).decode()
         records = read_shard(text)
-        if not text.startswith(f"{HEADER}\n") or len(records) != text.count("\n") - 1:
+        lines = len(records) + len(read_sightings(text))
+        if not text.startswith(f"{HEADER}\n") or lines != text.count("\n") - 1:
             yield f"{secret['metadata']['name']} cannot be read: {text!r}"
         known.update(records)
     ids = {key.id for key in keys}

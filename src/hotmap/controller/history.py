@@ -2,34 +2,25 @@
 
 It tightens what the objects say (managedFields have whole seconds and move with every write),
 finds edits that were taken back before anybody acted, and names the data keys in reasons.
-Nothing is decided on it alone, and losing it at a restart loses no change.
+Nothing is decided on it alone, and losing it loses no change. What was seen of followed sources is
+kept with the records all the same, since only it tells that a pod started between an edit and its
+revert: a controller that was killed in between goes on from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from hotmap.core.objects import ObjectKey
 from hotmap.core.present import Present
 from hotmap.core.references import Use
 from hotmap.core.source import Source, changed_keys
-from hotmap.core.state import Window
+from hotmap.core.state import Sighting, Window
 
-__all__ = ["History", "Sighting"]
+__all__ = ["History"]
 
 #: Changes kept per source; a window needs the first and the last since something was asked.
 _KEPT = 32
-
-
-class Sighting(NamedTuple):
-    """One change of a source's data, as it was seen."""
-
-    #: POSIX seconds of this process.
-    at: float
-    #: The source's resourceVersion after it; "" for a deletion.
-    resource_version: str
-    keys: frozenset[str]
 
 
 class History:
@@ -48,6 +39,27 @@ class History:
         # The first one stays: it is where a window may begin.
         del kept[1 : max(1, len(kept) - _KEPT)]
         return True
+
+    def sightings(self, key: ObjectKey) -> tuple[Sighting, ...]:
+        """Return what is known of a source's latest changes, oldest first."""
+        return tuple(self._sightings.get(key, ()))
+
+    def restore(self, key: ObjectKey, saved: Sequence[Sighting], present: Source | None) -> None:
+        """Put before what was seen here what another controller saw before it ended.
+
+        If the source was written since its last sighting and nobody saw that, something may have
+        changed, no later than its last write: that counts as one more.
+        """
+        own = self._sightings.get(key, [])
+        begun = _number(own[0].resource_version) if own else 0
+        earlier = [one for one in saved if not own or _number(one.resource_version) < begun]
+        if earlier and not own and present is not None:
+            last = earlier[-1]
+            if _number(present.resource_version) > _number(last.resource_version):
+                at = max(last.at, (present.changed_at or last.at) + 1)
+                own = [Sighting(at, present.resource_version, frozenset())]
+        if earlier:
+            self._sightings[key] = [*earlier, *own]
 
     def keys_since(self, key: ObjectKey, resource_version: str) -> frozenset[str]:
         """Name the data keys seen to change after a resourceVersion of the source."""

@@ -16,8 +16,16 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, NoReturn
 
 from hotmap.core.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
-from hotmap.core.objects import Secret
-from hotmap.core.state import SHARDS, Record, read_shard, shard_of, write_shard
+from hotmap.core.objects import ObjectKey, Secret
+from hotmap.core.state import (
+    SHARDS,
+    Record,
+    SeenSource,
+    read_shard,
+    read_sightings,
+    shard_of,
+    write_shard,
+)
 from hotmap.kube.client import Client
 from hotmap.kube.resources import SECRETS
 
@@ -32,6 +40,10 @@ _PACE = 1.0
 #: Shards read at once: each wants a connection of its own, and 32 TLS handshakes cost more time
 #: than the reads.
 _READ_AT_ONCE = 4
+
+#: Seconds for which changes of sources are kept; a revert that comes later meets consumers that
+#: were rolled, or were told of.
+_SEEN_FOR = 3600.0
 
 #: Seconds of pause after a write that failed.
 _FAILED_PAUSE = 5.0
@@ -57,7 +69,8 @@ class Records:
         self._client = client
         self._namespace = namespace
         self._records: dict[str, Record] = {}
-        #: Per shard: the uids that changed since it was written.
+        self._seen: dict[ObjectKey, SeenSource] = {}
+        #: Per shard: the uids, and names of sources, that changed since it was written.
         self._dirty: dict[int, set[str]] = {}
         self._versions: dict[int, str] = {}
         self._wake = asyncio.Event()
@@ -76,7 +89,7 @@ class Records:
             async with reading:
                 await self._read(shard, frozenset())
 
-        self._records, self._dirty, self._versions = {}, {}, {}
+        self._records, self._seen, self._dirty, self._versions = {}, {}, {}, {}
         try:
             async with asyncio.TaskGroup() as reads:  # the first failure cancels the others
                 for shard in range(SHARDS):
@@ -108,6 +121,20 @@ class Records:
         """Drop the record of a consumer that is gone."""
         if self._records.pop(uid, None) is not None:
             self._touch(uid)
+
+    def seen(self) -> Collection[SeenSource]:
+        """Return what was read of sources' changes, or noted since."""
+        return self._seen.values()
+
+    def note_seen(self, seen: SeenSource) -> None:
+        """Keep what was seen of a source's changes; it is written within a second."""
+        if not seen.sightings or self._seen.get(seen.source) == seen:
+            return
+        self._seen[seen.source] = seen
+        oldest = seen.sightings[-1].at - _SEEN_FOR
+        for old in [one for one in self._seen.values() if one.sightings[-1].at < oldest]:
+            del self._seen[old.source]  # goes from its shard with the next write of that
+        self._touch(str(seen.source))
 
     def retain(self, uids: Collection[str], *, is_seen: Callable[[str], bool]) -> None:
         """Drop the records of all consumers but these, in the namespaces that are seen."""
@@ -166,9 +193,13 @@ class Records:
             self._versions.pop(shard, None)
             return
         self._versions[shard] = secret.metadata.resource_version
-        for uid, record in read_shard(_text(secret)).items():
+        text = _text(secret)
+        for uid, record in read_shard(text).items():
             if uid not in changed:
                 self._records[uid] = record
+        for source, seen in read_sightings(text).items():
+            if str(source) not in changed:
+                self._seen[source] = seen
 
     async def _write(self, shard: int, changed: set[str]) -> None:
         try:
@@ -184,7 +215,8 @@ class Records:
         Only an answered write counts as done, so a lost answer is met again as a Conflict.
         """
         records = [record for record in self._records.values() if shard_of(record.uid) == shard]
-        text = write_shard(records)
+        seen = [one for one in self._seen.values() if shard_of(str(one.source)) == shard]
+        text = write_shard(records, seen)
         version = self._versions.get(shard)
         name = _name(shard)
         metadata = {"name": name, "labels": {"app.kubernetes.io/managed-by": "hotmap"}}

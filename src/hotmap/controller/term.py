@@ -1,6 +1,6 @@
 """One term of leading: from the first look at every consumer to the last write.
 
-1. the records are read: what was last asked of every consumer
+1. the records are read: what was last asked of every consumer, and what was seen of its sources
 2. every consumer is looked at once, then whenever something changes
 3. in the background pods are looked at: whether what was asked is real
 4. at the end workers finish their key, and the records are written
@@ -27,9 +27,14 @@ from hotmap.controller.status import Leading
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.objects import ObjectKey
+from hotmap.core.source import Source
+from hotmap.core.state import SeenSource
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["Term"]
+
+#: Changes of one source that outlive this process: enough for an edit and its revert.
+_SIGHTINGS = 8
 
 #: Seconds that workers get to finish their key at the end.
 _GRACE = 5.0
@@ -79,6 +84,9 @@ class Term:
             ApiError: the records may not be read.
         """
         await self._patience.ask(self._records.load, what="the records cannot be read")
+        self._restore_sightings()
+        for sources in self._index.sources.values():
+            self._unsubscribe.append(sources.subscribe(self._keep_sightings))
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
             self._unsubscribe.append(store.subscribe(self.lookout.consumer_changed))
@@ -136,6 +144,19 @@ class Term:
         """Follow what was decided on a consumer."""
         self.lookout.consider(key)
         self.leading.standings.update(key)
+
+    def _restore_sightings(self) -> None:
+        """Go on from what the leader before saw of the sources, and this one has not."""
+        for seen in self._records.seen():
+            store = self._index.sources.get(seen.source.kind)
+            present = store.get(seen.source) if store is not None else None
+            self._index.history.restore(seen.source, seen.sightings, present)
+
+    def _keep_sightings(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        """Have a change of a followed source outlive this process."""
+        sightings = self._index.history.sightings(key)[-_SIGHTINGS:]
+        if sightings and self._index.followers_of(key):
+            self._records.note_seen(SeenSource(key, sightings))
 
     def _drop_records_of_the_gone(self) -> None:
         """Forget the consumers that were deleted while nobody was watching.

@@ -9,6 +9,12 @@ The text of a shard is a header line with the scheme, then one JSON array a cons
     hotmap-state/1
     ["6f0c…","kH3x",4,[["ConfigMap","app","Zk…","9d1…","1042","uY3…","-",false]],[],[],0]
 
+Beside them lie the latest changes that were seen of sources that somebody follows, so that an edit
+which is taken back is still known after a crash; these are JSON objects, one line each, which a
+reader of records skips:
+
+    {"source":["ConfigMap","shop","app"],"sightings":[[1789.5,"1042",["LEVEL"]]]}
+
 A shard in another scheme reads as empty: unknown is a state of its own, not an error.
 """
 
@@ -21,6 +27,8 @@ from zlib import crc32
 
 import msgspec
 
+from hotmap.core.objects import ObjectKey
+
 __all__ = [
     "HEADER",
     "SHARDS",
@@ -30,9 +38,12 @@ __all__ = [
     "Others",
     "Record",
     "Rolls",
+    "SeenSource",
+    "Sighting",
     "SourceRecord",
     "Window",
     "read_shard",
+    "read_sightings",
     "shard_of",
     "write_shard",
 ]
@@ -69,6 +80,24 @@ class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     start: float
     end: float
+
+
+class Sighting(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One change of a source's data, as it was seen."""
+
+    #: POSIX seconds of the API server.
+    at: float
+    #: The source's resourceVersion after it; "" for a deletion.
+    resource_version: str
+    #: The data keys that changed; none where nobody saw which.
+    keys: frozenset[str]
+
+
+class SeenSource(msgspec.Struct, frozen=True, gc=False):
+    """What was seen of a source's changes lately, oldest first."""
+
+    source: ObjectKey
+    sightings: tuple[Sighting, ...]
 
 
 class Left(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -133,22 +162,49 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def shard_of(uid: str) -> int:
-    """Tell in which shard a consumer's record lies."""
+    """Tell in which shard a consumer's record lies, or a source's sightings by its name."""
     return crc32(uid.encode()) % SHARDS
 
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Record)
+_seen_decoder = msgspec.json.Decoder(SeenSource)
 
 
-def write_shard(records: Iterable[Record]) -> str:
-    """Write records as the text of one shard, sorted by uid so that equal states are equal."""
+def write_shard(records: Iterable[Record], seen: Iterable[SeenSource] = ()) -> str:
+    """Write records as the text of one shard, sorted by uid so that equal states are equal.
+
+    What was `seen` of sources follows, sorted by name.
+    """
     lines = [_encoder.encode(record).decode() for record in sorted(records, key=_uid)]
+    lines += [_encoder.encode(one).decode() for one in sorted(seen, key=_source)]
     return "\n".join([HEADER, *lines]) + "\n"
 
 
 def _uid(record: Record) -> str:
     return record.uid
+
+
+def _source(seen: SeenSource) -> ObjectKey:
+    return seen.source
+
+
+def read_sightings(text: str) -> dict[ObjectKey, SeenSource]:
+    """Read what a shard says of the changes of sources; what cannot be read was not seen."""
+    found = {}
+    for line in _lines(text):
+        try:
+            seen = _seen_decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        found[seen.source] = seen
+    return found
+
+
+def _lines(text: str) -> list[str]:
+    header, _, body = text.partition("\n")
+    # Not splitlines(): it also cuts at U+2028 and the like, which JSON leaves as they are.
+    return body.split("\n") if header == HEADER else []
 
 
 def read_shard(text: str) -> dict[str, Record]:
@@ -157,12 +213,8 @@ def read_shard(text: str) -> dict[str, Record]:
     Another scheme, a cut line and foreign content all mean that the consumers concerned are
     adopted anew, which is safe: a lost state costs a look at the pods, never an action.
     """
-    header, _, body = text.partition("\n")
-    if header != HEADER:
-        return {}
     records = {}
-    # Not splitlines(): it also cuts at U+2028 and the like, which JSON leaves as they are.
-    for line in body.split("\n"):
+    for line in _lines(text):
         try:
             record = _decoder.decode(line)
         except (msgspec.DecodeError, RecursionError):

@@ -1,0 +1,118 @@
+"""An edit and its revert, a pod made anew in between, and a controller that is killed meanwhile."""
+
+from __future__ import annotations
+
+import enum
+from base64 import b64decode
+
+import pytest
+from tests.support.story import Story
+
+from hotmap.core.objects import ObjectKey
+from hotmap.core.state import read_sightings
+from hotmap.kube.resources import PODS
+
+
+class Moment(enum.Enum):
+    """When it is killed; the value is the settle time that makes room for that."""
+
+    BEFORE_THE_REVERT = "5s"
+    AFTER_THE_REVERT = "4s"
+    AFTER_THE_SETTLE_TIME = "1s"
+
+
+async def _seen(story: Story) -> int:
+    """Count the changes of app that outlive a controller."""
+    texts = [b64decode(one["data"]["state"]).decode() for one in await story.state_secrets()]
+    app = ObjectKey("ConfigMap", story.namespace, "app")
+    return sum(
+        len(seen.sightings)
+        for text in texts
+        for source, seen in read_sightings(text).items()
+        if source == app
+    )
+
+
+async def _made_anew(story: Story, level: str) -> None:
+    """Have one of three pods made anew, which reads what is there now."""
+    victim = next(name for name in story.pods.read if name.startswith("web-"))
+    await story.client.delete(PODS, story.namespace, victim, grace_period=0)
+
+    async def mixed() -> bool:
+        levels = [read["LEVEL"] for name, read in story.pods.read.items() if "web-" in name]
+        return sorted(levels) == sorted([level, "info", "info"])
+
+    await story.until(mixed, "the pod was made anew")
+
+
+@pytest.mark.parametrize("moment", list(Moment))
+async def test_the_next_one_knows_of_it(shop: Story, moment: Moment) -> None:
+    """What was seen is kept with the records, so the suspect pod is replaced: once, for good."""
+    await shop.set_up(replicas=3)
+    async with shop.controller(f"--settle={moment.value}", "--settle-max=9s") as controller:
+        await controller.ready()
+        await shop.aged()
+        await shop.edit(LEVEL="debug")
+        await _made_anew(shop, "debug")
+        if moment is Moment.AFTER_THE_SETTLE_TIME:
+            await shop.edit(LEVEL="info")
+            await controller.says("its pods are looked at in a moment")
+
+        async def kept() -> bool:
+            return await _seen(shop) > 0
+
+        await shop.until(kept, "the edit is kept")
+        if moment is Moment.AFTER_THE_REVERT:
+            await shop.edit(LEVEL="info")
+        await controller.kill()
+    if moment is Moment.BEFORE_THE_REVERT:
+        await shop.edit(LEVEL="info")
+    assert shop.rollouts.of("web") == []
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.rolled()
+        await shop.runs_with_the_present_content()
+        assert await controller.stop() == 0
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.ends_well({"web": 1})
+
+
+async def test_no_pod_started_in_between(shop: Story) -> None:
+    """The same without a suspect: a restart finds the window again, and nothing is done."""
+    await shop.set_up(replicas=3)
+    async with shop.controller("--settle=4s", "--settle-max=5s") as controller:
+        await controller.ready()
+        await shop.aged()
+        await shop.edit(LEVEL="debug")
+
+        async def kept() -> bool:
+            return await _seen(shop) == 1
+
+        await shop.until(kept, "the edit is kept")
+        await controller.kill()
+    await shop.edit(LEVEL="info")
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.ends_well({"web": 0})
+
+
+async def test_the_edit_itself_was_not_seen(shop: Story) -> None:
+    """While no controller was up nobody can know: nothing is done, and the next change heals it."""
+    await shop.set_up(replicas=3)
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        await controller.kill()
+    await shop.aged()
+    await shop.edit(LEVEL="debug")
+    await _made_anew(shop, "debug")
+    await shop.edit(LEVEL="info")
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        assert shop.rollouts.of("web") == []
+        await shop.edit(LEVEL="trace")
+        await shop.rolled()
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 1})
