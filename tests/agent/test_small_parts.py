@@ -43,9 +43,58 @@ def test_variables_expand_as_in_the_kubelet(text: str) -> None:
     assert environment.expand(text, known) == kubelet.expand(text, known.get)
 
 
+#: Data keys, and texts that refer to some of them.
+NAMES = st.sampled_from(["A", "B", "P_A", "my.key", "1st"])
+TEXTS = st.text("$()AB_P x", max_size=8)
+SOURCES = st.lists(
+    st.tuples(st.sampled_from(["", "P_"]), st.dictionaries(NAMES, TEXTS, max_size=3)), max_size=3
+)
+
+
+@given(SOURCES, st.lists(st.tuples(NAMES, TEXTS), max_size=4))
+def test_an_environment_is_what_a_kubelet_would_make(
+    sources: list[tuple[str, dict[str, str]]], variables: list[tuple[str, str]]
+) -> None:
+    """From the same ConfigMaps by envFrom, and the same env: the same variables and arguments.
+
+    Held against the local plane's kubelet, which is held against a real one elsewhere.
+    """
+    container = {
+        "envFrom": [
+            {"prefix": prefix, "configMapRef": {"name": f"source-{number}"}}
+            for number, (prefix, _) in enumerate(sources)
+        ],
+        "env": [{"name": name, "value": value} for name, value in variables],
+        "command": ["app"],
+        "args": ["$(A)-$(B)", "$$(A)", "$(P_A)$(none)"],
+    }
+    objects = {
+        kubelet.SourceName("ConfigMap", f"source-{number}"): {"data": data}
+        for number, (_, data) in enumerate(sources)
+    }
+    wanted = kubelet.make_environment({}, container, objects)
+    found = environment.make_environment(
+        {},
+        {
+            f"/source-{number}": {name: text.encode() for name, text in data.items()}
+            for number, (_, data) in enumerate(sources)
+        },
+        [
+            environment.EnvFrom(prefix, f"/source-{number}")
+            for number, (prefix, _) in enumerate(sources)
+        ],
+        [environment.EnvSetting(name, value) for name, value in variables],
+    )
+    assert found == wanted
+    words = ["app", "$(A)-$(B)", "$$(A)", "$(P_A)$(none)"]
+    assert [environment.expand(word, found) for word in words] == kubelet.expand_command(
+        container, wanted
+    )
+
+
 def test_a_file_that_can_be_no_variable_is_left_out() -> None:
-    """Nested paths and NUL bytes; bytes that are no UTF-8 are kept as they are."""
-    contents = {"/a": {"x/y": b"1", "nul": b"\0", "raw": b"\xff", "ok": b"2"}}
+    """Nested paths, "=" and NUL bytes; bytes that are no UTF-8 are kept as they are."""
+    contents = {"/a": {"x/y": b"1", "x=y": b"1", "nul": b"\0", "raw": b"\xff", "ok": b"2"}}
     found = environment.make_environment({}, contents, [environment.EnvFrom("", "/a")], [])
     assert found == {"raw": os.fsdecode(b"\xff"), "ok": "2"}
 

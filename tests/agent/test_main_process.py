@@ -1,0 +1,151 @@
+"""The agent as a container's main process: what the kernel and the kubelet expect of PID 1."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Agent, Volume, agent, eventually
+from tests.support.processes import children_of
+from tests.support.requires import requires
+
+from hotmap.agent.children import exit_status
+
+
+@contextmanager
+def first(folder: Path, *flags: object) -> Iterator[tuple[Agent, int]]:
+    """Run an agent as number 1 of a process namespace; gives its number outside, too."""
+    requires("root", available=os.geteuid() == 0, reason="a process namespace needs root")
+    alone = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    with agent(folder, *flags, before=alone) as running:
+        (number,) = eventually(lambda: children_of(running.pid), "the agent's start")
+        try:
+            yield running, number
+        finally:
+            if running.process.poll() is None:
+                os.kill(number, signal.SIGKILL)
+
+
+def zombies_of(pid: int) -> list[int]:
+    """List the children of a process that nobody has reaped."""
+    return [one for one in children_of(pid) if ") Z " in Path(f"/proc/{one}/stat").read_text()]
+
+
+def test_it_reaps_what_others_leave(tmp_path: Path) -> None:
+    """Everything in the container whose parent ended is its own, and none stays as a zombie."""
+    volume = Volume(tmp_path / "volume", text="one")
+    orphans = "for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.0$i &) ; done; touch $0; exec sleep 600"
+    program = ("--", "sh", "-c", orphans, str(tmp_path / "left"))
+    with first(tmp_path, "--dir", volume, *program) as (running, number):
+        eventually((tmp_path / "left").exists)
+        eventually(lambda: len(children_of(number)) == 1, "the end of all orphans")
+        volume.write(text="two")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+        eventually(lambda: len(children_of(number)) == 1 and not zombies_of(number))
+        assert Path(f"/proc/{number}/status").read_text().partition("NSpid:")[2].split()[1] == "1"
+
+
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        (("sleep", "600"), 128 + signal.SIGTERM),
+        (("sh", "-c", "trap 'exit 7' TERM; while :; do sleep 0.01; done"), 7),
+    ],
+)
+def test_term_ends_it_with_its_applications_status(
+    tmp_path: Path, program: tuple[str, ...], status: int
+) -> None:
+    """The kernel gives PID 1 no default actions, so it has to take TERM itself, and does."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with first(tmp_path, "--dir", volume, "--", *program) as (running, number):
+        running.reaches("loaded")
+        eventually(lambda: children_of(number))
+        os.kill(number, signal.SIGTERM)
+        assert running.process.wait(20) == status
+
+
+def test_an_application_that_is_killed_ends_the_container(tmp_path: Path) -> None:
+    """The kubelet is to see it, and to decide by the pod's restart policy."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with first(tmp_path, "--dir", volume, "--", "sleep", "600") as (running, number):
+        running.reaches("loaded")
+        (application,) = eventually(lambda: children_of(number))
+        os.kill(application, signal.SIGKILL)
+        assert running.process.wait(20) == 128 + signal.SIGKILL
+
+
+def test_its_own_steps_are_no_processes_of_the_application(tmp_path: Path) -> None:
+    """What checks and calls is not found by the name that the application has, too."""
+    volume = Volume(tmp_path / "volume", text="one")
+    script = tmp_path / "application"
+    script.write_text(
+        f"#!{sys.executable} -S\nimport signal, sys\n"
+        "signal.signal(signal.SIGHUP, lambda *_: sys.exit(9))\nwhile True: signal.pause()\n"
+    )
+    script.chmod(0o755)
+    flags = ("--dir", volume, "--check", "sleep 0.01", "--signal", "HUP")
+    with first(tmp_path, *flags, "--", script) as (running, number):
+        running.reaches("loaded")
+        eventually(lambda: children_of(number))
+        volume.write(text="two")
+        assert running.process.wait(20) == 9
+
+
+#: Holds a lock while it lives; says so when another copy does.
+LOCKED = """
+import fcntl, os, signal, sys, time
+folder, seconds = sys.argv[1], float(sys.argv[2])
+def note(text):
+    with open(folder + "/copies", "a") as file: file.write(text + "\\n")
+def end(*_):
+    time.sleep(seconds)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+file = open(folder + "/lock", "w")
+try: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError: note("two copies")
+else: note("one copy")
+while True: time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.05", "600"], ids=["quick", "slow", "stubborn"])
+def test_there_are_never_two_copies(tmp_path: Path, seconds: str) -> None:
+    """However often content changes while a copy ends, the next one starts after its end."""
+    volume = Volume(tmp_path / "volume", text="0")
+    program = ("--", sys.executable, "-S", "-c", LOCKED, str(tmp_path), seconds)
+    flags = ("--dir", volume, "--settle", "0", "--grace", "100ms")
+    copies = tmp_path / "copies"
+    with agent(tmp_path, *flags, *program) as running:
+        for number in range(1, 13):
+            before = copies.read_text() if copies.exists() else ""
+            for part in range(5):
+                volume.write(text=f"{number}.{part}")
+            eventually(lambda b=before: copies.exists() and copies.read_text() != b)
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] >= 12
+    assert set(copies.read_text().split("\n")) == {"one copy", ""}
+
+
+def test_a_program_that_cannot_be_run_is_126(tmp_path: Path) -> None:
+    """As a shell has it; the sentence names the program."""
+    volume, program = Volume(tmp_path / "volume", text="one"), tmp_path / "program"
+    program.write_text("no program")
+    with agent(tmp_path, "--dir", volume, "--", program) as running:
+        assert running.process.wait(20) == 126
+        assert f"{program}: " in running.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGABRT, signal.SIGKILL, signal.SIGPIPE])
+def test_a_signal_that_ended_it_is_128_and_its_number(number: int) -> None:
+    """As the kubelet shows it of any container."""
+    process = subprocess.Popen(["sleep", "60"])
+    process.send_signal(number)
+    assert exit_status(os.waitpid(process.pid, 0)[1]) == 128 + number
+    process.returncode = 0  # it has been reaped here
