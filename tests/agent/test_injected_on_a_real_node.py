@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.agent.agents import eventually
+from tests.agent.real_node import Pods, own_namespace
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
@@ -18,43 +19,11 @@ from hotmap.cli.inject import Injection, default_image, inject
 
 pytestmark = pytest.mark.cluster
 
-NAMESPACE = "injected-pods"
-SECONDS = 90.0
-
-
-class Pods:
-    """The shared cluster, and one namespace in it."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
-        return self._cluster.kubectl(
-            f"--namespace={NAMESPACE}", *arguments, stdin=stdin, seconds=SECONDS
-        )
-
-    def apply(self, manifest: str) -> None:
-        self("apply", "--filename=-", stdin=manifest)
-
-    def settings(self, name: str, **data: str) -> None:
-        source = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-        self.apply(json.dumps({**source, "data": data}))
-
-    def ready(self, name: str) -> None:
-        self("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
-
-    def announce(self, name: str, target: str) -> None:
-        """Write what a controller would: the kubelet then syncs the pod at once."""
-        self("annotate", "--overwrite", f"pod/{name}", f"hotmap.dev/target={target}")
-
 
 @pytest.fixture(scope="module")
 def pods(real_cluster: Cluster) -> Iterator[Pods]:
-    real_cluster.kubectl("create", "namespace", NAMESPACE)
-    yield Pods(real_cluster)
-    real_cluster.kubectl(
-        "delete", "namespace", NAMESPACE, f"--timeout={SECONDS:.0f}s", seconds=SECONDS + 10
-    )
+    with own_namespace(real_cluster, "injected") as namespace:
+        yield Pods(real_cluster, namespace)
 
 
 def injected(text: str, *flags: str, mode: str, stage: bool = False) -> str:

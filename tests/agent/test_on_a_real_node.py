@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.agent.real_node import SECONDS, Pods, own_namespace
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
@@ -26,10 +27,6 @@ pytestmark = pytest.mark.cluster
 
 #: pytest's `record_property`.
 Note = Callable[[str, object], None]
-
-NAMESPACE = "agent-tests"
-#: Seconds that anything may take; the kubelet's back-off takes 10 of them.
-SECONDS = 60.0
 
 #: Writes what it was started with, in its environment and by subPath, and drains on request.
 APPLICATION = """
@@ -62,33 +59,16 @@ class Event(NamedTuple):
     at: float
 
 
-class Node:
-    """The shared cluster, one namespace in it, and the diaries of the pods."""
+class Node(Pods):
+    """A namespace of the cluster, and the diaries of its pods."""
 
-    def __init__(self, cluster: Cluster, diaries: Path) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, namespace: str, diaries: Path) -> None:
+        super().__init__(cluster, namespace)
         self._diaries = diaries
-
-    def __call__(self, *arguments: str, stdin: str | None = None) -> str:
-        return self._cluster.kubectl(
-            f"--namespace={NAMESPACE}", *arguments, stdin=stdin, seconds=SECONDS + 10
-        )
-
-    def apply(self, *manifests: dict[str, Any] | str) -> None:
-        for manifest in manifests:
-            text = manifest if isinstance(manifest, str) else json.dumps(manifest)
-            self("apply", "--filename=-", stdin=text)
 
     def set_version(self, name: str, version: str) -> None:
         """Write the ConfigMap that a pod of that name uses."""
-        self.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": name},
-                "data": {"VERSION": version},
-            }
-        )
+        self.settings(name, VERSION=version)
 
     def pod(self, name: str, command: list[str], **container: Any) -> dict[str, Any]:
         """Make a Pod that mounts the ConfigMap of its name at /conf, and keeps a diary."""
@@ -129,15 +109,6 @@ class Node:
             envFrom=[{"configMapRef": {"name": name}}],
             volumeMounts=[{"name": "conf", "mountPath": "/file/VERSION", "subPath": "VERSION"}],
         )
-
-    def life(self, name: str) -> tuple[str, str]:
-        """Give a pod's UID and address."""
-        found = json.loads(self("get", "pod", name, "--output=json"))
-        return found["metadata"]["uid"], found["status"]["podIP"]
-
-    def announce(self, name: str, target: str) -> None:
-        """Write what a controller would: the kubelet then syncs the pod at once."""
-        self("annotate", "--overwrite", f"pod/{name}", f"hotmap.dev/target={target}")
 
     def diary(self, name: str) -> list[Event]:
         path = self._diaries / name
@@ -180,11 +151,8 @@ def until(look: Callable[[], Any], told: str) -> Any:
 def node(real_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     diaries = tmp_path_factory.mktemp("diaries")
     diaries.chmod(0o777)
-    real_cluster.kubectl("create", "namespace", NAMESPACE)
-    yield Node(real_cluster, diaries)
-    real_cluster.kubectl(
-        "delete", "namespace", NAMESPACE, f"--timeout={SECONDS:.0f}s", seconds=SECONDS + 10
-    )
+    with own_namespace(real_cluster, "restarts") as namespace:
+        yield Node(real_cluster, namespace, diaries)
 
 
 def injected(manifest: dict[str, Any], *flags: str) -> str:
@@ -222,7 +190,7 @@ def test_a_supervised_application_gets_its_environment_anew(
         {
             "name": "hotmap-agent",
             "image": default_image(),
-            "command": ["python3", "-m", "hotmap.agent.build", "/hotmap/agent.pyz"],
+            "args": ["agent", "copy", "/hotmap/agent.pyz"],
             "volumeMounts": [mount],
         }
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.agent.agents import Volume
 
+from hotmap import __version__
 from hotmap.agent.build import build
 
 
@@ -32,3 +33,12 @@ def test_equal_sources_are_an_equal_file(tmp_path: Path) -> None:
     build(str(tmp_path / "two"))
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert (tmp_path / "one").stat().st_mode & 0o777 == 0o755
+
+
+def test_the_file_may_be_called_hotmap(tmp_path: Path) -> None:
+    """As the entry point of an image, which gets what `hotmap inject` writes: agent and flags."""
+    program = tmp_path / "hotmap"
+    build(str(program))
+    for words in (["agent", "--version"], ["--version"]):
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=True)
+        assert __version__ in done.stdout

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 from tests.cluster import machine, packages
 
+from hotmap.agent import build as agent
 from hotmap.cli.inject import default_image
 
 REPOSITORY = "hotmap.test"
@@ -46,7 +48,7 @@ http {
 # PID 1 of a sandbox: reaps what is handed to it, ends on SIGTERM, and has no children. Reading a
 # FIFO that it has itself opened for writing never returns.
 PAUSE = "trap 'exit 0' TERM INT; exec 3<>/fifo || exit 1; while :; do read -r -u 3; done"
-PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SOURCE = Path(__file__).parents[2] / "src" / "hotmap"
 NOT_TAKEN = re.compile(
     r"usr/share/(doc|man|lintian|locale|zoneinfo/right)(/|$)|(^|/)__pycache__(/|$)"
@@ -312,12 +314,20 @@ def _hotmap() -> Image:
 
 
 def _hotmap_nginx() -> Image:
-    """Put nginx upon the hotmap image: an agent that checks nginx.conf before nginx gets it."""
-    below = _hotmap()
-    layer = Layer().packages(tuple(package for package in NGINX if package not in PYTHON))
-    for name in ("var/lib/nginx/body", "var/log/nginx"):
-        layer.folder(name)
-    return Image([*below.layers, layer.content()], below.settings)
+    """Put Python and the agent's one file upon nginx: an agent that can check nginx.conf.
+
+    As deploy/README.md says to make it.
+    """
+    below = _nginx()
+    layer = Layer().packages(tuple(package for package in PYTHON if package not in NGINX))
+    layer.link("usr/bin/python3", "python3.11")
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "agent.pyz"
+        agent.build(str(program))
+        for name in ("usr/local", "usr/local/bin"):
+            layer.folder(name)
+        layer.file("usr/local/bin/hotmap", program.read_bytes(), 0o755)
+    return Image([*below.layers, layer.content()], {"Entrypoint": ["hotmap"], "Env": [PATH]})
 
 
 MAKERS: dict[str, Callable[[], Image]] = {

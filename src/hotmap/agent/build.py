@@ -24,7 +24,15 @@ _PARTS = (
 #: Every file has this time, so that equal sources give an equal file.
 _TIME = (2026, 1, 1, 0, 0, 0)
 
-_START = "import sys\n\nfrom hotmap.agent.main import main\n\nsys.exit(main(sys.argv[1:]))\n"
+#: Takes `hotmap agent …` as well, so that an image may call the file `hotmap`.
+_START = """\
+import sys
+
+from hotmap.agent.main import main
+
+words = sys.argv[1:]
+sys.exit(main(words[1:] if words[:1] == ["agent"] else words))
+"""
 
 
 def build(target: str) -> None:
