@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tests.agent.agents import Volume, agent, eventually
-from tests.support.processes import children_of, members_of
+from tests.support.processes import members_of
 
 #: Writes its environment and its number at each start, then does as it is told.
 APPLICATION = """
@@ -212,25 +211,6 @@ def test_orphans_are_reaped(tmp_path: Path) -> None:
         os.kill(child, signal.SIGKILL)
         assert running.process.wait(20) == 128 + signal.SIGKILL
         eventually(lambda: not Path(f"/proc/{pid}").exists())
-
-
-@pytest.mark.parametrize("state", ["waiting", "checking", "calling", "retrying", "running"])
-def test_term_ends_it_in_every_state(tmp_path: Path, state: str) -> None:
-    """Whatever the agent is in the middle of, TERM ends it at once, and cleanly."""
-    volume = Volume(tmp_path / "volume", text="one")
-    flags: dict[str, tuple[str, ...]] = {
-        "waiting": ("--dir", str(tmp_path / "missing")),
-        "checking": ("--dir", str(volume), "--check", "sleep 600"),
-        "calling": ("--dir", str(volume), "--exec", "sleep 600"),
-        "retrying": ("--dir", str(volume), "--exec", "false", "--retry-first", "9m"),
-        "running": ("--dir", str(volume)),
-    }
-    with agent(tmp_path, *flags[state]) as running:
-        eventually(running.status)
-        began = time.monotonic()
-        assert running.end() == 0
-        assert time.monotonic() - began < 10
-        assert children_of(running.pid) == []
 
 
 def test_variables_follow_kubernetes_rules(tmp_path: Path) -> None:
