@@ -95,6 +95,10 @@ async def test_health(world: World, http: aiohttp.ClientSession) -> None:
         "deployments",
         "statefulsets",
         "daemonsets",
+        "cronjobs",
+        "jobs",
+        "replicasets",
+        "pods",
         "namespaces",
     }
 

@@ -7,17 +7,19 @@ They write through the registry; hotmap comes in over HTTPS.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tests.support.control_plane import ControlPlane
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.core.errors import NotFound
+from hotmap.core.errors import AlreadyExists, NotFound
 from hotmap.core.objects import ObjectKey
 from hotmap.core.policy import Defaults
 from hotmap.kube.client import Client
@@ -36,6 +38,10 @@ PLURALS = {
     "Deployment": "deployments",
     "StatefulSet": "statefulsets",
     "DaemonSet": "daemonsets",
+    "CronJob": "cronjobs",
+    "Job": "jobs",
+    "ReplicaSet": "replicasets",
+    "Pod": "pods",
     "ConfigMap": "configmaps",
     "Secret": "secrets",
 }
@@ -96,12 +102,12 @@ class World:
 
         It holds nobody for rolling often, since tests pack hours into seconds.
         """
+        follow = settings.pop("follow", "off")
+        defaults = settings.pop("defaults", Defaults(follow=follow))
         return Controller(
             self.client,
             Settings(
-                defaults=Defaults(
-                    follow=settings.pop("follow", "off"), settle=settle, settle_max=settle_max
-                ),
+                defaults=defaults._replace(settle=settle, settle_max=settle_max),
                 listen=("127.0.0.1", 0),
                 flap_limit=settings.pop("flap_limit", 0),
                 **settings,
@@ -188,6 +194,84 @@ class World:
         await self.registry.create(PLURALS[kind], namespace, body, manager="kubectl")
         return await self.rolled_out(name, kind=kind, namespace=namespace)
 
+    async def cron_job(
+        self,
+        name: str = "report",
+        spec: Object | None = None,
+        *,
+        annotations: Mapping[str, str] = FOLLOW,
+        **fields: Any,
+    ) -> Object:
+        """Create a CronJob that reads LEVEL of app unless told otherwise."""
+        template = {"spec": {"template": {"spec": _once(spec)}}}
+        body = {
+            "metadata": {"name": name, "annotations": dict(annotations)},
+            "spec": {"schedule": "0 0 * * *", "jobTemplate": template, **fields},
+        }
+        return await self.registry.create("cronjobs", NAMESPACE, body, manager="kubectl")
+
+    async def job(
+        self,
+        name: str = "load",
+        spec: Object | None = None,
+        *,
+        annotations: Mapping[str, str] = FOLLOW,
+        owner: tuple[str, str] | None = None,
+        ended: str = "",
+        **fields: Any,
+    ) -> Object:
+        """Create a Job that reads LEVEL of app unless told otherwise, as an API server labels it.
+
+        `owner` is the kind and name of its controller, `ended` Complete or Failed.
+        """
+        labels = {"app": name, "batch.kubernetes.io/job-name": name}
+        template = {"metadata": {"labels": labels}, "spec": _once(spec)}
+        body = {
+            "metadata": {
+                "name": name,
+                "annotations": dict(annotations),
+                "ownerReferences": [_owner(*owner)] if owner else [],
+            },
+            "spec": {"selector": {"matchLabels": labels}, "template": template, **fields},
+        }
+        made = await self.registry.create("jobs", NAMESPACE, body, manager="kubectl")
+        if not ended:
+            return made
+        status = {"conditions": [{"type": ended, "status": "True"}]}
+        return await self.registry.modify(
+            "jobs",
+            NAMESPACE,
+            name,
+            lambda obj: {**obj, "status": status},
+            subresource="status",
+            manager="kube",
+        )
+
+    async def bare(
+        self,
+        kind: str,
+        name: str = "alone",
+        *,
+        annotations: Mapping[str, str] = FOLLOW,
+        labels: Mapping[str, str] | None = None,
+        owner: tuple[str, str] | None = None,
+    ) -> Object:
+        """Create a Pod or ReplicaSet that reads LEVEL of app, with the label to be watched."""
+        found = {"app": name} | ({"hotmap.dev/watch": "true"} if labels is None else dict(labels))
+        spec: Object = env("LEVEL") | ({"nodeName": "local"} if kind == "Pod" else {})
+        if kind == "ReplicaSet":
+            template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+            spec = {"selector": {"matchLabels": {"app": name}}, "template": template, "replicas": 1}
+        metadata = {
+            "name": name,
+            "annotations": dict(annotations),
+            "labels": found,
+            "ownerReferences": [_owner(*owner)] if owner else [],
+        }
+        body = {"metadata": metadata, "spec": spec}
+        made = await self.registry.create(PLURALS[kind], NAMESPACE, body, manager="kubectl")
+        return await self.rolled_out(name, kind=kind) if kind == "ReplicaSet" else made
+
     # -- workload controllers and kubelets -----------------------------------------------------
 
     async def rolled_out(
@@ -225,6 +309,11 @@ class World:
             await self.registry.create("pods", NAMESPACE, body, manager="kube")
         finally:
             self.registry.ahead = 0.0
+        return await self.starts(name, at=at, phase=phase)
+
+    async def starts(self, name: str, *, at: str = "", phase: str = "Running") -> Object:
+        """Report a pod's container as started, an hour ago by default."""
+        at = at or rfc3339(time.time() - 3600)
         running = {"name": "main", "state": {"running": {"startedAt": at}}}
         status = {"phase": phase, "startTime": at, "containerStatuses": [running]}
         return await self.registry.modify(
@@ -235,6 +324,42 @@ class World:
             subresource="status",
             manager="kubelet",
         )
+
+    async def end_deletion(self, plural: str, name: str) -> None:
+        """Take the finalizers off an object that is being deleted, as garbage collection does."""
+
+        def release(obj: Object) -> Object:
+            metadata = {k: v for k, v in obj["metadata"].items() if k != "finalizers"}
+            return {**obj, "metadata": metadata}
+
+        await self.registry.modify(plural, NAMESPACE, name, release, manager="kube")
+
+    async def passes_a_second(self) -> None:
+        """Wait until the clock shows another second, which is all that timestamps tell."""
+        second = int(time.time())
+
+        async def passed() -> bool:
+            return int(time.time()) > second
+
+        await self.until(passed, "a second has passed")
+
+    async def keep_pending(self, *kept: Object) -> None:
+        """Keep Jobs as a controller does between their deletion and their return."""
+        data = {"jobs": b64encode(json.dumps(kept).encode()).decode()}
+        metadata = {"name": "hotmap-pending"}
+        body = {"metadata": metadata, "type": "hotmap.dev/state", "data": data}
+        with suppress(AlreadyExists):
+            namespace = {"metadata": {"name": "hotmap"}}
+            await self.registry.create("namespaces", None, namespace, manager="t")
+        await self.registry.create("secrets", "hotmap", body, manager="t")
+
+    async def put_records_back(self, records: Mapping[str, str]) -> None:
+        """Make the state Secrets what they were, as if a crash had kept them from being written."""
+        for name in await self.records():
+            data = {"state": records.get(name, "")}
+            await self.registry.modify(
+                "secrets", "hotmap", name, lambda obj, data=data: {**obj, "data": data}, manager="t"
+            )
 
     # -- questions -----------------------------------------------------------------------------
 
@@ -268,8 +393,17 @@ class World:
         return {
             item["metadata"]["name"]: item["data"]["state"]
             for item in items
-            if item["type"] == "hotmap.dev/state"
+            if item["type"] == "hotmap.dev/state" and "state" in item["data"]
         }
+
+    async def pending_jobs(self) -> list[Object]:
+        """The manifests of the Jobs that are on their way from their deletion to their return."""
+        try:
+            secret = await self.registry.get("secrets", "hotmap", "hotmap-pending")
+        except NotFound:
+            return []
+        found: list[Object] = json.loads(b64decode(secret["data"]["jobs"]))
+        return found
 
     def answers(self) -> Counter[str]:
         """Answers that hotmap had of the API server so far, by method."""
@@ -327,7 +461,7 @@ class World:
             for item in items:
                 metadata = item["metadata"]
                 kept = store.get(ObjectKey(kind, metadata["namespace"], metadata["name"]))
-                if item.get("type", "").startswith("hotmap.dev/"):
+                if not _is_kept(kind, item):
                     continue
                 if kept is None or kept.resource_version != metadata["resourceVersion"]:
                     return False
@@ -343,12 +477,38 @@ class World:
 
 def _stores(controller: Controller) -> Iterable[tuple[str, Any]]:
     yield from controller.index.sources.items()
-    yield from controller.index.consumers.items()
+    for kind, store in controller.index.consumers.items():
+        if kind != "Rollout":  # the plane has no custom resources
+            yield kind, store
+
+
+def _is_kept(kind: str, item: Object) -> bool:
+    """Tell whether the controller keeps anything of an object."""
+    if item.get("type", "").startswith("hotmap.dev/"):
+        return False
+    metadata = item["metadata"]
+    if kind not in ("Job", "ReplicaSet", "Pod"):
+        return True
+    owners = {one["kind"] for one in metadata.get("ownerReferences") or ()}
+    if "deletionTimestamp" in metadata or owners & {"CronJob", "ReplicaSet", "Deployment"}:
+        return False
+    if kind == "Job":
+        return not item["status"].get("conditions") or bool(metadata.get("annotations"))
+    return (metadata.get("labels") or {}).get("hotmap.dev/watch") == "true"
 
 
 def _busy(controller: Controller) -> bool:
     queues = controller.queue_statistics().values()
     return any(one.ready or one.waiting or one.processing for one in queues)
+
+
+def _once(spec: Object | None) -> Object:
+    """A pod spec whose containers end; LEVEL of app in the environment by default."""
+    return {**(spec or env("LEVEL")), "restartPolicy": "Never"}
+
+
+def _owner(kind: str, name: str) -> Object:
+    return {"apiVersion": "v1", "kind": kind, "name": name, "uid": f"u-{name}", "controller": True}
 
 
 def _merged(target: Object, patch: Object) -> Object:

@@ -12,7 +12,6 @@ from tests.support.objects import (
     KEY,
     config_map,
     consumer,
-    cron_job,
     sources,
 )
 
@@ -40,11 +39,13 @@ def planned(
     *,
     seen: bool = True,
     before: ConfigMap | None = None,
+    asked_at: int | None = None,
     **facts: Any,
 ) -> Plan:
     """Plan for a consumer that was asked for A and now finds other data (None: deleted).
 
-    Its annotations say what it permits; `seen` tells whether anybody saw which data keys changed.
+    Its annotations say what it permits; `seen` tells whether anybody saw which data keys changed,
+    `asked_at` its generation when it was asked, if that is another one by now.
     """
     policy = read_policy(who)
     old = sources(before or config_map("app", A))
@@ -52,7 +53,8 @@ def planned(
     uses = followed_uses(who, policy, new)
     live_rolls = live_change_rolls(who, policy)
     first = judge(who, None, look_at(uses, old, KEY), Facts(0, ""))
-    record = record_asked(who, None, first.findings, key_id=KEY.id, generation=who.generation)
+    generation = who.generation if asked_at is None else asked_at
+    record = record_asked(who, None, first.findings, key_id=KEY.id, generation=generation)
     presents = look_at(uses, new, KEY)
     revision = revision_of(presents, KEY, uid=who.uid, live_rolls=live_rolls)
     judgement = judge(who, record, presents, Facts(9, revision, live_rolls=live_rolls, **facts))
@@ -63,8 +65,6 @@ def planned(
 def opted_in(kind: str, spec: str, said: dict[str, str] | None = None, **options: Any) -> Consumer:
     """Make a consumer with follow=auto and further annotations of hotmap.dev."""
     annotations = {f"hotmap.dev/{k}": v for k, v in {"follow": "auto", **(said or {})}.items()}
-    if kind == "CronJob":
-        return cron_job(spec, annotations=annotations, **options)
     return consumer(kind, spec, annotations=annotations, **options)
 
 
@@ -253,11 +253,60 @@ def test_no_pods_need_no_action(data: dict[str, str]) -> None:
             (),
             "its next run reads the new content (it is suspended)",
         ),
+        (
+            "CronJob",
+            {"on-change": "run-now", "strategy": "nudge"},
+            {},
+            (),
+            "its next run reads the new content",
+        ),
         ("Job", {}, {}, (NOTIFY,), "only reported, since a Job has no rollout"),
+        (
+            "Job",
+            {"on-change": "recreate", "strategy": "nudge"},
+            {},
+            (NOTIFY,),
+            "only reported, since a Job has no rollout",
+        ),
+        (
+            "Job",
+            {"on-change": "recreate"},
+            {"suspend": True},
+            (),
+            "it has no pods; the next ones read the new content",
+        ),
+        (
+            "Job",
+            {},
+            {"ended": "Complete"},
+            (),
+            "the Job has finished; nothing of it reads the new content",
+        ),
+        (
+            "Job",
+            {"on-change": "recreate"},
+            {"ended": "Failed"},
+            (Action(Act.RECREATE),),
+            "the Job has finished, and is created again",
+        ),
+        (
+            "Job",
+            {"on-change": "recreate", "agent": "restart=supervised"},
+            {},
+            (Action(Act.NUDGE, announces_frozen=True),),
+            "its agent restarts the application in place",
+        ),
         ("Job", {"on-change": "recreate"}, {}, (Action(Act.RECREATE),), "the Job is created again"),
         ("Pod", {}, {}, (NOTIFY,), "only reported, since a Pod has no rollout"),
         ("Pod", {"on-change": "evict"}, {}, (Action(Act.EVICT),), "the Pod is evicted"),
         ("ReplicaSet", {}, {}, (NOTIFY,), "only reported, since a ReplicaSet has no rollout"),
+        (
+            "ReplicaSet",
+            {},
+            {"replicas": 0},
+            (),
+            "it has no pods; the next ones read the new content",
+        ),
         (
             "CronJob",
             {"on-change": "run-now", "strategy": "notify"},
@@ -279,11 +328,53 @@ def test_kinds_without_rollout(
     assert (plan.actions, plan.reason) == (actions, f"{ENV_CAUSE}: {outcome}")
 
 
+@pytest.mark.parametrize(
+    ("kind", "generation", "facts", "acts"),
+    [
+        ("CronJob", 2, {}, True),
+        ("Deployment", 2, {"starts": ()}, False),
+        ("Pod", 2, {"starts": ()}, False),
+    ],
+)
+def test_an_edit_of_its_own_starts_no_pods_of_a_cron_job(
+    kind: str, generation: int, facts: dict[str, Any], acts: bool
+) -> None:
+    """Elsewhere a generation that moved on may mean new pods, and without pods nothing is stale."""
+    said = {"on-change": {"CronJob": "run-now", "Pod": "evict"}.get(kind, "")}
+    moved = opted_in(kind, ENV, said, generation=generation)
+    assert bool(planned(moved, FROZEN, asked_at=1, **facts).actions) is acts
+
+
+def test_a_cron_job_whose_runs_exclude_each_other_waits() -> None:
+    """Nothing counts as asked until the run that is under way has ended."""
+    for concurrency, active, waits in (
+        ("Forbid", 1, True),
+        ("Replace", 1, True),
+        ("Allow", 1, False),
+        ("Forbid", 0, False),
+    ):
+        who = opted_in(
+            "CronJob", ENV, {"on-change": "run-now"}, concurrency=concurrency, active=active
+        )
+        plan = planned(who, FROZEN)
+        assert bool(plan.actions) is not waits, (concurrency, active)
+        assert plan.settles is not waits
+        assert (plan.requeue_after is not None) is waits
+        assert plan.reason.endswith("(concurrencyPolicy)") is waits
+
+
+def test_a_live_change_is_a_run_too() -> None:
+    """The pods of a CronJob read their files at their start, whatever may rewrite them later."""
+    plan = planned(opted_in("CronJob", FILES, {"on-change": "run-now", "rereads": "true"}), LIVE)
+    assert plan.actions == (Action(Act.RUN_NOW),)
+
+
 @pytest.mark.parametrize("kind", ["Job", "Pod", "ReplicaSet"])
 def test_kinds_without_rollout_take_live_changes(kind: str) -> None:
     """Files of running pods are refreshed whatever their kind."""
     plan = planned(opted_in(kind, FILES, {"rereads": "true"}), LIVE)
-    assert (plan.actions, plan.reason) == ((NUDGE,), f"{FILE_CAUSE}: files refreshed at once")
+    outcome = "files refreshed at once, the application re-reads them"
+    assert (plan.actions, plan.reason) == ((NUDGE,), f"{FILE_CAUSE}: {outcome}")
 
 
 def test_a_named_source_rolls() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import hotmap
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VARIANTS = ["base", "ha", "namespaced"]
+COMPONENTS = sorted(path.name for path in (DEPLOY / "components").iterdir())
 
 
 def objects(variant: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -28,6 +30,27 @@ def test_they_are_what_kubectl_makes_of_the_kustomization(
     """Who changes one has to render the other (deploy/README.md)."""
     rendered = real_cluster.kubectl("kustomize", str(DEPLOY / variant))
     assert (DEPLOY / "manifests" / f"{variant}.yaml").read_text() == rendered
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("variant", "kind"), [("base", "ClusterRole"), ("namespaced", "Role")])
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_adds_its_rules_to_the_role_and_to_nothing_else(
+    real_cluster: Cluster, tmp_path: Path, variant: str, kind: str, component: str
+) -> None:
+    """Whichever installation it is put on; the controller's own Role stays as it is."""
+    parts = os.path.relpath(DEPLOY, tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(
+        f"resources: [{parts}/{variant}]\ncomponents: [{parts}/components/{component}]\n"
+    )
+    text = real_cluster.kubectl("kustomize", str(tmp_path))
+    found = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
+    plain = objects(variant)
+    rules = found[kind, "hotmap"].pop("rules")
+    before = plain[kind, "hotmap"].pop("rules")
+    assert rules[: len(before)] == before
+    assert len(rules) > len(before)
+    assert found == plain
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from hotmap.controller.keyring import KEY_SECRET
+from hotmap.controller.recreations import PENDING_SECRET
 from hotmap.controller.run import LEASE
 from hotmap.core.state import SHARDS
 from hotmap.kube.resources import BY_KIND
@@ -49,7 +50,7 @@ def granted(manifest: str, *, kind: str, name: str) -> list[Right]:
 
 def listed(*, own: bool) -> list[Right]:
     """Read the table of the reference: rights on its own objects, or on everybody's."""
-    text = (ROOT / "docs" / "reference" / "rbac.md").read_text()
+    text = (ROOT / "docs" / "reference" / "rbac.md").read_text().partition("\n## ")[0]
     rows = re.findall(r"^\| ([a-z].*?) \| ([a-z, ]+) \| .* \|$", text, re.MULTILINE)[1:]
     return [
         Right(GROUPS[resource], resource, "" if verb == NAMELESS else name, verb)
@@ -79,8 +80,12 @@ def test_on_everybodys_objects() -> None:
 
 
 def test_on_everybodys_objects_in_one_namespace() -> None:
-    """The Role of the namespaced installation is the same without the Namespaces."""
-    wanted = {right for right in listed(own=False) if right.resource != "namespaces"}
+    """The Role of the namespaced installation is the same for what lies in every namespace.
+
+    Argo Rollouts may not exist, and nobody can grant rights on them who has not got them himself.
+    """
+    elsewhere = ("namespaces", "rollouts")
+    wanted = {right for right in listed(own=False) if right.resource not in elsewhere}
     assert set(granted("namespaced.yaml", kind="Role", name="hotmap")) == wanted
 
 
@@ -92,10 +97,10 @@ def test_on_its_own_objects(manifest: str) -> None:
 
 
 def test_own_objects_are_those_that_the_code_names() -> None:
-    """One Secret per shard, the key's and the Lease; what more would be granted were unused."""
+    """The shards, the keys, the pending Jobs, the Lease; what more would be granted were unused."""
     found = {right.name for right in listed(own=True) if right.name}
     shards = {f"hotmap-state-{shard:02d}" for shard in range(SHARDS)}
-    assert found == shards | {KEY_SECRET, LEASE}
+    assert found == shards | {KEY_SECRET, PENDING_SECRET, LEASE}
 
 
 @pytest.mark.parametrize(
@@ -117,3 +122,50 @@ def test_only_the_rights_that_can_have_no_name_have_none() -> None:
     """On its own objects every verb but create is limited to a name."""
     own = granted("base.yaml", kind="Role", name="hotmap-own")
     assert {right.verb for right in own if not right.name} == {NAMELESS}
+
+
+def added(component: str) -> set[Right]:
+    """Read what a component adds to the role."""
+    path = ROOT / "deploy" / "components" / component / "kustomization.yaml"
+    (patch,) = yaml.safe_load(path.read_text())["patches"]
+    assert patch["target"]["name"] == "hotmap"
+    operations = yaml.safe_load(patch["patch"])
+    assert {(one["op"], one["path"]) for one in operations} == {("add", "/rules/-")}
+    return {
+        Right(group, resource, "", verb)
+        for one in operations
+        for group in one["value"]["apiGroups"]
+        for resource in one["value"]["resources"]
+        for verb in one["value"]["verbs"]
+    }
+
+
+def listed_for(component: str) -> set[Right]:
+    """Read the rows of the reference that a component has."""
+    text = (ROOT / "docs" / "reference" / "rbac.md").read_text()
+    row = rf"^\| `{component}` \| (\S+) \| ([a-z, ]+) \| .* \|$"
+    return {
+        Right(GROUPS[resource.partition("/")[0]], resource, "", verb)
+        for resource, verbs in re.findall(row, text, re.MULTILINE)
+        for verb in verbs.split(", ")
+    }
+
+
+COMPONENTS = sorted(path.name for path in (ROOT / "deploy" / "components").iterdir())
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_what_a_component_adds(component: str) -> None:
+    """Each is the rows of the reference that name it, and grants what the base does not."""
+    found = added(component)
+    assert found == listed_for(component)
+    without = "namespaced.yaml" if component == "argo-rollouts" else "base.yaml"
+    kind = "Role" if component == "argo-rollouts" else "ClusterRole"
+    assert found.isdisjoint(granted(without, kind=kind, name="hotmap"))
+
+
+def test_nothing_of_everybodys_may_be_deleted_or_created_by_default() -> None:
+    """Who wants Jobs run or Pods evicted has to say so when installing."""
+    verbs = {(right.resource, right.verb) for right in listed(own=False)}
+    assert {verb for _, verb in verbs} == {"list", "watch", "patch", "create"}
+    assert {resource for resource, verb in verbs if verb == "create"} == {"events"}

@@ -14,7 +14,7 @@ from hotmap.controller.journal import Journal
 from hotmap.controller.metrics import Metrics
 from hotmap.controller.reasons import Reason
 from hotmap.controller.records import Records
-from hotmap.core.annotations import ANNOTATIONS
+from hotmap.core.annotations import ANNOTATIONS, WATCH_LABEL
 from hotmap.core.consumer import REVISION
 from hotmap.core.reloader_dialect import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
 from hotmap.core.target import TARGET
@@ -47,9 +47,9 @@ def test_each_annotation_is_explained(annotation: str) -> None:
 
 
 def test_no_annotation_is_explained_that_does_not_exist() -> None:
-    """annotations.md names no annotation of ours that nothing reads or writes."""
+    """annotations.md names nothing of ours that nothing reads or writes."""
     named = set(re.findall(r"`(hotmap\.dev/[a-z-]+)`", page("annotations.md")))
-    assert named == {*ANNOTATIONS, REVISION, TARGET}
+    assert named == {*ANNOTATIONS, REVISION, TARGET, WATCH_LABEL}
 
 
 def test_each_event_reason_is_explained() -> None:

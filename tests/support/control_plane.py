@@ -33,8 +33,9 @@ Guard = Callable[[str, str | None, str, Any], Awaitable[None]]
 class GuardedRegistry(Registry):
     """A registry that calls guards before it applies a patch, as an admission webhook is called.
 
-    A guard may write something else first, or raise an ApiError to refuse. What is `withheld`
-    may not be watched in all namespaces at once, as without a ClusterRole.
+    A guard may write something else first, or raise an ApiError to refuse. Those of a creation
+    see the object instead of a patch, those of a deletion None. What is `withheld` may not be
+    watched in all namespaces at once, as without a ClusterRole.
     """
 
     def __init__(self, store: MVCCStore) -> None:
@@ -42,6 +43,8 @@ class GuardedRegistry(Registry):
         #: Seconds by which the server's clock is ahead, for objects that were made at other times.
         self.ahead = 0.0
         self.guards: list[Guard] = []
+        self.create_guards: list[Guard] = []
+        self.delete_guards: list[Guard] = []
         #: Plurals.
         self.withheld: set[str] = set()
 
@@ -56,6 +59,20 @@ class GuardedRegistry(Registry):
         for guard in tuple(self.guards):
             await guard(plural, namespace, name, patch)
         return await super().patch(plural, namespace, name, patch, **options)
+
+    async def create(
+        self, plural: str, namespace: str | None, obj: dict[str, Any], **options: Any
+    ) -> dict[str, Any]:
+        for guard in tuple(self.create_guards):
+            await guard(plural, namespace, obj.get("metadata", {}).get("name", ""), obj)
+        return await super().create(plural, namespace, obj, **options)
+
+    async def delete(
+        self, plural: str, namespace: str | None, name: str, **options: Any
+    ) -> dict[str, Any]:
+        for guard in tuple(self.delete_guards):
+            await guard(plural, namespace, name, None)
+        return await super().delete(plural, namespace, name, **options)
 
 
 class Failure:

@@ -21,10 +21,23 @@ from hotmap.core.consumer import (
     REVISION,
     Consumer,
     consumer_from_cron_job,
+    consumer_from_job,
+    consumer_from_pod,
+    consumer_from_rollout,
     consumer_from_workload,
 )
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
-from hotmap.core.objects import ConfigMap, CronJob, ObjectKey, Pod, PodTemplate, Secret, Workload
+from hotmap.core.objects import (
+    ConfigMap,
+    CronJob,
+    Job,
+    ObjectKey,
+    Pod,
+    PodTemplate,
+    Rollout,
+    Secret,
+    Workload,
+)
 from hotmap.core.source import Source, source_from_config_map, source_from_secret
 
 NAMESPACE = "shop"
@@ -234,31 +247,141 @@ def deployment(spec: str = "", **options: Any) -> Consumer:
 
 
 def consumer(kind: str, spec: str = "", **options: Any) -> Consumer:
-    """Make a consumer of any kind but CronJob; see `workload`."""
+    """Make a consumer of any kind from the YAML of its pod spec; see the builder of its kind."""
+    match kind:
+        case "CronJob":
+            return cron_job(spec, **options)
+        case "Job":
+            return job(spec, **options)
+        case "Pod":
+            return bare_pod(spec, **options)
+        case "Rollout":
+            return rollout(spec, **options)
     return consumer_from_workload(kind, workload(spec, **options))
 
 
+def _metadata(
+    annotations: Mapping[str, str] | None, *, generation: int = 1, **fields: Any
+) -> dict[str, Any]:
+    """Make the metadata of the object that is called web."""
+    return {
+        "name": "web",
+        "namespace": NAMESPACE,
+        "uid": "uid-web",
+        "resourceVersion": "1",
+        "generation": generation,
+        "annotations": dict(annotations or {}),
+        **fields,
+    }
+
+
 def cron_job(
-    spec: str = "", *, suspend: bool = False, annotations: Mapping[str, str] | None = None
+    spec: str = "",
+    *,
+    suspend: bool = False,
+    annotations: Mapping[str, str] | None = None,
+    template_annotations: Mapping[str, str] | None = None,
+    generation: int = 1,
+    concurrency: str = "Allow",
+    active: int = 0,
 ) -> Consumer:
-    """Make a CronJob as hotmap keeps it."""
-    return consumer_from_cron_job(
-        msgspec.convert(
-            {
-                "metadata": {
-                    "name": "web",
-                    "namespace": NAMESPACE,
-                    "uid": "uid-web",
-                    "annotations": dict(annotations or {}),
-                },
+    """Make a CronJob as hotmap keeps it, with some runs of its schedule under way."""
+    body = {
+        "metadata": _metadata(annotations, generation=generation),
+        "spec": {
+            "suspend": suspend,
+            "concurrencyPolicy": concurrency,
+            "jobTemplate": {
                 "spec": {
-                    "suspend": suspend,
-                    "jobTemplate": {"spec": {"template": {"spec": pod_spec(spec)}}},
-                },
+                    "template": {
+                        "metadata": {"annotations": template_annotations},
+                        "spec": pod_spec(spec),
+                    }
+                }
             },
-            CronJob,
-        )
-    )
+        },
+        "status": {"active": [{"name": f"web-{number}"} for number in range(active)]},
+    }
+    return consumer_from_cron_job(_decoded(body, CronJob))
+
+
+def job(
+    spec: str = "",
+    *,
+    annotations: Mapping[str, str] | None = None,
+    template_annotations: Mapping[str, str] | None = None,
+    suspend: bool = False,
+    ended: str = "",
+    generation: int = 1,
+) -> Consumer:
+    """Make a Job as hotmap keeps it; `ended` is Complete or Failed."""
+    status = {"conditions": [{"type": ended, "status": "True"}]} if ended else {}
+    body = {
+        "metadata": _metadata(annotations, generation=generation),
+        "spec": {
+            "suspend": suspend,
+            "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "uid-web"}},
+            "template": {
+                "metadata": {"annotations": template_annotations},
+                "spec": pod_spec(spec),
+            },
+        },
+        "status": status,
+    }
+    return consumer_from_job(_decoded(body, Job))
+
+
+def bare_pod(
+    spec: str = "", *, annotations: Mapping[str, str] | None = None, generation: int = 1
+) -> Consumer:
+    """Make a Pod without a workload as hotmap keeps it."""
+    body = {"metadata": _metadata(annotations, generation=generation), "spec": pod_spec(spec)}
+    return consumer_from_pod(_decoded(body, Pod))
+
+
+def rollout(
+    spec: str = "",
+    *,
+    annotations: Mapping[str, str] | None = None,
+    template_annotations: Mapping[str, str] | None = None,
+    generation: int = 1,
+    replicas: int | None = 1,
+    template_in: tuple[str, str] | None = None,
+    template_seen: int = 1,
+    restart_at: float | None = None,
+    restarted_at: float | None = None,
+    promoted: bool = True,
+    paused: bool = False,
+    observed: int | None = None,
+) -> Consumer:
+    """Make an Argo Rollout as hotmap keeps it, all of whose pods have its newest template.
+
+    `template_in` is the kind and name of the object whose template it uses, `observed` the
+    generation that Argo has seen if that is not the present one.
+    """
+    template = {"metadata": {"annotations": template_annotations}, "spec": pod_spec(spec)}
+    own = {"template": template, "selector": {"matchLabels": {"app": "web"}}}
+    kind, name = template_in or ("", "")
+    ref = {"workloadRef": {"apiVersion": "apps/v1", "kind": kind, "name": name}}
+    body = {
+        "metadata": _metadata(annotations, generation=generation),
+        "spec": {
+            **(ref if template_in else own),
+            "replicas": replicas,
+            "paused": paused,
+            "restartAt": None if restart_at is None else timestamp(restart_at),
+        },
+        "status": {
+            "observedGeneration": str(generation if observed is None else observed),
+            "workloadObservedGeneration": str(template_seen) if template_in else "",
+            "currentPodHash": "new",
+            "stableRS": "new" if promoted else "old",
+            "replicas": replicas or 0,
+            "updatedReplicas": (replicas or 0) if promoted else 0,
+            "restartedAt": None if restarted_at is None else timestamp(restarted_at),
+        },
+    }
+    return consumer_from_rollout(_decoded(body, Rollout))
 
 
 def pod(

@@ -17,13 +17,14 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
     """List the pods that a consumer's selector matches, terminating ones too.
 
     `resourceVersion=0`: any cached state will do, since a pod that started too lately to be in it
-    read the new content, and one that is gone does not matter. A consumer without a selector
-    (CronJob) has no pods of its own.
+    read the new content, and one that is gone does not matter. A Pod is its own only one; another
+    consumer without a selector (CronJob) has none.
 
     Raises:
         ApiError, Unreachable: as the client raises them.
     """
-    if not consumer.selector:
+    is_pod = consumer.key.kind == "Pod"
+    if not consumer.selector and not is_pod:
         return []
     namespace = consumer.key.namespace
     pods: list[Pod] = []
@@ -34,6 +35,7 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
             namespace,
             type=Pod,
             label_selector=consumer.selector,
+            field_selector=f"metadata.name={consumer.key.name}" if is_pod else "",
             resource_version=None if token else "0",
             continue_token=token,
         )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hotmap.controller.evidence import list_pods
+from hotmap.controller.recreations import Recreations
 from hotmap.core.consumer import Consumer
 from hotmap.core.errors import (
+    AlreadyExists,
     ApiError,
     Conflict,
     HotmapError,
@@ -19,12 +23,13 @@ from hotmap.core.errors import (
     Unauthorized,
     Unavailable,
 )
+from hotmap.core.jobs import job_again, job_of_cron_job
 from hotmap.core.objects import ObjectMeta, Pod
 from hotmap.core.reloader_writing import FIELD_MANAGER
 from hotmap.core.target import TARGET, Target, can_be_nudged, read_target
 from hotmap.core.template_patch import TemplatePatch
 from hotmap.kube.client import Client
-from hotmap.kube.resources import BY_KIND, PODS
+from hotmap.kube.resources import BY_KIND, CRONJOBS, JOBS, PODS, ROLLOUTS
 
 __all__ = ["Executor", "NotLeading", "NudgeResult"]
 
@@ -71,9 +76,12 @@ class Executor:
     #: Whether pod templates show afterwards what was asked.
     writes = True
 
-    def __init__(self, client: Client, *, may_write: Callable[[], bool]) -> None:
+    def __init__(
+        self, client: Client, *, may_write: Callable[[], bool], recreations: Recreations
+    ) -> None:
         self._client = client
         self._may_write = may_write
+        self._recreations = recreations
         self._nudging = asyncio.Semaphore(_NUDGES_AT_ONCE)
 
     async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
@@ -116,6 +124,110 @@ class Executor:
             type=_Written,
             field_manager=FIELD_MANAGER,
         )
+
+    async def restart_pods(self, consumer: Consumer, at: int) -> int:
+        """Have an Argo Rollout replace the pods that were made before a time.
+
+        `at` is POSIX seconds; returns the consumer's generation after that. Argo compares whole
+        seconds and waits for a time to come (argo-rollouts: rollout/restart.go).
+
+        Raises:
+            Conflict, Invalid, NotFound, ApiError, Unreachable: as for `rollout`.
+        """
+        argo = consumer.argo
+        assert argo is not None, "a plan asks this of Rollouts only"
+        self._check()
+        answer = await self._client.patch(
+            ROLLOUTS,
+            argo.key.namespace,
+            argo.key.name,
+            {
+                "metadata": {"uid": argo.uid, "resourceVersion": argo.resource_version},
+                "spec": {"restartAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))},
+            },
+            type=_Written,
+        )
+        return answer.metadata.generation if consumer.key == argo.key else consumer.generation
+
+    async def run_now(self, consumer: Consumer, name: str) -> None:
+        """Start a Job of a CronJob under a name; if there is one of that name, that is it.
+
+        Raises:
+            Conflict: the CronJob moved on (it may be suspended now); decide again.
+            NotFound: it is gone.
+            ApiError, Unreachable: as the client raises them.
+        """
+        cron_job = await self._read_same(consumer)
+        self._check()
+        with suppress(AlreadyExists):
+            await self._client.create(
+                JOBS,
+                consumer.key.namespace,
+                job_of_cron_job(cron_job, name),
+                type=_Written,
+                idempotent=True,
+            )
+
+    async def recreate(self, consumer: Consumer, why: str) -> None:
+        """Delete a Job and see to it that it is created again; see `recreations`.
+
+        It is created as a dry run first, so that a policy that refuses it now does so while the
+        Job is still there. That its name is taken is found out after all else was checked
+        (kubernetes: apiserver/pkg/registry/generic/registry/store.go Create).
+
+        Raises:
+            Conflict, NotFound: it is another one by now; decide again.
+            ApiError, Unreachable: as the client raises them; the Job may be on its way.
+        """
+        again = job_again(await self._read_same(consumer))
+        with suppress(AlreadyExists):
+            await self._client.create(
+                JOBS, consumer.key.namespace, again, type=_Written, dry_run=True, idempotent=True
+            )
+        self._check()
+        await self._recreations.again(consumer.uid, consumer.resource_version, again, why)
+
+    async def evict(self, consumer: Consumer) -> None:
+        """Evict a Pod; PodDisruptionBudgets are respected.
+
+        Raises:
+            Throttled: a budget does not allow it now; try again later.
+            Conflict, NotFound: it is another one by now, or gone.
+            ApiError, Unreachable: as the client raises them.
+        """
+        self._check()
+        namespace, name = consumer.key.namespace, consumer.key.name
+        precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
+        await self._client.create(
+            PODS,
+            namespace,
+            {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"namespace": namespace, "name": name},
+                "deleteOptions": {"preconditions": precondition},
+            },
+            type=msgspec.Raw,
+            subresource=(name, "eviction"),
+            idempotent=True,
+            attempts=1,  # a budget wants minutes; the queue has them
+        )
+
+    async def _read_same(self, consumer: Consumer) -> dict[str, Any]:
+        """Read a whole object, as it was when its consumer was decided on.
+
+        Raises:
+            Conflict: it is not any more.
+        """
+        resource = CRONJOBS if consumer.key.kind == "CronJob" else JOBS
+        obj: dict[str, Any] = await self._client.get(
+            resource, consumer.key.namespace, consumer.key.name, type=dict
+        )
+        metadata = obj["metadata"]
+        saw = (consumer.uid, consumer.resource_version)
+        if (metadata["uid"], metadata["resourceVersion"]) != saw:
+            raise Conflict(f"{consumer.key} was written since the decision")
+        return obj
 
     async def nudge(
         self,

@@ -15,7 +15,7 @@ import msgspec
 
 from hotmap.controller.history import History
 from hotmap.core.annotations import FOLLOW
-from hotmap.core.consumer import Consumer
+from hotmap.core.consumer import Consumer, rolled_by
 from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import live_change_rolls
 from hotmap.core.policy import (
@@ -33,8 +33,18 @@ __all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "NamespaceNotes", "Queues"
 
 SOURCE_KINDS = ("ConfigMap", "Secret")
 
-#: Kinds whose controller rolls them; Jobs, CronJobs, bare Pods and Argo Rollouts come later.
-CONSUMER_KINDS = ("Deployment", "StatefulSet", "DaemonSet")
+#: ReplicaSets and Pods are those without a workload of their own, and Argo Rollouts are there
+#: where their kind exists; see `watching`.
+CONSUMER_KINDS = (
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "CronJob",
+    "Job",
+    "ReplicaSet",
+    "Pod",
+    "Rollout",
+)
 
 
 class NamespaceNotes(NamedTuple):
@@ -90,9 +100,10 @@ class Index:
             )
             for kind in SOURCE_KINDS
         }
+        indexes = {"uses": _used_sources, "names": _names_by(naming), "namespace": _home}
         self.consumers: dict[str, Store[Consumer]] = {
             kind: Store(
-                {"uses": _used_sources, "names": _names_by(naming), "namespace": _home},
+                {**indexes, "template_in": _template_in} if kind == "Rollout" else indexes,
                 parts=namespaces,
                 filed_alike=_filed_alike,
             )
@@ -126,14 +137,21 @@ class Index:
     def consumer(self, key: ObjectKey) -> Consumer | None:
         """Return a consumer as it was last seen, or as its view shows it."""
         consumer = self.consumers[key.kind].get(key)
-        if consumer is None or self._view is None:
-            return consumer
-        return self._view(consumer)
+        if consumer is None:
+            return None
+        consumer = self._as_run(consumer)
+        return consumer if self._view is None else self._view(consumer)
+
+    def _as_run(self, consumer: Consumer) -> Consumer:
+        """Show a Deployment as the Argo Rollout runs it that uses its template, if one does."""
+        rollouts = self.consumers["Rollout"].by_index("template_in", consumer.key)
+        return rolled_by(consumer, rollouts[0]) if rollouts else consumer
 
     def policy(self, consumer: Consumer) -> Policy:
         """Return a consumer's policy, read once per state of its annotations."""
         policy = self._policies.get(consumer.key)
         if policy is None:
+            consumer = self._as_run(consumer)
             notes = self.namespaces.get(ObjectKey("Namespace", "", consumer.key.namespace))
             if notes is None and self._selects_namespaces:
                 policy = Policy(origin="its Namespace is not selected")
@@ -257,8 +275,19 @@ class Index:
             self._moved_at.pop(key, None)
         else:
             self._note_template(old, new)
+        if key.kind == "Rollout":
+            self._rollout_changed(old, new)
         if new is not None and not new.owned and _matters(old, new):
             self._ask_again(new, before)
+
+    def _rollout_changed(self, old: Consumer | None, new: Consumer | None) -> None:
+        """Look again at the Deployments whose template an Argo Rollout uses, or used before."""
+        if old is not None and new is not None and not _matters(old, new):
+            return
+        for deployment in {key for one in (old, new) if one for key in _template_in(one)}:
+            before = self._policies.pop(deployment, None)
+            if (consumer := self.consumers["Deployment"].get(deployment)) is not None:
+                self._ask_again(consumer, before)
 
     def _note_template(self, old: Consumer, new: Consumer) -> None:
         """Note when a pod template was edited, once its own controller says that it was.
@@ -322,9 +351,19 @@ def _matters(old: Consumer | None, new: Consumer) -> bool:
     """Tell whether a consumer's change can change a decision; most are its own status."""
     if old is None or old.uid != new.uid:
         return True
-    before = (old.uses, old.annotations, old.template_annotations, old.generation, old.rolling)
-    after = (new.uses, new.annotations, new.template_annotations, new.generation, new.rolling)
-    return before != after
+    return _telling(old) != _telling(new)
+
+
+def _telling(consumer: Consumer) -> tuple[object, ...]:
+    """What of a consumer may change a decision."""
+    said = consumer.annotations, consumer.template_annotations
+    return consumer.uses, said, consumer.generation, consumer.rolling, consumer.busy
+
+
+def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
+    """Name the Deployment that an Argo Rollout takes its pod template from, if it does."""
+    key = rollout.argo.template_in if rollout.argo else None
+    return (key,) if key and key.kind == "Deployment" else ()
 
 
 def _used_sources(consumer: Consumer) -> Iterable[Hashable]:

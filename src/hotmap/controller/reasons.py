@@ -12,6 +12,9 @@ class Reason(enum.StrEnum):
 
     ROLLED_OUT = "RolledOut"
     REFRESHED = "Refreshed"
+    RUN = "JobStarted"
+    RECREATED = "JobRecreated"
+    EVICTED = "Evicted"
     NOTIFIED = "Notified"
     RESUMED = "Resumed"
     LATENT = "Latent"

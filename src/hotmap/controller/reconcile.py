@@ -56,14 +56,15 @@ from hotmap.core.interference import (
     record_told,
     was_told,
 )
+from hotmap.core.jobs import run_name
 from hotmap.core.objects import ObjectKey
-from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
+from hotmap.core.plan import NEW_PODS, Act, Action, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy, Strategy
 from hotmap.core.present import Present, asked_revision, look_at, revision_of
 from hotmap.core.reloader_dialect import Writing
 from hotmap.core.state import UNVOUCHED, Looked, Record, Window
 from hotmap.core.target import Target, present_target, recorded_target
-from hotmap.core.template_patch import template_patch
+from hotmap.core.template_patch import restart_time, template_patch
 from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
@@ -77,6 +78,17 @@ SECOND_NUDGE = 2.0
 #: Seconds after which a decision that met a stale version is made again; the store has mostly
 #: caught up by then.
 _STALE_PAUSE = 0.05
+
+#: How actions are told, the most weighty first. A Job's Event is written once there is a new one
+#: to write it on.
+_REASONS = {
+    Act.ROLLOUT: Reason.ROLLED_OUT,
+    Act.RESTART_PODS: Reason.ROLLED_OUT,
+    Act.RUN_NOW: Reason.RUN,
+    Act.EVICT: Reason.EVICTED,
+    Act.NOTIFY: Reason.NOTIFIED,
+    Act.NUDGE: Reason.REFRESHED,
+}
 
 _log = logging.getLogger(__name__)
 
@@ -318,13 +330,33 @@ class Reconciler:
         """Carry out the plan."""
         asked = _Asked(decision.consumer.generation, decision.consumer.revision)
         for action in decision.plan.actions:
-            if action.act is Act.ROLLOUT:
-                asked = await self._roll_out(decision, action)
-            elif action.act is Act.NUDGE:
+            if action.act is Act.NUDGE:
                 await self._nudge(decision)
+            elif action.act in NEW_PODS:
+                asked = await self._start_new_pods(decision, action)
+                if (first := self._first_seen(decision)) is not None:
+                    self._observe_delay(self._client.server_time() - first)
         if not decision.plan.actions and self._owes_nudge(decision):
             await self._nudge(decision)
         return asked
+
+    async def _start_new_pods(self, decision: Decision, action: Action) -> _Asked:
+        """Have new pods started in the way of the kind."""
+        consumer, executor = decision.consumer, self._executor
+        match action.act:
+            case Act.ROLLOUT:
+                return await self._roll_out(decision, action)
+            case Act.RESTART_PODS:
+                changes = [found.present.changed_at for found in decision.judgement.changed()]
+                at = restart_time(changes, now=self._client.server_time())
+                return _Asked(await executor.restart_pods(consumer, at), consumer.revision)
+            case Act.RUN_NOW:
+                await executor.run_now(consumer, run_name(consumer, decision.judgement))
+            case Act.RECREATE:
+                await executor.recreate(consumer, decision.plan.reason)
+            case _:
+                await executor.evict(consumer)
+        return _Asked(consumer.generation, consumer.revision)
 
     async def _roll_out(self, decision: Decision, action: Action) -> _Asked:
         revision = decision.revision
@@ -340,8 +372,6 @@ class Reconciler:
             now=self._client.server_time(),
         )
         generation = await self._executor.rollout(decision.consumer, patch)
-        if (first := self._first_seen(decision)) is not None:
-            self._observe_delay(self._client.server_time() - first)
         return _Asked(generation, patch.revision)
 
     async def _resume(self, consumer: Consumer) -> float:
@@ -425,14 +455,15 @@ class Reconciler:
             return
         consumer, record = decision.consumer, decision.record
         rollout = next((a for a in decision.plan.actions if a.act is Act.ROLLOUT), None)
+        starts_pods = any(action.act in NEW_PODS for action in decision.plan.actions)
         generation = done.generation
-        if rollout is None and consumer.rolling:
+        if not starts_pods and consumer.rolling:
             # What its own controller is rolling out may have read older content: not vouched for.
             generation = record.generation if record else UNVOUCHED
         findings, key = self._for_record(decision)
         asked = record_asked(consumer, record, findings, key_id=key.id, generation=generation)
+        now = self._client.server_time()
         if rollout is not None:
-            now = self._client.server_time()
             asked = record_rollout(
                 asked,
                 previous=self._previous_revision(decision),
@@ -441,13 +472,12 @@ class Reconciler:
                 left_at=self._first_seen(decision) or now,
                 now=now,
             )
-            asked = msgspec.structs.replace(
-                asked,
-                rolls=note_roll(asked.rolls, now, limit=self._flap_limit),
-                revision=done.revision,
-            )
+            asked = msgspec.structs.replace(asked, revision=done.revision)
             if decision.policy.writing is not Writing.REVISION:
                 asked = record_reloaders_mark(asked, now=now)
+        if starts_pods:
+            rolls = note_roll(asked.rolls, now, limit=self._flap_limit)
+            asked = msgspec.structs.replace(asked, rolls=rolls)
         elif _leaves_older_pods(decision):
             asked = msgspec.structs.replace(asked, looked=Looked.LATENT)
         elif record is not None and not decision.looked and _only_versions_moved(record, asked):
@@ -532,14 +562,12 @@ class Reconciler:
             self._event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
         acts = [action.act for action in plan.actions]
-        if Act.ROLLOUT in acts:
-            self._event(consumer, Reason.ROLLED_OUT, plan.reason)
+        if not NEW_PODS.isdisjoint(acts):
             changed = [finding.present.source for finding in decision.judgement.changed()]
             self._alert(consumer, changed, plan.reason)
-        elif Act.NOTIFY in acts:
-            self._event(consumer, Reason.NOTIFIED, plan.reason)
-        elif Act.NUDGE in acts:
-            self._event(consumer, Reason.REFRESHED, plan.reason)
+        told_as = (reason for act, reason in _REASONS.items() if act in acts)
+        if (reason := next(told_as, None)) is not None:
+            self._event(consumer, reason, plan.reason)
 
     def _tell_interference(self, decision: Decision) -> None:
         """Tell once of each write of somebody else, also across restarts and leaders."""

@@ -29,6 +29,7 @@ from hotmap.controller.observing import Observer
 from hotmap.controller.payloads import Payloads
 from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
+from hotmap.controller.recreations import Recreations
 from hotmap.controller.server import StatusServer
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
@@ -79,6 +80,9 @@ class Controller:
         self.records = (ShadowRecords if self._shadow else Records)(client, settings.namespace)
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._recorder = (ShadowRecorder if self._shadow else Recorder)(client, component="hotmap")
+        self._recreations = Recreations(
+            client, settings.namespace, recorder=self._recorder, may_write=self._may_write
+        )
         self._metrics = Metrics(
             client=client,
             journal=self.journal,
@@ -239,6 +243,7 @@ class Controller:
         return Term(
             index=self.index,
             records=self.records,
+            recreations=None if self._shadow else self._recreations,
             reconciler=self._make_reconciler(observer),
             lookout=Lookout(
                 self._client,
@@ -267,9 +272,11 @@ class Controller:
             records=self.records,
             observer=observer,
             executor=(
-                ShadowExecutor(self._client)
+                ShadowExecutor(self._client, recreations=self._recreations)
                 if self._shadow
-                else Executor(self._client, may_write=self._may_write)
+                else Executor(
+                    self._client, may_write=self._may_write, recreations=self._recreations
+                )
             ),
             payloads=Payloads(self._client, self.index.sources.get("ConfigMap")),
             recorder=self._recorder,

@@ -21,6 +21,7 @@ import msgspec
 
 from hotmap.controller.executor import Executor, NudgeResult
 from hotmap.controller.records import Records
+from hotmap.controller.recreations import Recreations
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
 from hotmap.core.reloader_writing import Traces, variable_name
@@ -44,8 +45,8 @@ class ShadowExecutor(Executor):
 
     writes = False
 
-    def __init__(self, client: Client) -> None:
-        super().__init__(client, may_write=lambda: False)
+    def __init__(self, client: Client, *, recreations: Recreations) -> None:
+        super().__init__(client, may_write=lambda: False, recreations=recreations)
 
     async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
         """Leave the consumer at its generation."""
@@ -53,6 +54,19 @@ class ShadowExecutor(Executor):
 
     async def resume(self, consumer: Consumer, annotation: str) -> None:
         """Leave it paused."""
+
+    async def restart_pods(self, consumer: Consumer, at: int) -> int:
+        """Leave its pods as they are."""
+        return consumer.generation
+
+    async def run_now(self, consumer: Consumer, name: str) -> None:
+        """Start no Job."""
+
+    async def recreate(self, consumer: Consumer, why: str) -> None:
+        """Leave the Job as it is."""
+
+    async def evict(self, consumer: Consumer) -> None:
+        """Leave the Pod where it is."""
 
     async def nudge(
         self,

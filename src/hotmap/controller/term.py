@@ -1,6 +1,7 @@
 """One term of leading: from the first look at every consumer to the last write.
 
-1. the records are read: what was last asked of every consumer, and what was seen of its sources
+1. the records are read: what was last asked of every consumer, and what was seen of its sources;
+   and the Jobs that an earlier leader had not created again yet
 2. every consumer is looked at once, then whenever something changes
 3. in the background pods are looked at: whether what was asked is real
 4. at the end workers finish their key, and the records are written
@@ -22,6 +23,7 @@ from hotmap.controller.index import Index, Queues
 from hotmap.controller.lookout import Lookout
 from hotmap.controller.reconcile import Reconciler
 from hotmap.controller.records import Records
+from hotmap.controller.recreations import Recreations
 from hotmap.controller.settings import Settings
 from hotmap.controller.status import Leading
 from hotmap.core.consumer import Consumer
@@ -50,6 +52,7 @@ class Term:
         *,
         index: Index,
         records: Records,
+        recreations: Recreations | None,
         reconciler: Reconciler,
         lookout: Lookout,
         leading: Leading,
@@ -60,6 +63,7 @@ class Term:
     ) -> None:
         self._index = index
         self._records = records
+        self._recreations = recreations
         self._reconciler = reconciler
         self.lookout = lookout
         #: What the status is answered from.
@@ -87,6 +91,8 @@ class Term:
         self._restore_sightings()
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._keep_sightings))
+        if self._recreations is not None:
+            await self._patience.ask(self._recreations.load, what="pending Jobs cannot be read")
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
             self._unsubscribe.append(store.subscribe(self.lookout.consumer_changed))
@@ -113,6 +119,8 @@ class Term:
             asyncio.create_task(self._records.run()),
             asyncio.create_task(self.lookout.run()),
         ]
+        if self._recreations is not None:
+            self._background.append(asyncio.create_task(self._recreations.run()))
         _log.info("watching %d consumers", len(consumers))
         return self
 

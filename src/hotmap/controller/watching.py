@@ -10,16 +10,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from hotmap.controller.index import CONSUMER_KINDS, Index, NamespaceNotes
+from hotmap.controller.index import Index, NamespaceNotes
+from hotmap.controller.keeping import Keeping
+from hotmap.controller.presence import Presence
 from hotmap.controller.settings import Settings
-from hotmap.core.consumer import Consumer, consumer_from_workload
+from hotmap.core.annotations import WATCH_LABEL
+from hotmap.core.consumer import Consumer
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.objects import (
     ConfigMap,
+    CronJob,
+    Job,
     Namespace,
     ObjectKey,
+    Pod,
+    Rollout,
     Secret,
     Workload,
     spoken_annotations,
@@ -27,7 +34,7 @@ from hotmap.core.objects import (
 from hotmap.core.source import Source, source_from_config_map, source_from_secret
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import Reflector, ReflectorStatistics
-from hotmap.kube.resources import BY_KIND, NAMESPACES
+from hotmap.kube.resources import BY_KIND, NAMESPACES, ROLLOUTS
 from hotmap.kube.store import Store
 
 __all__ = ["Watching"]
@@ -35,7 +42,19 @@ __all__ = ["Watching"]
 #: Seconds between two complaints about what is missing.
 _COMPLAIN = 60.0
 
+_ROLLED = ("Deployment", "StatefulSet", "DaemonSet")
+
 _log = logging.getLogger(__name__)
+
+
+class _Watched(NamedTuple):
+    """One kind, and what is kept of its objects."""
+
+    kind: str
+    type: type[Any]
+    #: Gets an object, and what was kept of it before, if anything was.
+    transform: Callable[..., Any]
+    label_selector: str = ""
 
 
 class Watching:
@@ -55,13 +74,16 @@ class Watching:
         self._keys = keys
         #: Set once anything was ever watched.
         self.started = asyncio.Event()
-        self._reflectors: list[Reflector[Any, Any]] = []
+        self._fixed: list[Reflector[Any, Any]] = []
+        self._rollouts: Presence | None = None
         self._tasks: list[asyncio.Task[Any]] = []
 
     def start(self) -> None:
         """Begin to fill the stores."""
-        self._reflectors = self._make_reflectors()
-        self._tasks = [asyncio.create_task(one.run()) for one in self._reflectors]
+        self._fixed = self._make_reflectors()
+        self._rollouts = self._watch_rollouts()
+        parts = [*self._fixed, *([self._rollouts] if self._rollouts else ())]
+        self._tasks = [asyncio.create_task(one.run()) for one in parts]
         self.started.set()
 
     async def stop(self) -> None:
@@ -76,13 +98,10 @@ class Watching:
 
         Says once a minute what is missing.
         """
-        for one in self._reflectors:
-            while not one.answered.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_COMPLAIN):
-                        await one.answered.wait()
-                        break
-                self._complain()
+        if self._rollouts:
+            await self._answers(self._rollouts)
+        for one in self._reflectors():
+            await self._answers(one)
 
     async def renew(self) -> None:
         """List everything anew, consistently, and wait until the stores are equal to that.
@@ -95,6 +114,17 @@ class Watching:
         self.start()
         await self.complete()
 
+    def _reflectors(self) -> list[Reflector[Any, Any]]:
+        return [*self._fixed, *(self._rollouts.reflectors if self._rollouts else ())]
+
+    async def _answers(self, one: Reflector[Any, Any] | Presence) -> None:
+        while not one.answered.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_COMPLAIN):
+                    await one.answered.wait()
+                    break
+            self._complain()
+
     def _complain(self) -> None:
         for one in self.statistics():
             if not one.synced:
@@ -103,7 +133,7 @@ class Watching:
     def statistics(self) -> list[ReflectorStatistics]:
         """Say of each watched resource how it stands, over all its namespaces."""
         by_resource: dict[str, list[ReflectorStatistics]] = {}
-        for one in self._reflectors:
+        for one in self._reflectors():
             statistics = one.statistics()
             by_resource.setdefault(statistics.resource, []).append(statistics)
         return [_together(parts) for parts in by_resource.values()]
@@ -111,6 +141,7 @@ class Watching:
     def _make_reflectors(self) -> list[Reflector[Any, Any]]:
         settings, keys = self._settings, self._keys
         dialect = settings.defaults.dialect
+        keeping = Keeping(settings.defaults)
 
         def config_map(item: ConfigMap, known: Source | None = None) -> Source:
             return source_from_config_map(item, keys, dialect, known=known)
@@ -118,38 +149,23 @@ class Watching:
         def secret(item: Secret, known: Source | None = None) -> Source | None:
             return None if _is_ours(item) else source_from_secret(item, keys, dialect, known=known)
 
-        def workload(kind: str) -> Callable[..., Consumer]:
-            return lambda item, known=None: consumer_from_workload(kind, item, dialect, known=known)
-
-        sources, consumers = self._index.sources, self._index.consumers
         labels = settings.source_selector
-        watched: list[tuple[str, type[Any], Callable[..., Any], Store[Any], str]] = [
-            ("ConfigMap", ConfigMap, config_map, sources["ConfigMap"], labels),
-            ("Secret", Secret, secret, sources["Secret"], labels),
-        ]
-        watched += [
-            (kind, Workload, workload(kind), consumers[kind], "") for kind in CONSUMER_KINDS
+        bare = f"{WATCH_LABEL}=true"
+        watched = [
+            _Watched("ConfigMap", ConfigMap, config_map, labels),
+            _Watched("Secret", Secret, secret, labels),
+            *(_Watched(kind, Workload, keeping.workload(kind)) for kind in _ROLLED),
+            _Watched("CronJob", CronJob, keeping.cron_job),
+            _Watched("Job", Job, keeping.job),
+            _Watched("ReplicaSet", Workload, keeping.replica_set, bare),
+            _Watched("Pod", Pod, keeping.pod, bare),
         ]
         reflectors: list[Reflector[Any, Any]] = []
-        for kind, type_, transform, store, label_selector in watched:
-            if kind in dialect.ignored_sources:
-                store.synced.set()
-                continue
-            reflectors += [
-                Reflector(
-                    self._client,
-                    BY_KIND[kind],
-                    type=type_,
-                    transform=transform,
-                    store=store,
-                    namespace=namespace,
-                    label_selector=label_selector,
-                    field_selector=_outside(settings.ignored_namespaces) if not namespace else "",
-                    key_of=_key_of,
-                    transform_known=transform,
-                )
-                for namespace in settings.watch_namespaces or (None,)
-            ]
+        for one in watched:
+            if one.kind in dialect.ignored_sources | dialect.ignored_workloads:
+                self._store(one.kind).synced.set()
+            else:
+                reflectors += self._reflect(one)
         if settings.watch_namespaces:
             self._index.namespaces.synced.set()
             _log.info("namespaced mode: annotations of the Namespace are not read")
@@ -165,6 +181,38 @@ class Watching:
             label_selector=settings.namespace_selector,
         )
         return [*reflectors, namespaces]
+
+    def _watch_rollouts(self) -> Presence | None:
+        """Watch Argo Rollouts while their kind exists, unless flags say that nobody cares."""
+        defaults, store = self._settings.defaults, self._store("Rollout")
+        if "Rollout" in defaults.dialect.ignored_workloads:
+            store.synced.set()
+            return None
+        watched = _Watched("Rollout", Rollout, Keeping(defaults).rollout)
+        return Presence(self._client, ROLLOUTS, make=lambda: self._reflect(watched), store=store)
+
+    def _reflect(self, watched: _Watched) -> list[Reflector[Any, Any]]:
+        """Make the reflectors of a kind: one, or one for each namespace that is listed."""
+        settings = self._settings
+        return [
+            Reflector(
+                self._client,
+                BY_KIND[watched.kind],
+                type=watched.type,
+                transform=watched.transform,
+                store=self._store(watched.kind),
+                namespace=namespace,
+                label_selector=watched.label_selector,
+                field_selector=_outside(settings.ignored_namespaces) if not namespace else "",
+                key_of=_key_of,
+                transform_known=watched.transform,
+            )
+            for namespace in settings.watch_namespaces or (None,)
+        ]
+
+    def _store(self, kind: str) -> Store[Any]:
+        stores: dict[str, Store[Any]] = {**self._index.sources, **self._index.consumers}
+        return stores[kind]
 
 
 def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:

@@ -1,4 +1,4 @@
-"""The names of hotmap's own annotations; docs/reference/annotations.md says what each means.
+"""hotmap's own annotations and its label; docs/reference/annotations.md says what each means.
 
 Reloader's stand in `reloader_dialect`, since flags may rename them.
 """
@@ -18,6 +18,7 @@ __all__ = [
     "SETTLE",
     "SETTLE_MAX",
     "STRATEGY",
+    "WATCH_LABEL",
 ]
 
 FOLLOW = "hotmap.dev/follow"
@@ -47,3 +48,7 @@ ANNOTATIONS = (
 
 #: Written by hotmap itself; see DESIGN's table of annotations.
 OURS = ("hotmap.dev/revision", "hotmap.dev/target")
+
+#: The label with which a ReplicaSet or Pod without a workload asks to be watched. Almost all of
+#: them have one, and there are a hundred thousand of them, so the API server picks these out.
+WATCH_LABEL = "hotmap.dev/watch"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hotmap.core.plan import Act, Plan
+from hotmap.core.plan import NEW_PODS, Plan
 from hotmap.core.state import Rolls
 
 __all__ = ["LIMIT", "WINDOW", "brake", "note_roll", "ready_at"]
@@ -51,16 +51,16 @@ def note_roll(rolls: Rolls, now: float, *, limit: int = LIMIT) -> Rolls:
 def brake(
     plan: Plan, rolls: Rolls, *, now: float, writers: Sequence[str], limit: int = LIMIT
 ) -> Plan:
-    """Hold a plan's rollout back while its consumer has been rolled too often.
+    """Hold back what starts new pods while that has been done to a consumer too often.
 
     `writers` are the field managers that wrote the changed sources last; they are named, since
     one of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody.
     """
     at = ready_at(rolls, now, limit=limit)
-    rolls_out = any(action.act is Act.ROLLOUT for action in plan.actions)
+    rolls_out = any(action.act in NEW_PODS for action in plan.actions)
     if not rolls_out or at <= now:
         return plan
-    rest = tuple(action for action in plan.actions if action.act is not Act.ROLLOUT)
+    rest = tuple(action for action in plan.actions if action.act not in NEW_PODS)
     who = f"; written last by {' and '.join(sorted(set(writers)))}" if writers else ""
     reason = (
         f"{plan.reason}; held, since it was rolled {limit} times in {_minutes(_width(rolls))}{who}"

@@ -6,6 +6,7 @@ Made from a decoded workload in one step; the pod template itself is not kept.
 from __future__ import annotations
 
 import sys
+from collections.abc import Container
 from typing import NamedTuple
 
 import msgspec
@@ -14,10 +15,13 @@ from hotmap.core.annotations import AGENT
 from hotmap.core.config_volumes import ConfigVolume, find_config_volumes
 from hotmap.core.objects import (
     CronJob,
+    Job,
     LabelSelector,
     ObjectKey,
     ObjectMeta,
+    Pod,
     PodTemplate,
+    Rollout,
     Workload,
     spoken_annotations,
 )
@@ -31,9 +35,16 @@ from hotmap.core.uses import Uses, pack_uses
 __all__ = [
     "FIELD_MANAGER",
     "REVISION",
+    "Argo",
     "Consumer",
     "consumer_from_cron_job",
+    "consumer_from_job",
+    "consumer_from_pod",
+    "consumer_from_rollout",
     "consumer_from_workload",
+    "has_workload",
+    "is_owned",
+    "rolled_by",
     "selector_text",
 ]
 
@@ -43,8 +54,28 @@ REVISION = "hotmap.dev/revision"
 #: Kinds of owner whose own template is the one to write.
 _TEMPLATE_HOLDERS = ("Deployment", "Rollout", "CronJob")
 
+#: Kinds of owner that make pods from a template. Pods of any other owner, an operator's resource
+#: say, are nobody's but its own; static pods belong to their Node.
+_WORKLOADS = frozenset(
+    ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Node")
+)
+
 #: The name under which our writes stand in managedFields.
 FIELD_MANAGER = "hotmap"
+
+
+class Argo(msgspec.Struct, frozen=True):
+    """The Argo Rollout that runs a pod template: its own, or that of another object."""
+
+    key: ObjectKey
+    uid: str
+    resource_version: str
+    #: Where its pod template lies, when that is not in itself (`spec.workloadRef`).
+    template_in: ObjectKey | None
+    #: Which generation of that object it has seen, as its status writes it.
+    template_seen: str
+    #: Pods that were made before this are to be replaced; POSIX seconds.
+    restart_at: float | None
 
 
 #: The annotations of everybody who says nothing; most consumers do not.
@@ -100,6 +131,12 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     template_writer: str = ""
     #: When Reloader last wrote one of its marks, POSIX seconds of the API server; None: never.
     reloaded_at: float | None = None
+    #: Job: it has completed or failed, and no pod of it will start any more.
+    finished: bool = False
+    #: CronJob: a run of it is under way, beside which it allows no other (`concurrencyPolicy`).
+    busy: bool = False
+    #: Rollout, or what a Rollout takes its pod template from.
+    argo: Argo | None = None
 
     @property
     def revision(self) -> str:
@@ -114,7 +151,7 @@ def consumer_from_workload(
     *,
     known: Consumer | None = None,
 ) -> Consumer:
-    """Reduce a Deployment, StatefulSet, DaemonSet, ReplicaSet or Job.
+    """Reduce a Deployment, StatefulSet, DaemonSet, or ReplicaSet.
 
     `known` is what was made of it before. Its template is not looked through again while the
     generation is the same: that moves with every change of the spec (kubernetes: pkg/registry/
@@ -170,24 +207,132 @@ def _template_version(kind: str, item: Workload) -> str:
     return (item.metadata.annotations or {}).get(_VERSION_ANNOTATIONS.get(kind, ""), "")
 
 
-def consumer_from_cron_job(item: CronJob, dialect: DialectSettings = DEFAULT_SETTINGS) -> Consumer:
+def consumer_from_cron_job(
+    item: CronJob, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
     """Reduce a CronJob; its pods come from the Jobs it makes."""
-    return _consumer(
-        "CronJob",
+    return msgspec.structs.replace(
+        _consumer(
+            "CronJob",
+            item.metadata,
+            item.spec.job_template.spec.template,
+            suspended=bool(item.spec.suspend),
+            dialect=dialect,
+            known=known,
+        ),
+        busy=item.spec.concurrency_policy in ("Forbid", "Replace") and bool(item.status.active),
+    )
+
+
+def consumer_from_job(
+    item: Job, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
+    """Reduce a Job."""
+    consumer = _consumer(
+        "Job",
         item.metadata,
-        item.spec.job_template.spec.template,
-        selector="",
-        replicas=None,
-        paused=False,
+        item.spec.template,
+        selector=selector_text(item.spec.selector),
+        replicas=1,
+        wanted=1,
         suspended=bool(item.spec.suspend),
-        update_strategy="",
-        partition=0,
-        template_version="",
-        rolling=False,
-        wanted=0,
-        behind=0,
-        ordered=False,
         dialect=dialect,
+        known=known,
+    )
+    ends = (one for one in item.status.conditions or () if one.type in ("Complete", "Failed"))
+    finished = any(one.status == "True" for one in ends)
+    return msgspec.structs.replace(consumer, finished=finished) if finished else consumer
+
+
+def consumer_from_pod(
+    item: Pod, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
+    """Reduce a Pod that no workload makes; it is its own template."""
+    return _consumer(
+        "Pod", item.metadata, PodTemplate(spec=item.spec), replicas=1, wanted=1, dialect=dialect
+    )
+
+
+def is_owned(metadata: ObjectMeta) -> bool:
+    """Tell whether an object was made from the template of another consumer."""
+    return _has_controller(metadata, _TEMPLATE_HOLDERS)
+
+
+def has_workload(metadata: ObjectMeta) -> bool:
+    """Tell whether a workload, or a Node, makes a Pod: then that is to be acted on, if anything."""
+    return _has_controller(metadata, _WORKLOADS)
+
+
+def _has_controller(metadata: ObjectMeta, kinds: Container[str]) -> bool:
+    return any(
+        owner.controller and owner.kind in kinds for owner in metadata.owner_references or ()
+    )
+
+
+def consumer_from_rollout(
+    item: Rollout, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
+    """Reduce an Argo Rollout.
+
+    One that takes its pod template from a Deployment is no consumer itself: the template to write
+    is there, see `rolled_by`. `currentPodHash` names the newest template and `stableRS` the one
+    that all pods have once it is promoted (argo-rollouts: utils/conditions, RolloutHealthy).
+    """
+    spec, status, metadata = item.spec, item.status, item.metadata
+    ref = spec.workload_ref
+    restart_at, restarted_at = parse_time(spec.restart_at), parse_time(status.restarted_at)
+    argo = Argo(
+        key=ObjectKey("Rollout", metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        template_in=ObjectKey(ref.kind, metadata.namespace, ref.name) if ref else None,
+        template_seen=str(status.workload_observed_generation),
+        restart_at=restart_at,
+    )
+    wanted = 1 if spec.replicas is None else spec.replicas
+    unseen = str(status.observed_generation) != str(metadata.generation)
+    restarting = (restart_at or 0.0) > (restarted_at or 0.0)
+    rolling = unseen or restarting or status.stable_rs != status.current_pod_hash
+    behind = max(wanted, status.replicas) - status.updated_replicas
+    consumer = _consumer(
+        "Rollout",
+        metadata,
+        spec.template,
+        selector=selector_text(spec.selector),
+        replicas=wanted,
+        paused=spec.paused,
+        template_version=status.current_pod_hash,
+        rolling=rolling,
+        wanted=wanted,
+        behind=wanted if unseen or restarting else max(0, behind) if rolling else 0,
+        dialect=dialect,
+        known=known,
+    )
+    return msgspec.structs.replace(
+        consumer, argo=argo, owned=consumer.owned or (ref is not None and ref.kind == "Deployment")
+    )
+
+
+def rolled_by(deployment: Consumer, rollout: Consumer) -> Consumer:
+    """Show a Deployment as the Argo Rollout runs it that takes its pod template from there.
+
+    The pods are the Rollout's, the Deployment itself is mostly scaled to zero; and the way to roll
+    them is to change the Deployment's template (argo-rollouts: rollout/templateref.go). What the
+    Rollout's annotations say counts where the Deployment's are silent.
+    """
+    argo = rollout.argo
+    assert argo is not None, "every Rollout has it"
+    unseen = argo.template_seen != str(deployment.generation)
+    return msgspec.structs.replace(
+        deployment,
+        annotations={**rollout.annotations, **deployment.annotations},
+        selector=rollout.selector or deployment.selector,
+        replicas=rollout.replicas,
+        paused=rollout.paused,
+        rolling=rollout.rolling or unseen,
+        wanted=rollout.wanted,
+        behind=rollout.wanted if unseen else rollout.behind,
+        argo=argo,
     )
 
 
@@ -196,23 +341,23 @@ def _consumer(
     metadata: ObjectMeta,
     template: PodTemplate,
     *,
-    selector: str,
-    replicas: int | None,
-    paused: bool,
-    suspended: bool,
-    update_strategy: str,
-    partition: int,
-    template_version: str,
-    rolling: bool,
-    wanted: int,
-    behind: int,
-    ordered: bool,
+    selector: str = "",
+    replicas: int | None = None,
+    paused: bool = False,
+    suspended: bool = False,
+    update_strategy: str = "",
+    partition: int = 0,
+    template_version: str = "",
+    rolling: bool = False,
+    wanted: int = 0,
+    behind: int = 0,
+    ordered: bool = False,
     dialect: DialectSettings,
     known: Consumer | None = None,
 ) -> Consumer:
     renamed = dialect.names.renamed()
     stamped = dialect.writing is not Writing.REVISION
-    has_agent = AGENT in (template.metadata.annotations or {})
+    has_agent = any(AGENT in (one.annotations or {}) for one in (template.metadata, metadata))
     writers = _writers(metadata)
     if known is not None and known.uid != metadata.uid:
         known = None
@@ -239,10 +384,7 @@ def _consumer(
         wanted=wanted,
         behind=behind,
         ordered=ordered,
-        owned=any(
-            owner.controller and owner.kind in _TEMPLATE_HOLDERS
-            for owner in metadata.owner_references or ()
-        ),
+        owned=is_owned(metadata),
         written_at=writers.written_at(stamped=stamped),
         traces=find_traces(template, metadata.namespace) if stamped or dialect.compares else None,
         config_volumes=find_config_volumes(template, metadata.namespace) if has_agent else (),

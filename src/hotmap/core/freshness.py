@@ -310,8 +310,8 @@ def _judge_start(
     """Rules 0, 5 and 6: a change that needs containers to start anew."""
     if _already_asked(consumer, present, facts):
         return Verdict.ADOPT, "is what the template was already asked for"
-    if consumer.generation == record.generation:
-        return Verdict.FROZEN, what
+    if consumer.generation == record.generation or consumer.key.kind == "CronJob":
+        return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while the consumer rolls out for another reason"
     if present.source in facts.before_template and not consumer.rolling:
@@ -327,12 +327,17 @@ def _already_asked(consumer: Consumer, present: Present, facts: Facts) -> bool:
     """Rule 0: a crash between the patch and the record.
 
     An undo can bring an old revision back too, so the revision alone proves nothing: our field
-    manager must have written at or after the change. Both times are the API server's.
+    manager must have written at or after the change. Both times are the API server's. Whoever
+    set an Argo Rollout's restartAt to a time after the change has had all its pods replaced.
     """
+    if present.changed_at is None:
+        return False
+    restart_at = consumer.argo.restart_at if consumer.argo else None
+    if restart_at is not None and present.changed_at < restart_at <= facts.now + MARGIN:
+        return True
     return (
         _shows(consumer, present, facts)
         and consumer.written_at is not None
-        and present.changed_at is not None
         and consumer.written_at >= present.changed_at
     )
 

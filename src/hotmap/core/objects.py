@@ -14,6 +14,7 @@ import msgspec
 
 __all__ = [
     "CSI",
+    "Condition",
     "ConfigMap",
     "ConfigMapKeySelector",
     "ConfigMapProjection",
@@ -25,10 +26,12 @@ __all__ = [
     "ContainerStatus",
     "CronJob",
     "CronJobSpec",
+    "CronJobStatus",
     "EnvFromSource",
     "EnvVar",
     "EnvVarSource",
     "Job",
+    "JobStatus",
     "JobTemplate",
     "KeyToPath",
     "LabelExpression",
@@ -47,6 +50,9 @@ __all__ = [
     "Projected",
     "ProjectedSource",
     "RollingUpdate",
+    "Rollout",
+    "RolloutSpec",
+    "RolloutStatus",
     "Secret",
     "SecretVolume",
     "SourceKey",
@@ -55,6 +61,7 @@ __all__ = [
     "Volume",
     "VolumeMount",
     "Workload",
+    "WorkloadRef",
     "WorkloadSpec",
     "WorkloadStatus",
     "spoken_annotations",
@@ -328,15 +335,26 @@ class WorkloadStatus(_Part, frozen=True, gc=False):
 
 
 class Workload(_Part, frozen=True):
-    """A Deployment, StatefulSet, DaemonSet, ReplicaSet or Job."""
+    """A Deployment, StatefulSet, DaemonSet or ReplicaSet."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
 
-#: A Job has the same fields as every kind with `spec.template`.
-Job = Workload
+class Condition(_Part, frozen=True, gc=False):
+    type: str = ""
+    status: str = ""
+
+
+class JobStatus(_Part, frozen=True):
+    conditions: list[Condition] | None = None
+
+
+class Job(_Part, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: JobStatus = JobStatus()
 
 
 class JobTemplate(_Part, frozen=True):
@@ -347,11 +365,57 @@ class JobTemplate(_Part, frozen=True):
 class CronJobSpec(_Part, frozen=True):
     job_template: JobTemplate = JobTemplate()
     suspend: bool | None = None
+    concurrency_policy: str = ""
+
+
+class CronJobStatus(_Part, frozen=True):
+    #: The Jobs that its schedule started and that still run.
+    active: list[LocalRef] | None = None
 
 
 class CronJob(_Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()
+
+
+class WorkloadRef(_Part, frozen=True, gc=False):
+    """Where an Argo Rollout has its pod template, when that is not in itself."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class RolloutSpec(_Part, frozen=True):
+    """argo-rollouts: pkg/apis/rollouts/v1alpha1 RolloutSpec."""
+
+    template: PodTemplate = PodTemplate()
+    workload_ref: WorkloadRef | None = None
+    selector: LabelSelector | None = None
+    replicas: int | None = None
+    paused: bool = False
+    restart_at: str | None = None
+
+
+class RolloutStatus(_Part, frozen=True, gc=False):
+    """Both generations are texts there, since they once were digests."""
+
+    observed_generation: str | int = ""
+    workload_observed_generation: str | int = ""
+    current_pod_hash: str = ""
+    stable_rs: str = msgspec.field(default="", name="stableRS")
+    replicas: int = 0
+    updated_replicas: int = 0
+    restarted_at: str | None = None
+
+
+class Rollout(_Part, frozen=True):
+    """An Argo Rollout."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: RolloutSpec = RolloutSpec()
+    status: RolloutStatus = RolloutStatus()
 
 
 class ContainerStateRunning(_Part, frozen=True, gc=False):

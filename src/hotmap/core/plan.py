@@ -10,8 +10,16 @@
     only imagePullSecrets                       nothing
     a source named but not referenced           rollout
 
-Which row applies is the verdict of `freshness`; kinds without a rollout and the other strategies
-are told apart here. The same Plan is executed, printed by the command line and replayed in tests.
+    kind                                        what a rollout is for it
+    ------------------------------------------  -----------------------------------------------
+    Deployment, StatefulSet, DaemonSet          its template
+    Rollout                                     its template, or `restartAt`
+    CronJob                                     nothing: its next run reads the new content
+    Job, ReplicaSet or Pod of its own           a report
+    … with `hotmap.dev/on-change`               CronJob: a run now. Job: created again. Pod: evicted
+
+Which row applies is the verdict of `freshness`; the kinds and the strategies are told apart here.
+The same Plan is executed, printed by the command line and replayed in tests.
 """
 
 from __future__ import annotations
@@ -28,13 +36,16 @@ from hotmap.core.references import Life, Use
 from hotmap.core.reloader_dialect import Writing
 from hotmap.core.reloader_writing import Stamp
 
-__all__ = ["ROLLABLE", "Act", "Action", "Plan", "live_change_rolls", "make_plan"]
+__all__ = ["NEW_PODS", "ROLLABLE", "Act", "Action", "Plan", "live_change_rolls", "make_plan"]
 
 #: Kinds whose controller replaces pods when the pod template changes.
 ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
 
 #: Seconds until a consumer that is waited for is looked at again.
 _WAIT = 1.0
+
+#: Seconds until a CronJob is looked at again whose run has to end first; its end is also seen.
+_WAIT_FOR_RUN = 30.0
 
 
 class Act(enum.Enum):
@@ -46,12 +57,18 @@ class Act(enum.Enum):
     ROLLOUT = "rollout"
     #: Say so in an Event and do nothing else.
     NOTIFY = "notify"
+    #: Have an Argo Rollout replace its pods without another template (`spec.restartAt`).
+    RESTART_PODS = "restart pods"
     #: Start a Job from a CronJob.
     RUN_NOW = "run now"
     #: Delete a Job and create it again.
     RECREATE = "recreate"
     #: Evict a bare Pod.
     EVICT = "evict"
+
+
+#: What starts new pods, so that it has to stop when it goes on and on.
+NEW_PODS = frozenset((Act.ROLLOUT, Act.RESTART_PODS, Act.RUN_NOW, Act.RECREATE, Act.EVICT))
 
 
 class Action(NamedTuple):
@@ -125,7 +142,11 @@ def _plan(
         return Plan(verdict, (), unused or judgement.reason, settles=True, confirms=confirms)
     cause = judgement.reason if judgement.distinct else _cause(judgement, changed)
     actions, outcome = _choose(consumer, policy, judgement, changed)
-    return Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
+    plan = Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
+    if consumer.busy and plan.actions == (Action(Act.RUN_NOW),):
+        reason = f"{plan.reason}, once the running one has ended (concurrencyPolicy)"
+        return Plan(verdict, (), reason, requeue_after=_WAIT_FOR_RUN)
+    return plan
 
 
 def _choose(
@@ -150,10 +171,13 @@ def _choose(
             return (Action(Act.NOTIFY),), f"takes effect at the next restart, {_ONLY_NUDGED}"
         outcome = "files refreshed at once; the rest takes effect at the next restart"
         return (Action(Act.NUDGE), Action(Act.NOTIFY)), f"{outcome}, {_ONLY_NUDGED}"
-    if policy.strategy is Strategy.AUTO and policy.agent and policy.agent.restart != "none":
+    if _agent_restarts(policy):
         nudge = Action(Act.NUDGE, announces_frozen=True)
         return (nudge,), "its agent restarts the application in place"
-    outcome = _rollout_outcome(consumer) + _why_new_pods(policy, judgement, changed)
+    why = _why_new_pods(policy, judgement, changed)
+    if policy.restarts and consumer.argo:
+        return (Action(Act.RESTART_PODS),), f"its pods are replaced by restartAt{why}"
+    outcome = _rollout_outcome(consumer) + why
     stamps = () if policy.writing is Writing.REVISION else _stamps(judgement)
     return (Action(Act.ROLLOUT, distinct=judgement.distinct, stamps=stamps),), outcome
 
@@ -198,18 +222,38 @@ def _why_new_pods(
 def _choose_without_rollout(
     consumer: Consumer, policy: Policy, *, frozen: bool
 ) -> tuple[tuple[Action, ...], str]:
-    if not frozen and policy.takes_live_changes() and consumer.key.kind != "CronJob":
-        return (Action(Act.NUDGE),), "files refreshed at once"
+    on_change = OnChange.REPORT if policy.strategy is Strategy.NUDGE else policy.on_change
     if consumer.key.kind == "CronJob":
-        if policy.on_change is OnChange.RUN_NOW and not consumer.suspended:
+        if consumer.suspended:
+            return (), "its next run reads the new content (it is suspended)"
+        if on_change is OnChange.RUN_NOW:
             return (Action(Act.RUN_NOW),), "a Job is started now"
-        suspended = " (it is suspended)" if consumer.suspended else ""
-        return (), f"its next run reads the new content{suspended}"
-    if policy.on_change is OnChange.RECREATE:
+        return (), "its next run reads the new content"
+    if on_change is OnChange.RECREATE and consumer.finished:
+        return (Action(Act.RECREATE),), "the Job has finished, and is created again"
+    if consumer.finished:
+        return (), "the Job has finished; nothing of it reads the new content"
+    if consumer.suspended or consumer.replicas == 0:
+        return (), "it has no pods; the next ones read the new content"
+    if not frozen and policy.takes_live_changes():
+        return (Action(Act.NUDGE),), f"files refreshed at once, {_taker(policy)}"
+    if _agent_restarts(policy):
+        nudge = Action(Act.NUDGE, announces_frozen=True)
+        return (nudge,), "its agent restarts the application in place"
+    if on_change is OnChange.RECREATE:
         return (Action(Act.RECREATE),), "the Job is created again"
-    if policy.on_change is OnChange.EVICT:
+    if on_change is OnChange.EVICT:
         return (Action(Act.EVICT),), "the Pod is evicted"
     return (Action(Act.NOTIFY),), f"only reported, since a {consumer.key.kind} has no rollout"
+
+
+def _agent_restarts(policy: Policy) -> bool:
+    """Tell whether an agent may take a frozen change."""
+    return (
+        policy.strategy is Strategy.AUTO
+        and policy.agent is not None
+        and policy.agent.restart != "none"
+    )
 
 
 # -- words -------------------------------------------------------------------------------------

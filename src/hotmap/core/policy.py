@@ -201,7 +201,12 @@ def read_policy(
     """Read one consumer's policy; never fails, problems stand in the result."""
     reader = _Reader(consumer, namespace_annotations or {})
     settings = defaults.dialect
-    dialect = reloader_dialect.read(reader.lookup, kind=consumer.key.kind, settings=settings)
+    dialect = reloader_dialect.read(
+        reader.lookup,
+        kind=consumer.key.kind,
+        is_rollout=consumer.argo is not None,
+        settings=settings,
+    )
     reader.problems += [Problem(*problem) for problem in dialect.problems]
     follow, origin = _read_follow(reader, dialect, defaults)
     if consumer.key.kind in settings.ignored_workloads:
@@ -240,8 +245,23 @@ def read_policy(
         wants_created=settings.reload_on_create,
         wants_deleted=settings.reload_on_delete,
         origin=origin or Policy().origin,
-        problems=(*reader.problems, *_misplaced(consumer, settings)),
+        problems=(
+            *reader.problems,
+            *_misplaced(consumer, settings),
+            *_foreign_template(consumer, follow),
+        ),
     )
+
+
+def _foreign_template(consumer: Consumer, follow: Follow) -> Iterable[Problem]:
+    """Say where an Argo Rollout's template lies if nobody follows it there."""
+    template_in = consumer.argo.template_in if consumer.argo else None
+    if template_in and consumer.key.kind == "Rollout" and not consumer.owned and follow != _NOTHING:
+        yield Problem(
+            FOLLOW,
+            f"its pod template is that of {template_in}, and only a Deployment's is followed; "
+            "nothing is done when a source changes",
+        )
 
 
 class Follow(NamedTuple):
@@ -463,7 +483,7 @@ def _left_paused(consumer: Consumer, dialect: Dialect, paused_at: str) -> LeftPa
 
     Reloader keeps the time in memory only, so after its end nobody would resume it.
     """
-    if consumer.key.kind != "Deployment" or not consumer.paused:
+    if consumer.key.kind != "Deployment" or consumer.argo or not consumer.paused:
         return None
     if (text := consumer.annotations.get(paused_at)) is None:
         return None

@@ -155,8 +155,17 @@ class Dialect(NamedTuple):
 Lookup = Callable[[str], tuple[str, str] | None]
 
 
-def read(lookup: Lookup, *, kind: str, settings: DialectSettings = DEFAULT_SETTINGS) -> Dialect:
-    """Read the dialect as a consumer of a kind speaks it; never fails, problems are told."""
+def read(
+    lookup: Lookup,
+    *,
+    kind: str,
+    is_rollout: bool = False,
+    settings: DialectSettings = DEFAULT_SETTINGS,
+) -> Dialect:
+    """Read the dialect as a consumer of a kind speaks it; never fails, problems are told.
+
+    `is_rollout` says that an Argo Rollout runs it, whether its template is its own or not.
+    """
     reader = _Reader(lookup)
     names = settings.names
     auto = reader.boolean(names.auto)
@@ -176,7 +185,8 @@ def read(lookup: Lookup, *, kind: str, settings: DialectSettings = DEFAULT_SETTI
             if reader.fits(names.pause_period, kind, "Deployment")
             else None
         ),
-        restarts=reader.fits(ROLLOUT_STRATEGY, kind, "Rollout") and reader.restarts(),
+        restarts=reader.fits(ROLLOUT_STRATEGY, "Rollout" if is_rollout else kind, "Rollout")
+        and reader.restarts(),
         origin=", ".join(reader.said),
         problems=tuple(reader.problems),
     )

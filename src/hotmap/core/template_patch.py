@@ -6,7 +6,8 @@ count is touched; and it carries the uid and the resourceVersion that the decisi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import floor
 from typing import Any, NamedTuple
 
 from hotmap.core import reloader_writing
@@ -14,7 +15,7 @@ from hotmap.core.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.reloader_dialect import Writing
 from hotmap.core.reloader_writing import Stamp, stamp_patch
 
-__all__ = ["TemplatePatch", "template_patch"]
+__all__ = ["TemplatePatch", "restart_time", "template_patch"]
 
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -71,3 +72,12 @@ def template_patch(
         reloader_writing.FIELD_MANAGER if stamped else FIELD_MANAGER,
         carried,
     )
+
+
+def restart_time(changed_at: Iterable[float | None], *, now: float) -> int:
+    """Choose an Argo Rollout's restartAt: the first whole second after the changes and `now`.
+
+    Pods that were made before it are replaced, and Argo compares whole seconds, so a pod of the
+    change's own second counts as one of them. POSIX seconds.
+    """
+    return floor(max([now, *(at for at in changed_at if at is not None)])) + 1

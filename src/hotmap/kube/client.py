@@ -255,25 +255,30 @@ class Client:
         body: Mapping[str, Any] | bytes,
         *,
         type: type[T],
+        subresource: tuple[str, str] | None = None,
         field_manager: str = "hotmap",
+        dry_run: bool = False,
         idempotent: bool = False,
+        attempts: int | None = None,
     ) -> T:
         """Create an object and return it as the server keeps it.
 
-        `idempotent` says that a repetition does no harm: the name is fixed, and AlreadyExists
-        means success to the caller.
+        `subresource` names an object and one of its subresources, such as an eviction, which is
+        what is created then. `dry_run` goes all the way but the last step. `idempotent` says that
+        a repetition does no harm: the name is fixed, and AlreadyExists means success to the
+        caller. `attempts` None is the client's own.
 
         Raises:
             AlreadyExists: the name is taken.
             ApiError, Unreachable: see `request`.
         """
-        path = resource.path(namespace)
+        path = resource.path(namespace, *(subresource or ()))
         answer = await self.request(
             "POST",
             path,
-            params={"fieldManager": field_manager},
+            params={"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})},
             body=_encode(body),
-            attempts=self._limits.attempts,
+            attempts=self._limits.attempts if attempts is None else attempts,
             idempotent=idempotent,
         )
         return self._decode(answer, type, path)

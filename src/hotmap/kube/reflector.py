@@ -407,6 +407,7 @@ class Reflector(Generic[T, S]):
             self._position = ""
         self._errors += 1
         if isinstance(error, Forbidden | NotFound):
+            self._hear()  # an answer: the connection is alive, and a restart would not help
             self._refused = True
             self.answered.set()
         self._last_error = str(error)

@@ -447,3 +447,18 @@ async def test_a_pods_quality_of_service(registry: Registry) -> None:
         "pods", "default", {"metadata": {"name": "p"}, "spec": spec}, manager="t"
     )
     assert made["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
+
+
+async def test_eviction(api: Api, registry: Registry) -> None:
+    """It deletes the pod that its preconditions name, and no other of that name."""
+    there = await registry.create("pods", "default", pod("p"), manager="m")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    other = {"preconditions": {"uid": "another"}}
+    refused = await api.post(f"{PODS}/p/eviction", {**eviction, "deleteOptions": other})
+    assert (refused.status, refused.body["reason"]) == (409, "Conflict")
+    assert (await api.post(f"{PODS}/q/eviction", eviction)).status == 400
+    this = {"preconditions": {"uid": there["metadata"]["uid"]}}
+    evicted = await api.post(f"{PODS}/p/eviction", {**eviction, "deleteOptions": this})
+    assert (evicted.status, evicted.body["status"]) == (201, "Success")
+    with pytest.raises(NotFound):
+        await registry.get("pods", "default", "p")

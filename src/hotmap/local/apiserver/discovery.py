@@ -37,12 +37,14 @@ _SUBRESOURCE_VERBS = {
     "log": ["get"],
     "exec": ["create", "get"],
     "binding": ["create"],
+    "eviction": ["create"],
 }
 # Subresources that answer with another kind than their parent's.
 _SUBRESOURCE_KINDS = {
     "scale": ("autoscaling", "v1", "Scale"),
     "exec": ("", "v1", "PodExecOptions"),
     "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
 }
 
 

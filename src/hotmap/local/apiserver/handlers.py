@@ -130,6 +130,8 @@ def _list_metadata(page: EncodedList) -> JsonObject:
 async def _create(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     if path.subresource == "binding":
         return await _bind(registry, path, request)
+    if path.subresource == "eviction":
+        return await _evict(registry, path, request)
     options = write_options(request.query, request.user_agent, "CreateOptions")
     obj = decode_body(request.body, request.content_type)
     _check_type(path.kind, obj)
@@ -147,6 +149,30 @@ async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Ans
         raise BadRequest("target.name of a Binding must name a node")
     uid = (binding.get("metadata") or {}).get("uid", "")
     await registry.bind(path.namespace or "", path.name, node, uid=uid)
+    return _created()
+
+
+async def _evict(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    """Delete a pod; without PodDisruptionBudgets nothing speaks against it."""
+    eviction = decode_body(request.body, request.content_type)
+    name = (eviction.get("metadata") or {}).get("name", "")
+    if name not in ("", path.name):
+        raise BadRequest("name in URL does not match name in Eviction object")
+    options = delete_options(request.query, eviction.get("deleteOptions") or {})
+    await registry.delete(
+        path.kind.plural,
+        path.namespace,
+        path.name,
+        grace_period=options.grace_period,
+        uid=options.uid,
+        resource_version=options.resource_version,
+        propagation=options.propagation,
+        dry_run=options.dry_run,
+    )
+    return _created()
+
+
+def _created() -> Answer:
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return _json(status | {"code": 201})._replace(status=201)
 

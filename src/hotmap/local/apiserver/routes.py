@@ -70,7 +70,7 @@ def subresources(kind: Kind) -> tuple[str, ...]:
     if kind.has_scale:
         found.append("scale")
     if kind.plural == "pods":
-        found += ["log", "exec", "binding"]
+        found += ["log", "exec", "binding", "eviction"]
     if kind.plural == "namespaces":
         found.append("finalize")
     return tuple(found)
@@ -91,7 +91,7 @@ def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
             return "watch"
         case "GET":
             return "get" if named else "list"
-        case "POST" if not named or path.subresource in ("binding", "exec"):
+        case "POST" if not named or path.subresource in ("binding", "eviction", "exec"):
             return "create"
         case "PUT" if named:
             return "update"

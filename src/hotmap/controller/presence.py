@@ -1,0 +1,131 @@
+"""Watches a kind that a cluster may or may not have, for as long as it has it.
+
+Whether the kind is there is asked of discovery, which needs no right of its own (kubernetes: the
+ClusterRole system:discovery), and not of the resource: a list that is refused would not tell a
+missing right from a missing kind. One small request in POLL seconds, so a definition that is
+installed while we run is noticed within that time, and so is its removal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from hotmap.core.errors import ApiError, NotFound, Unreachable
+from hotmap.kube.client import Client
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import Resource
+from hotmap.kube.store import Store
+
+__all__ = ["POLL", "Presence"]
+
+#: Seconds between two looks at discovery.
+POLL = 30.0
+
+#: How often in a row a kind that was there has to be missing: one server of several may lag.
+_MISSING = 2
+
+_log = logging.getLogger(__name__)
+
+
+class _APIResource(msgspec.Struct):
+    name: str = ""
+
+
+class _APIResourceList(msgspec.Struct):
+    resources: list[_APIResource] = []
+
+
+class Presence:
+    """The reflectors of a kind while the API server has it, and an empty store while not."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        *,
+        make: Callable[[], Sequence[Reflector[Any, Any]]],
+        store: Store[Any],
+        poll: float = POLL,
+    ) -> None:
+        """`make` gives new reflectors that fill `store`; `poll` is in seconds."""
+        self._client = client
+        self._resource = resource
+        self._make = make
+        self._store = store
+        self._poll = poll
+        self._missing = 0
+        self._problem = ""
+        self._tasks: list[asyncio.Task[NoReturn]] = []
+        #: Running; none while the kind is not there.
+        self.reflectors: Sequence[Reflector[Any, Any]] = ()
+        #: Set once it is known whether the kind is there.
+        self.answered = asyncio.Event()
+
+    async def run(self) -> NoReturn:
+        """Follow the kind's coming and going until cancelled; the store is left as it is then."""
+        try:
+            while True:
+                await self._look()
+                await asyncio.sleep(self._poll)
+        finally:
+            await self._stop()
+
+    async def _look(self) -> None:
+        try:
+            there = await self._exists()
+        except (ApiError, Unreachable) as error:
+            # Said once; what is watched goes on being watched.
+            level = logging.DEBUG if str(error) == self._problem else logging.WARNING
+            _log.log(level, "whether there are %s: %s", self._resource.plural, error)
+            self._problem = str(error)
+            if isinstance(error, ApiError):
+                self._answer_absent_at_first()
+            return
+        self._problem = ""
+        if there:
+            self._missing = 0
+            self._begin()
+        elif self.reflectors:
+            self._missing += 1
+            if self._missing >= _MISSING:
+                await self._end()
+        self._answer_absent_at_first()
+
+    async def _exists(self) -> bool:
+        path = f"/apis/{self._resource.api_version}"
+        try:
+            body = await self._client.request("GET", path)
+        except NotFound:
+            return False
+        found = msgspec.json.decode(body, type=_APIResourceList)
+        return any(one.name == self._resource.plural for one in found.resources)
+
+    def _answer_absent_at_first(self) -> None:
+        if not self.answered.is_set() and not self.reflectors:
+            self._store.synced.set()
+        self.answered.set()
+
+    def _begin(self) -> None:
+        if self.reflectors:
+            return
+        _log.info("%s.%s: watched", self._resource.plural, self._resource.group)
+        self.reflectors = tuple(self._make())
+        self._tasks = [asyncio.create_task(one.run()) for one in self.reflectors]
+
+    async def _end(self) -> None:
+        _log.info("%s.%s: gone, with their kind", self._resource.plural, self._resource.group)
+        await self._stop()
+        for key in list(self._store):
+            self._store.remove(key)
+
+    async def _stop(self) -> None:
+        self.reflectors = ()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []

@@ -1,0 +1,566 @@
+"""CronJobs, Jobs, and ReplicaSets and Pods of their own: a report, and what they opted in to.
+
+The plane stores these kinds and runs none of them: the tests play their controllers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.controller.world import FOLLOW, NAMESPACE, REREADS, Object, World, files
+
+from hotmap.core.errors import NotFound, api_error
+from hotmap.core.policy import Defaults, OnChange
+
+RUN_NOW = {**FOLLOW, "hotmap.dev/on-change": "run-now"}
+RECREATE = {**FOLLOW, "hotmap.dev/on-change": "recreate"}
+EVICT = {**FOLLOW, "hotmap.dev/on-change": "evict"}
+
+
+async def jobs(world: World) -> list[Object]:
+    return (await world.registry.list("jobs", NAMESPACE)).items
+
+
+async def uid(world: World, kind: str, name: str) -> str:
+    """The uid of an object, "" where there is none."""
+    try:
+        return str((await world.get(kind, name))["metadata"]["uid"])
+    except NotFound:
+        return ""
+
+
+# -- CronJob -----------------------------------------------------------------------------------
+
+
+async def test_a_cron_job_is_left_to_its_next_run(world: World) -> None:
+    """That reads the new content; nothing is written but what was asked."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = world.answers()
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        assert await jobs(world) == []
+        assert (world.answers() - before)["PATCH"] == 0
+        latest = controller.journal.history()
+    ((decisions),) = latest.values()
+    assert decisions[-1].reason.endswith(": its next run reads the new content")
+    assert await world.messages() == []
+
+
+async def test_a_cron_job_runs_now(world: World) -> None:
+    """One Job for one change, as kubectl makes it, with one Event that says why."""
+    await world.config_map(LEVEL="info")
+    cron_job = await world.cron_job(annotations=RUN_NOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        assert await jobs(world) == []
+        await world.edit(LEVEL="debug")
+        message = await world.event("JobStarted")
+        await world.quiet(controller)
+    (job,) = await jobs(world)
+    metadata = job["metadata"]
+    assert metadata["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
+    assert metadata["ownerReferences"][0]["uid"] == cron_job["metadata"]["uid"]
+    assert message == (
+        "ConfigMap default/app LEVEL changed, read at start in containers[main].env[LEVEL]: "
+        "a Job is started now"
+    )
+    assert len(await world.events()) == 1
+
+
+async def test_each_change_is_one_run(world: World) -> None:
+    """Also where files alone changed, and where earlier content came back."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(spec=files(), annotations=RUN_NOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        for times, level in enumerate(("debug", "info", "debug"), start=1):
+            await world.passes_a_second()  # the time of a change has whole seconds
+            await world.edit(LEVEL=level)
+            await world.quiet(controller)
+            assert len(await jobs(world)) == times
+
+
+async def test_no_run_while_suspended(world: World) -> None:
+    """And none for it later: whoever resumes it gets the next scheduled one."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW, suspend=True)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        await world.merge("CronJob", "report", {"spec": {"suspend": False}})
+        await world.quiet(controller)
+    assert await jobs(world) == []
+
+
+async def test_suspended_between_decision_and_write(world: World) -> None:
+    """The CronJob is read again before its run, and it is another version by then."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        read = world.registry.get
+        suspended = False
+
+        async def suspend_first(plural: str, namespace: str | None, name: str) -> Any:
+            nonlocal suspended
+            if plural == "cronjobs" and not suspended:
+                suspended = True
+                await world.merge("CronJob", "report", {"spec": {"suspend": True}})
+            return await read(plural, namespace, name)
+
+        world.registry.get = suspend_first  # type: ignore[method-assign]
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+    assert suspended
+    assert await jobs(world) == []
+
+
+async def test_a_crash_between_the_run_and_its_record(world: World) -> None:
+    """The next controller decides the same, meets the Job, and makes no second one."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    records = await world.records()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("JobStarted")
+        await world.quiet(controller)
+    assert await world.records() != records
+    await world.put_records_back(records)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    assert len(await jobs(world)) == 1
+    assert await world.records() != records
+
+
+async def test_two_controllers_by_mistake(world: World) -> None:
+    """Both make the same Job, so there is one."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW)
+    async with world.controller() as one, world.controller() as other:
+        await world.quiet(one)
+        await world.quiet(other)
+        await world.edit(LEVEL="debug")
+        await world.quiet(one)
+        await world.quiet(other)
+    assert len(await jobs(world)) == 1
+
+
+async def test_a_run_that_is_refused_is_tried_again(world: World) -> None:
+    """One Event says what refuses it; nothing counts as asked until it went through."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW)
+    tries = 0
+
+    async def refuse_twice(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        nonlocal tries
+        if plural == "jobs":
+            tries += 1
+            if tries <= 2:
+                raise api_error(403, "exceeded quota: batch", reason="Forbidden")
+
+    world.registry.create_guards.append(refuse_twice)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("JobStarted")
+    assert tries == 3
+    (message,) = await world.messages("Failed")
+    assert "failed, and is tried again: exceeded quota: batch" in message
+
+
+async def test_the_jobs_of_a_cron_job_are_not_its_consumers(world: World) -> None:
+    """Also where their template says that they follow; the next run has the new content."""
+    await world.config_map(LEVEL="info")
+    await world.job("report-1", annotations=RECREATE, owner=("CronJob", "report"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        assert len(controller.index.consumers["Job"]) == 0
+    assert await world.messages() == []
+
+
+# -- Job ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet", "Pod"])
+async def test_what_has_no_rollout_is_reported(world: World, kind: str) -> None:
+    """One Event says what changed and why nothing is done."""
+    await world.config_map(LEVEL="info")
+    await (world.job("alone") if kind == "Job" else world.bare(kind))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = await uid(world, kind, "alone")
+        await world.edit(LEVEL="debug")
+        message = await world.event("Notified")
+        await world.quiet(controller)
+    assert message.endswith(f": only reported, since a {kind} has no rollout")
+    assert await uid(world, kind, "alone") == before
+    assert len(await world.events()) == 1
+
+
+async def test_a_job_is_created_again(world: World) -> None:
+    """Deleted with its pods first, then created as its owner wrote it, with one Event on it."""
+    await world.config_map(LEVEL="info")
+    old = await world.job(annotations=RECREATE, parallelism=2)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        going = await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        assert going["metadata"]["finalizers"] == ["foregroundDeletion"]
+        await world.quiet(controller)
+        assert len(await world.pending_jobs()) == 1
+        await world.end_deletion("jobs", "load")
+        message = await world.event("JobRecreated")
+        await world.until(lambda: _none_pending(world), "nothing is pending")
+        await world.quiet(controller)
+    (new,) = await jobs(world)
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    assert new["metadata"]["annotations"] == RECREATE
+    assert new["spec"]["parallelism"] == 2
+    assert "selector" not in new["spec"]
+    assert new["spec"]["template"]["metadata"]["labels"] == {"app": "load"}
+    (event,) = await world.events()
+    assert event["involvedObject"]["uid"] == new["metadata"]["uid"]
+    assert message.endswith(": the Job is created again")
+
+
+async def test_a_job_survives_a_crash_while_it_is_away(world: World) -> None:
+    """Its manifest is kept before it is deleted, and the next controller creates it."""
+    await world.config_map(LEVEL="info")
+    old = await world.job(annotations=RECREATE)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        await world.quiet(controller)
+    await world.end_deletion("jobs", "load")
+    assert await jobs(world) == []
+    async with world.controller() as controller:
+        await world.event("JobRecreated")
+        await world.until(lambda: _none_pending(world), "nothing is pending")
+        await world.quiet(controller)
+    (new,) = await jobs(world)
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+async def test_a_manifest_that_was_kept_for_nothing(world: World) -> None:
+    """A crash before the deletion: the Job that is there stays, and the decision is made anew."""
+    await world.config_map(LEVEL="info")
+    old = await world.job(annotations=RECREATE)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    await world.edit(LEVEL="debug")
+    metadata = {"name": "load", "namespace": NAMESPACE}
+    kept = {"uid": old["metadata"]["uid"], "reason": "old", "job": {"metadata": metadata}}
+    await world.keep_pending(kept)
+    async with world.controller() as controller:
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        await world.quiet(controller)
+        assert len(await world.pending_jobs()) == 1
+        await world.end_deletion("jobs", "load")
+        message = await world.event("JobRecreated")
+    assert message.endswith(": the Job is created again")
+    (new,) = await jobs(world)
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    assert new["metadata"]["annotations"] == RECREATE
+
+
+async def test_a_manifest_of_a_job_that_is_wanted_no_more(world: World) -> None:
+    """Nothing is changed by what was kept for a deletion that never came to be."""
+    await world.config_map(LEVEL="info")
+    old = await world.job()
+    metadata = {"name": "load", "namespace": NAMESPACE}
+    kept = {"uid": old["metadata"]["uid"], "reason": "old", "job": {"metadata": metadata}}
+    await world.keep_pending(kept)
+    async with world.controller() as controller:
+        await world.until(lambda: _none_pending(world), "nothing is pending")
+        await world.quiet(controller)
+    assert await uid(world, "Job", "load") == old["metadata"]["uid"]
+    assert await world.messages() == []
+
+
+async def test_somebody_else_creates_the_job_first(world: World) -> None:
+    """A deployment tool has put its own there: that one counts."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        await world.end_deletion("jobs", "load")
+        theirs = await world.job(annotations=RECREATE, parallelism=7)
+        await world.until(lambda: _none_pending(world), "nothing is pending")
+        await world.quiet(controller)
+    (job,) = await jobs(world)
+    assert job["metadata"]["uid"] == theirs["metadata"]["uid"]
+
+
+async def test_a_job_that_would_be_refused_is_not_deleted(world: World) -> None:
+    """It is created as a dry run first, while the old one is still there."""
+    await world.config_map(LEVEL="info")
+    old = await world.job(annotations=RECREATE)
+
+    async def refuse(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        if plural == "jobs":
+            raise api_error(403, "denied by policy no-jobs", reason="Forbidden")
+
+    world.registry.create_guards.append(refuse)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        message = await world.event("Failed")
+    assert "denied by policy no-jobs" in message
+    assert await uid(world, "Job", "load") == old["metadata"]["uid"]
+    assert await world.pending_jobs() == []
+
+
+async def test_a_job_that_is_refused_after_all_is_tried_again(world: World) -> None:
+    """What refuses it now did not when it was asked; it is said once."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        await world.quiet(controller)
+
+        async def refuse(plural: str, namespace: str | None, name: str, obj: object) -> None:
+            if plural == "jobs":
+                raise api_error(422, "spec.template: too bad", reason="Invalid")
+
+        world.registry.create_guards.append(refuse)
+        await world.end_deletion("jobs", "load")
+        message = await world.event("Failed")
+        assert "is not created again yet, and is tried again: spec.template: too bad" in message
+        world.registry.create_guards.clear()
+        await world.event("JobRecreated")
+    assert len(await world.messages("Failed")) == 1
+
+
+async def test_a_job_that_changes_meanwhile_is_decided_anew(world: World) -> None:
+    """Its deletion carries the version that was decided on."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+    changed = False
+
+    async def opt_out_first(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        nonlocal changed
+        if plural == "jobs" and not changed:
+            changed = True
+            await world.annotate("load", kind="Job", on_change=None)
+
+    world.registry.delete_guards.append(opt_out_first)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = await uid(world, "Job", "load")
+        await world.edit(LEVEL="debug")
+        await world.event("Notified")
+        await world.quiet(controller)
+    assert changed
+    assert await uid(world, "Job", "load") == before
+    assert await world.pending_jobs() == []
+
+
+@pytest.mark.parametrize("ended", ["Complete", "Failed"])
+async def test_a_finished_job_is_left_alone(world: World, ended: str) -> None:
+    """It has read what it read; not even an Event is written."""
+    await world.config_map(LEVEL="info")
+    await world.job(ended=ended)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+    assert await world.messages() == []
+
+
+async def test_a_finished_job_that_opted_in_is_run_again(world: World) -> None:
+    """That is what loads new content into a database, say."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE, ended="Complete")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        await world.end_deletion("jobs", "load")
+        await world.event("JobRecreated")
+
+
+async def test_finished_jobs_cost_nothing(world: World) -> None:
+    """Those that say nothing are not even kept, unless flags have them created again."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations={}, ended="Complete")
+    async with world.controller(follow="auto") as controller:
+        await world.quiet(controller)
+        assert len(controller.index.consumers["Job"]) == 0
+    defaults = Defaults(follow="auto", on_change=frozenset((OnChange.RECREATE,)))
+    async with world.controller(defaults=defaults) as controller:
+        await world.until(lambda: _keeps_a_job(controller), "the Job is kept")
+
+
+# -- Pods and ReplicaSets ----------------------------------------------------------------------
+
+
+async def test_a_pod_is_evicted(world: World) -> None:
+    """Once; what brings it back is its owner's business."""
+    await world.config_map(LEVEL="info")
+    await world.bare("Pod", annotations=EVICT)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        message = await world.event("Evicted")
+        going = await world.until(lambda: _is_going(world, "alone", "Pod"), "the Pod is going")
+        await world.quiet(controller)
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert message.endswith(": the Pod is evicted")
+    assert len(await world.events()) == 1
+
+
+async def test_a_disruption_budget_is_waited_for(world: World) -> None:
+    """429 is no failure to hide: it is said once, and tried until it is allowed."""
+    await world.config_map(LEVEL="info")
+    await world.bare("Pod", annotations=EVICT)
+    tries = 0
+
+    async def exhausted(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            budget = "Cannot evict pod as it would violate the pod's disruption budget."
+            raise api_error(429, budget, reason="TooManyRequests", retry_after=1)
+
+    world.registry.delete_guards.append(exhausted)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("Evicted")
+    assert tries == 3
+    (message,) = await world.messages("Failed")
+    assert "would violate the pod's disruption budget" in message
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_a_pod_that_is_another_one_by_now(world: World, status: int) -> None:
+    """A fact, not a failure: no Event, and nothing is tried for ever."""
+    await world.config_map(LEVEL="info")
+    await world.bare("Pod", annotations=EVICT)
+    met = 0
+
+    async def meet(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        nonlocal met
+        met += 1
+        if met == 1:
+            raise api_error(status, "it is not what it was")
+
+    world.registry.delete_guards.append(meet)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _true(met), "the eviction was tried")
+        await world.quiet(controller)
+    assert await world.messages("Failed") == []
+
+
+async def test_files_of_a_pod_are_refreshed(world: World) -> None:
+    """A Pod of its own is nudged like any other."""
+    await world.config_map(LEVEL="info")
+    labels = {"app": "alone", "hotmap.dev/watch": "true"}
+    metadata = {"name": "alone", "labels": labels, "annotations": REREADS}
+    body = {"metadata": metadata, "spec": {**files(), "nodeName": "local"}}
+    await world.registry.create("pods", NAMESPACE, body, manager="kubectl")
+    await world.starts("alone")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("Refreshed")
+    assert await world.target("alone")
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "owner"),
+    [
+        pytest.param("Pod", {}, None, id="a Pod that does not ask for it"),
+        pytest.param("ReplicaSet", {}, None, id="a ReplicaSet that does not ask for it"),
+        pytest.param("Pod", None, ("ReplicaSet", "web"), id="a Pod of a workload"),
+        pytest.param("ReplicaSet", None, ("Deployment", "web"), id="a ReplicaSet of a Deployment"),
+    ],
+)
+async def test_what_is_not_watched(
+    world: World, kind: str, labels: dict[str, str] | None, owner: tuple[str, str] | None
+) -> None:
+    """A hundred thousand pods of workloads must cost nothing."""
+    await world.config_map(LEVEL="info")
+    await world.bare(kind, labels=labels, owner=owner, annotations=EVICT)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        assert len(controller.index.consumers[kind]) == 0
+    assert await world.messages() == []
+
+
+async def test_the_pod_of_an_operator(world: World) -> None:
+    """Its owner is no workload, so nobody else can be asked to replace it."""
+    await world.config_map(LEVEL="info")
+    await world.bare("Pod", annotations=EVICT, owner=("Database", "db"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("Evicted")
+
+
+# -- what cannot be meant ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        ("Deployment", "run-now", "run-now is for a CronJob, this is a Deployment"),
+        ("CronJob", "evict", "evict is for a Pod, this is a CronJob"),
+        ("Job", "restart", "'restart' is none of run-now, recreate, evict"),
+    ],
+)
+async def test_an_action_that_the_kind_does_not_have(
+    world: World, kind: str, value: str, words: str
+) -> None:
+    """One Warning Event, and the safe reading."""
+    await world.config_map(LEVEL="info")
+    said = {**FOLLOW, "hotmap.dev/on-change": value}
+    match kind:
+        case "CronJob":
+            await world.cron_job("alone", annotations=said)
+        case "Job":
+            await world.job("alone", annotations=said)
+        case _:
+            await world.workload("alone", annotations=said)
+    async with world.controller() as controller:
+        message = await world.event("InvalidAnnotation")
+        await world.quiet(controller)
+    assert words in message
+    assert message.endswith("taken as reporting only")
+    assert len(await world.events("InvalidAnnotation")) == 1
+
+
+async def _is_going(world: World, name: str, kind: str = "Job") -> Object | None:
+    obj = await world.get(kind, name)
+    return obj if "deletionTimestamp" in obj["metadata"] else None
+
+
+async def _none_pending(world: World) -> bool:
+    return not await world.pending_jobs()
+
+
+async def _keeps_a_job(controller: Any) -> bool:
+    return len(controller.index.consumers["Job"]) == 1
+
+
+async def _true(value: object) -> bool:
+    return bool(value)

@@ -1,0 +1,159 @@
+"""How an Argo Rollout is read, with its own template or with a Deployment's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.objects import ENV, KEY, config_map, deployment, rollout, sources
+
+from hotmap.core.asked import record_asked
+from hotmap.core.consumer import Consumer, rolled_by
+from hotmap.core.freshness import Facts, Judgement, Verdict, judge
+from hotmap.core.objects import ObjectKey
+from hotmap.core.plan import Act, Action, make_plan
+from hotmap.core.policy import read_policy
+from hotmap.core.present import look_at
+from hotmap.core.template_patch import restart_time
+
+FOLLOW = {"hotmap.dev/follow": "auto"}
+RESTART = {**FOLLOW, "reloader.stakater.com/rollout-strategy": "restart"}
+FROM_DEPLOYMENT = ("Deployment", "web")
+
+
+@pytest.mark.parametrize(
+    ("options", "rolling"),
+    [
+        ({}, False),
+        ({"promoted": False}, True),
+        ({"restart_at": 100}, True),
+        ({"restart_at": 100, "restarted_at": 50}, True),
+        ({"restart_at": 100, "restarted_at": 100}, False),
+    ],
+)
+def test_it_rolls_until_its_newest_template_is_promoted_or_restarted(
+    options: dict[str, Any], rolling: bool
+) -> None:
+    """Argo's own two pairs of facts tell."""
+    assert rollout(ENV, **options).rolling is rolling
+
+
+def test_an_edit_that_argo_has_not_seen_counts_as_rolling() -> None:
+    """Of the Rollout, or of the Deployment whose template it uses."""
+    assert rollout(ENV, generation=3, observed=2).rolling
+    mine = deployment(ENV, generation=2)
+    assert rolled_by(mine, rollout(template_in=FROM_DEPLOYMENT, template_seen=1)).rolling
+    assert not rolled_by(mine, rollout(template_in=FROM_DEPLOYMENT, template_seen=2)).rolling
+
+
+def test_with_a_deployments_template_it_is_no_consumer_itself() -> None:
+    """The template to write is the Deployment's."""
+    assert rollout(template_in=FROM_DEPLOYMENT).owned
+    assert not rollout(ENV).owned
+    assert not rollout(template_in=("PodTemplate", "web")).owned
+
+
+def test_the_deployment_is_shown_as_the_rollout_runs_it() -> None:
+    """Pods, count and progress are the Rollout's; object, uses and template the Deployment's."""
+    runs = rollout(template_in=FROM_DEPLOYMENT, replicas=3, annotations=FOLLOW)
+    mine = deployment(ENV, replicas=0, annotations={"hotmap.dev/settle": "1s"})
+    shown = rolled_by(mine, runs)
+    assert (shown.key, shown.uid, shown.uses) == (mine.key, mine.uid, mine.uses)
+    assert (shown.replicas, shown.rolling) == (3, False)
+    assert shown.selector == mine.selector
+    assert shown.annotations == {**FOLLOW, "hotmap.dev/settle": "1s"}
+
+
+def test_what_the_deployment_says_goes_first() -> None:
+    """The Rollout's annotations count where it is silent."""
+    runs = rollout(template_in=FROM_DEPLOYMENT, annotations={"hotmap.dev/follow": "off"})
+    assert read_policy(rolled_by(deployment(ENV, annotations=FOLLOW), runs)).opted_in
+
+
+@pytest.mark.parametrize("kind", ["PodTemplate", "ReplicaSet"])
+def test_another_template_is_told(kind: str) -> None:
+    """Argo takes these too; nobody writes them, so the Rollout hears of it."""
+    policy = read_policy(rollout(template_in=(kind, "web"), annotations=FOLLOW))
+    assert [problem.message for problem in policy.problems] == [
+        f"its pod template is that of {kind} shop/web, and only a Deployment's is followed; "
+        "nothing is done when a source changes"
+    ]
+    silent = read_policy(rollout(template_in=(kind, "web")))
+    assert not silent.problems
+
+
+# -- a change ----------------------------------------------------------------------------------
+
+
+def judged(
+    who: Consumer, *, asked_at: int = 1, changed_at: float = 100.0, now: float = 200.0
+) -> Judgement:
+    """Judge a consumer whose LEVEL changed since it was asked."""
+    old = sources(config_map("app", {"LEVEL": "info"}))
+    new = sources(config_map("app", {"LEVEL": "debug"}, version=2, changed_at=changed_at))
+    first = judge(who, None, look_at(who.uses, old, KEY), Facts(0, ""))
+    record = record_asked(who, None, first.findings, key_id=KEY.id, generation=asked_at)
+    return judge(who, record, look_at(who.uses, new, KEY), Facts(now, "r"))
+
+
+def acts(who: Consumer) -> tuple[Action, ...]:
+    return make_plan(who, read_policy(who), judged(who), changed={}).actions
+
+
+@pytest.mark.parametrize(
+    ("said", "act"), [(FOLLOW, Act.ROLLOUT), (RESTART, Act.RESTART_PODS)], ids=["own", "restart"]
+)
+def test_a_change_asks_for_its_template_or_for_a_restart(said: dict[str, str], act: Act) -> None:
+    """As Reloader's annotation says, on either of the two objects."""
+    assert acts(rollout(ENV, annotations=said)) == (Action(act),)
+    runs = rollout(template_in=FROM_DEPLOYMENT, annotations=said)
+    assert acts(rolled_by(deployment(ENV, replicas=0), runs)) == (Action(act),)
+    silent = rollout(template_in=FROM_DEPLOYMENT)
+    mine = deployment(ENV, replicas=0, annotations=said)
+    assert acts(rolled_by(mine, silent)) == (Action(act),)
+    assert not read_policy(rolled_by(mine, silent)).problems
+
+
+def test_without_a_rollout_the_restart_strategy_is_told() -> None:
+    """The annotation is for a Rollout; a Deployment alone is rolled, and hears of it."""
+    alone = deployment(ENV, annotations=RESTART)
+    assert acts(alone) == (Action(Act.ROLLOUT),)
+    assert len(read_policy(alone).problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("restart_at", "verdict"),
+    [
+        pytest.param(101, Verdict.ADOPT, id="after the change"),
+        pytest.param(100, Verdict.FROZEN, id="not after it"),
+        pytest.param(None, Verdict.FROZEN, id="never"),
+        pytest.param(5000, Verdict.FROZEN, id="planned for later"),
+    ],
+)
+def test_a_restart_after_the_change_has_done_it(restart_at: float | None, verdict: Verdict) -> None:
+    """Be it ours, before a crash kept us from noting it, or a person's."""
+    who = rollout(ENV, restart_at=restart_at, restarted_at=restart_at)
+    assert judged(who).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("changed_at", "now", "at"),
+    [
+        (100.0, 100.2, 101),
+        (100.0, 100.0, 101),
+        (100.0, 40.0, 101),
+        (None, 100.2, 101),
+    ],
+)
+def test_a_restart_is_asked_for_the_second_after(
+    changed_at: float | None, now: float, at: int
+) -> None:
+    """Argo compares whole seconds, and the change may have a later clock."""
+    assert restart_time([changed_at], now=now) == at
+
+
+def test_its_key_is_its_own() -> None:
+    """For the Event and the patch of restartAt."""
+    argo = rolled_by(deployment(ENV), rollout(template_in=FROM_DEPLOYMENT)).argo
+    assert argo is not None
+    assert argo.key == ObjectKey("Rollout", "shop", "web")
