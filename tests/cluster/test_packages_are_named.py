@@ -75,7 +75,8 @@ def test_a_machine_without_lists_can_download(
     asked = apt(tmp_path, monkeypatch, "")
     tool = tmp_path / "bin" / "apt-get"
     tool.write_text(
-        tool.read_text() + f"[ $1 = update ] && touch {lists}\n[ -e {lists} ] && touch it.deb\n"
+        tool.read_text() + f"[ $1 = update ] && touch {lists}\n"
+        f"[ $1 = download ] && [ -e {lists} ] && touch it.deb\n"
         f"echo 'E: Unable to locate package' >&2\n[ -e {lists} ]\n"
     )
     unpack = tmp_path / "bin" / "dpkg"
