@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hotmap.cli.inject import Injection, inject
+from hotmap.cli.injection.documents import read_documents
 from hotmap.core.errors import ManifestError
 
 MANIFESTS = sorted((Path(__file__).parent / "manifests").iterdir())
@@ -93,6 +94,16 @@ def test_each_manifest_is_one() -> None:
             assert len(list(yaml.safe_load_all(text))) == len(before)
             if path.suffix == ".json":
                 json.loads(text)
+
+
+def test_values_are_what_another_reader_sees() -> None:
+    """Anchors, merges, numbers, texts of several lines: as PyYAML itself composes them."""
+    for path in MANIFESTS:
+        if path.suffix != ".json":  # JSON writes some characters as two
+            values = [document.data for document in read_documents(read(path))]
+            assert values == list(yaml.safe_load_all(read(path)))
+        else:
+            assert read_documents(read(path))[0].data == json.loads(read(path))
 
 
 # Manifests that nobody wrote
