@@ -25,6 +25,7 @@ from hotmap.core.state import (
     read_shard,
     read_sightings,
     shard_of,
+    shards_for,
     write_shard,
 )
 
@@ -144,11 +145,39 @@ def test_one_bad_line_costs_one_record() -> None:
     assert read_shard(f"{HEADER}\n\n[broken\n{LINE}\n") == {"6f0c": RECORD}
 
 
-@given(st.text())
-def test_shards_are_fixed_and_in_range(uid: str) -> None:
-    """A consumer's shard depends on its uid alone."""
-    assert 0 <= shard_of(uid) < SHARDS
-    assert shard_of("6f0c") == 2
+@given(st.text(), st.sampled_from([1, 2, 4, 8, 16]))
+def test_with_twice_as_many_shards_a_record_stays_or_moves_to_a_new_one(
+    uid: str, shards: int
+) -> None:
+    """A consumer's shard depends on its uid alone, and no old shard gets what it had not."""
+    before, after = shard_of(uid, shards), shard_of(uid, 2 * shards)
+    assert 0 <= before < shards
+    assert after in (before, before + shards)
+
+
+def test_a_record_is_where_it_was_yesterday() -> None:
+    """The order in which a release files records binds the next one."""
+    assert [shard_of("6f0c", shards) for shards in (1, 2, 4, 8, 16, SHARDS)] == [0, 0, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("records", "least", "shards"),
+    [
+        (0, 1, 1),
+        (256, 1, 1),
+        (257, 1, 2),
+        (1000, 1, 4),
+        (1025, 1, 8),
+        (10, 4, 4),
+        (10, 5, 8),
+        (8192, 1, 32),
+        (100_000, 1, SHARDS),
+        (0, SHARDS, SHARDS),
+    ],
+)
+def test_as_many_shards_as_records_want(records: int, least: int, shards: int) -> None:
+    """Up to 256 records each, a power of two, never fewer than there are, and at most SHARDS."""
+    assert shards_for(records, least=least) == shards
 
 
 SEEN = SeenSource(

@@ -45,6 +45,7 @@ __all__ = [
     "read_shard",
     "read_sightings",
     "shard_of",
+    "shards_for",
     "write_shard",
 ]
 
@@ -55,6 +56,10 @@ UNVOUCHED = -1
 
 #: 40,000 consumers of 250 bytes in 32 shards are 312 KB each: a third of a Secret's 1 MiB.
 SHARDS = 32
+
+#: Records per shard until there are twice as many shards: a burst of changes touches them all, so
+#: few; and one change writes a whole one, so 64 KB each rather than one large.
+_CROWDED = 256
 
 
 class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -161,9 +166,20 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     others: Others | None = None
 
 
-def shard_of(uid: str) -> int:
-    """Tell in which shard a consumer's record lies, or a source's sightings by its name."""
-    return crc32(uid.encode()) % SHARDS
+def shard_of(uid: str, shards: int = SHARDS) -> int:
+    """Tell in which of so many shards a consumer's record, or a source's sightings, lies by name.
+
+    The number is a power of two, so with twice as many a record stays or moves `shards` further.
+    """
+    return crc32(uid.encode()) % shards
+
+
+def shards_for(records: int, *, least: int = 1) -> int:
+    """Choose how many shards so many records want, at least `least`: a power of two."""
+    shards = 1
+    while shards < SHARDS and (shards < least or shards * _CROWDED < records):
+        shards *= 2
+    return shards
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")

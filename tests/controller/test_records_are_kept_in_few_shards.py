@@ -1,0 +1,187 @@
+"""Records lie in as few Secrets as they want, written once a burst, and never only in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.controller.world import World
+
+from hotmap.controller import records as module
+from hotmap.controller.records import Records
+from hotmap.core.errors import api_error
+from hotmap.core.objects import ObjectKey
+from hotmap.core.state import Record, SeenSource, Sighting, read_shard
+
+
+def record(number: int, revision: str = "") -> Record:
+    return Record(f"uid-{number}", "kH3x", 1, revision=revision)
+
+
+@pytest.fixture(autouse=True)
+async def namespace(world: World) -> None:
+    await world.registry.create("namespaces", None, {"metadata": {"name": "hotmap"}}, manager="t")
+
+
+@pytest.fixture
+async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Records]:
+    """Records that are written by themselves, with short pauses."""
+    monkeypatch.setattr(module, "_LULL", 0.2)
+    monkeypatch.setattr(module, "_LONGEST", 1.0)
+    records = Records(world.client, "hotmap")
+    await records.load()
+    writing = asyncio.create_task(records.run())
+    yield records
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+
+
+async def written(records: Records, writes: int = 1) -> None:
+    async with asyncio.timeout(20):
+        while records.statistics().dirty or records.statistics().writes < writes:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def loaded(world: World) -> Records:
+    """What a controller finds that comes next."""
+    records = Records(world.client, "hotmap")
+    await records.load()
+    return records
+
+
+async def test_a_burst_is_written_once(world: World, running: Records) -> None:
+    """The first change is written at once; a thousand after it when they are all there."""
+    running.put(record(0))
+    await written(running)
+    assert running.statistics().writes == 1
+    for number in range(1000):
+        running.put(record(number, "a"))
+        await asyncio.sleep(0)
+    await written(running, 5)
+    assert running.statistics().writes == 1 + 4
+    assert sorted(await world.records()) == [f"hotmap-state-{shard:02}" for shard in range(4)]
+
+
+async def test_a_burst_that_does_not_end_is_written_all_the_same(running: Records) -> None:
+    """Something always changes: every few seconds it is written what there is by then."""
+    number = 0
+    async with asyncio.timeout(20):
+        while running.statistics().writes < 3:
+            number += 1
+            running.put(record(0, str(number)))
+            await asyncio.sleep(0.01)
+
+
+async def test_more_records_move_to_more_shards(world: World) -> None:
+    """Each is in one shard afterwards, and found by who comes next."""
+    records = await loaded(world)
+    for count in (10, 300, 600, 3000):
+        for number in range(count):
+            records.put(record(number, str(count)))
+        await records.flush()
+        found = await loaded(world)
+        assert found.statistics().records == count
+        assert all(found.get(f"uid-{one}") == record(one, str(count)) for one in range(count))
+        assert found.statistics().dirty == 0, "nothing is left where it was"
+
+
+@pytest.mark.parametrize("kept", range(4))
+async def test_it_dies_while_records_move(
+    world: World, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    """Whatever was written of the move by then, none is lost, and the newer copy counts."""
+    records = await loaded(world)
+    for number in range(500):
+        records.put(record(number, "old"))
+    await records.flush()
+    for number in range(1000):
+        records.put(record(number, "new"))
+    _fail_after(monkeypatch, world, kept)
+    assert await records.flush() is (kept == 4)
+    monkeypatch.undo()
+    found = await loaded(world)
+    texts = await world.records()
+    assert all(found.get(f"uid-{one}") for one in range(500))
+    upper = [b64decode(text).decode() for name, text in texts.items() if name[-1] in "23"]
+    moved = [found.get(uid) for text in upper for uid in read_shard(text)]
+    assert bool(moved) == (kept > 0)
+    assert all(one is not None and one.revision == "new" for one in moved)
+    assert bool(found.statistics().dirty) == (kept > 0), "what was left behind goes"
+    await found.flush()
+    assert (await loaded(world)).statistics().dirty == 0
+
+
+def _fail_after(monkeypatch: pytest.MonkeyPatch, world: World, writes: int) -> None:
+    """Let the API server take so many writes of Secrets more."""
+    left = writes
+    for name in ("create", "update"):
+        original = getattr(world.registry, name)
+
+        async def write(*arguments: Any, original: Any = original, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise api_error(403, "no more")
+            return await original(*arguments, **options)
+
+        monkeypatch.setattr(world.registry, name, write)
+
+
+def seen(number: int, at: float) -> SeenSource:
+    return SeenSource(
+        ObjectKey("ConfigMap", "shop", f"app-{number}"), (Sighting(at, "7", frozenset("a")),)
+    )
+
+
+async def test_sightings_move_with_records(world: World) -> None:
+    """They fill shards too, and each is found once afterwards."""
+    records = await loaded(world)
+    for number in range(100):
+        records.note_seen(seen(number, 1.0))
+    await records.flush()
+    for number in range(400):
+        records.put(record(number))
+    await records.flush()
+    found = await loaded(world)
+    assert {one.source: one for one in found.seen()} == {
+        one.source: one for one in (seen(number, 1.0) for number in range(100))
+    }
+    assert len(await world.records()) == 2
+    assert found.statistics().dirty == 0
+
+
+async def test_old_sightings_go_and_the_rest_is_bounded(world: World) -> None:
+    """An hour later nobody asks; of very many sources the latest are kept."""
+    records = await loaded(world)
+    for number in (1, 2, 1):
+        records.note_seen(seen(number, 10.0 * number))
+    records.note_seen(seen(1, 30.0))
+    await records.flush()
+    found = await loaded(world)
+    found.note_seen(seen(3, 3625.0))
+    assert [one.source.name for one in found.seen()] == ["app-1", "app-3"]
+    for number in range(5000):
+        found.note_seen(seen(number, 3630.0))
+    kept = [one.source.name for one in found.seen()]
+    assert len(kept) == 4096
+    assert kept[-1] == "app-4999"
+
+
+async def test_what_another_wrote_of_the_old_layout_does_not_come_back(world: World) -> None:
+    """Another controller, by mistake, writes an old shard: what has moved on stays as it is."""
+    records, other = await loaded(world), await loaded(world)
+    for number in range(200):
+        records.put(record(number, "old"))
+    await records.flush()
+    await other.load()
+    other.put(record(7, "theirs"))
+    await other.flush()
+    for number in range(100, 400):
+        records.put(record(number, "new"))
+    await records.flush()
+    for known in (records, await loaded(world)):
+        assert all(known.get(f"uid-{one}") == record(one, "new") for one in range(100, 400))
+        assert known.get("uid-7") is not None
