@@ -42,3 +42,42 @@ def test_the_file_may_be_called_hotmap(tmp_path: Path) -> None:
     for words in (["agent", "--version"], ["--version"]):
         done = subprocess.run([program, *words], capture_output=True, text=True, check=True)
         assert __version__ in done.stdout
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *map(str, words)], capture_output=True, text=True, check=False
+    )
+
+
+def test_an_agent_copies_itself(tmp_path: Path) -> None:
+    """`agent copy FILE` writes it from the package, and the copy copies itself."""
+    first, second = tmp_path / "first.pyz", tmp_path / "second.pyz"
+    assert run("-m", "hotmap", "agent", "copy", first).returncode == 0
+    assert run("-I", "-S", first, "copy", second).returncode == 0
+    assert first.read_bytes() == second.read_bytes()
+    assert second.stat().st_mode & 0o777 == 0o755
+    assert "hotmap agent" in run("-I", "-S", second, "--version").stdout
+
+
+def test_a_copy_that_cannot_be_written(tmp_path: Path) -> None:
+    """One sentence with the file."""
+    done = run("-m", "hotmap", "agent", "copy", tmp_path / "no" / "agent.pyz")
+    problem = f"{tmp_path}/no/agent.pyz cannot be written: no such file or directory"
+    assert (done.returncode, done.stderr) == (1, f"hotmap agent: {problem}\n")
+    done = run("-m", "hotmap", "agent", "copy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "hotmap agent: copy takes one file, where the agent's program goes\n"
+
+
+def test_an_older_python_is_told(tmp_path: Path) -> None:
+    """An image may have any; the sentence says which is needed."""
+    program = tmp_path / "agent.pyz"
+    build(str(program))
+    pretend = (
+        "import runpy, sys; sys.version_info = (3, 9); sys.version = '3.9.1 (x)';"
+        f"runpy.run_path({str(program)!r}, run_name='__main__')"
+    )
+    done = run("-c", pretend)
+    assert done.returncode == 1
+    assert done.stderr == "hotmap agent needs Python 3.11 or newer; this is 3.9.1\n"

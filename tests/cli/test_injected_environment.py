@@ -120,7 +120,7 @@ def pod(**container: Any) -> dict[str, Any]:
 NAMES = st.sampled_from(["A", "B", "C", "P_A"])
 TEXTS = st.lists(
     st.sampled_from(
-        ["x", "$(A)", "$(B)", "$(C)", "$(P_A)", "$$(A)", "$", "$$", "$(SVC_PORT)", "$("]
+        ["x", "y", "$(A)", "$(B)", "$(C)", "$(P_A)", "$$(A)", "$", "$$", "$(SVC_PORT)", "$("]
     ),
     max_size=4,
 ).map("".join)
@@ -200,6 +200,11 @@ def test_any_environment(
         ([{"name": "A", "value": "1"}, {"name": "A", "value": "$(A)2"}], "12"),
         ([{"name": "A", "value": "$$(A)"}], "$(A)"),
         (
+            [{"name": "A", "value": "x"}, {"name": "B", "value": "$(A)"},
+             {"name": "A", "value": "y"}],
+            "y",
+        ),
+        (
             [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "none",
                                                             "optional": True}}}],
             "file",
@@ -210,7 +215,7 @@ def test_any_environment(
             "of a key",
         ),
     ],
-    ids=["env goes over", "of itself", "twice", "escaped", "optional key", "a key goes over"],
+    ids=["env goes over", "of itself", "twice", "escaped", "in between", "optional key", "a key goes over"],
 )  # fmt: skip
 def test_precedence(env: list[dict[str, Any]], expected: str) -> None:
     """A few that are easily got wrong, by name."""

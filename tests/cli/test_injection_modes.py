@@ -271,9 +271,13 @@ def test_a_volume_with_a_token_is_not_held_back() -> None:
     assert "holds a token" in note
 
 
-def test_a_plain_sidecar_has_its_stage_filled_first() -> None:
-    """It starts beside the application, so an init container comes before both."""
-    spec, _ = run(BASE, "--check", "true", "--url", "http://x/", mode="sidecar", stage=True)
+@pytest.mark.parametrize(
+    ("mode", "flags"), [("sidecar", ()), ("native-sidecar", ("--listen", "none"))]
+)
+def test_a_stage_is_filled_first(mode: str, flags: tuple[str, ...]) -> None:
+    """An init container does it where no probe can hold the application back."""
+    words = ("--check", "true", "--url", "http://x/", *flags)
+    spec, _ = run(BASE, *words, mode=mode, stage=True)
     first = named(spec["initContainers"], "hotmap-agent-first")
     settings = settings_of(first["args"][1:])
     assert settings.once

@@ -28,6 +28,9 @@ _TIME = (2026, 1, 1, 0, 0, 0)
 _START = """\
 import sys
 
+if sys.version_info < (3, 11):
+    sys.exit("hotmap agent needs Python 3.11 or newer; this is " + sys.version.split()[0])
+
 from hotmap.agent.main import main
 
 words = sys.argv[1:]

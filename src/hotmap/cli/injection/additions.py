@@ -109,7 +109,7 @@ def once_container(
 def first_container(
     image: str, flags: list[str], *, user: User, mounts: list[dict[str, Any]], checks: bool
 ) -> dict[str, Any]:
-    """Make the init container that fills the stage for a plain sidecar."""
+    """Make the init container that fills the stage where no probe can wait for the sidecar."""
     container = once_container(image, flags, user=user, mounts=mounts, record="", checks=checks)
     del container["env"]
     return {**container, "name": FIRST}

@@ -21,7 +21,7 @@ __all__ = [
 #: The agent's container; for a supervisor, the one that brings its program.
 AGENT = "hotmap-agent"
 
-#: Beside a plain sidecar: fills the stage before the application starts.
+#: Fills the stage before the application starts, where the sidecar cannot be waited for.
 FIRST = "hotmap-agent-first"
 
 #: On the pod template: an agent answers for changes (docs/reference/annotations.md).

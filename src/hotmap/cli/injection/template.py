@@ -379,7 +379,8 @@ class _Draft:
         own = additions.run_mounts(pod=not self._once, scratch=True)
         mode = self._injection.mode
         before = ("spec", "initContainers")
-        if mode == "sidecar" and staged:
+        gated = mode == "native-sidecar" and settings.listen is not None
+        if staged and not (self._once or self._supervises or gated):
             first = additions.first_container(
                 image, flags_for_once(flags), user=user, mounts=[*sources, *own[1:]], checks=checks
             )
