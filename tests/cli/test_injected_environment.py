@@ -60,9 +60,15 @@ def kubelet_environment(container: dict[str, Any], sources: Sources) -> dict[str
 
 
 def mounted(volume: dict[str, Any], sources: Sources) -> dict[str, bytes]:
-    """Show a volume's files (kubernetes: pkg/volume/{configmap,secret,projected})."""
+    """Show a volume's files (kubernetes: pkg/volume/{configmap,secret,projected}).
+
+    The API server refuses a projected volume in which a path is named twice.
+    """
     files: dict[str, bytes] = {}
     parts = volume["projected"]["sources"] if "projected" in volume else [volume]
+    sources_of = [part.get("configMap") or part["secret"] for part in parts]
+    paths = [item["path"] for source in sources_of for item in source.get("items", ())]
+    assert len(set(paths)) == len(paths)
     for part in parts:
         kind = "configMap" if "configMap" in part else "secret"
         source = part[kind]
@@ -215,7 +221,8 @@ def test_any_environment(
             "of a key",
         ),
     ],
-    ids=["env goes over", "of itself", "twice", "escaped", "in between", "optional key", "a key goes over"],
+    ids=["env goes over", "of itself", "twice", "escaped", "in between", "optional key",
+         "a key goes over"],
 )  # fmt: skip
 def test_precedence(env: list[dict[str, Any]], expected: str) -> None:
     """A few that are easily got wrong, by name."""
