@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 from tests.agent.agents import Volume
@@ -28,11 +30,52 @@ def test_it_runs_without_the_package(tmp_path: Path) -> None:
 
 
 def test_equal_sources_are_an_equal_file(tmp_path: Path) -> None:
-    """The file depends on nothing but the sources, so it can be pinned by its digest."""
-    build(str(tmp_path / "one"))
-    build(str(tmp_path / "two"))
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    assert (tmp_path / "one").stat().st_mode & 0o777 == 0o755
+    """The file depends on the sources and the Python alone, so it can be pinned by its digest."""
+    build(str(tmp_path / "here"))
+    for seed in ("0", "1"):
+        subprocess.run(
+            [sys.executable, "-m", "hotmap.agent.build", tmp_path / seed],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+        )
+    assert len({(tmp_path / name).read_bytes() for name in ("here", "0", "1")}) == 1
+    assert (tmp_path / "here").stat().st_mode & 0o777 == 0o755
+
+
+def test_modules_are_taken_compiled_where_the_python_fits_and_from_source_elsewhere(
+    tmp_path: Path,
+) -> None:
+    """A Python of another version knows the modules for a stranger's, and compiles them itself."""
+    fits, strange = tmp_path / "fits.pyz", tmp_path / "strange.pyz"
+    build(str(fits))
+    with zipfile.ZipFile(fits) as archive, zipfile.ZipFile(strange, "w") as other:
+        for name in archive.namelist():
+            data = archive.read(name)
+            other.writestr(name, b"\xff\xff\r\n" + data[4:] if name.endswith(".pyc") else data)
+    look = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from hotmap.agent import run, main; print(run.__spec__.loader.get_filename(run.__name__),"
+        " run.Agent.run.__code__.co_filename)"
+    )
+    shown = {}
+    for program in (fits, strange):
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", look, program],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        shown[program] = done.stdout.split()
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", program, "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert __version__ in done.stdout
+    # Code that was compiled when the file was built has the name it was compiled under.
+    assert shown[fits] == [f"{fits}/hotmap/agent/run.pyc", "hotmap/agent/run.py"]
+    assert shown[strange] == [f"{strange}/hotmap/agent/run.py"] * 2
 
 
 def test_the_file_may_be_called_hotmap(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`python -m hotmap.agent.build FILE`: the agent as one file, for images that have Python only.
 
 An init container copies it into an emptyDir; the application's container runs
-`python3 /hotmap/agent.pyz …`. It holds the agent's room and the few modules below it.
+`python3 /hotmap/agent.pyz …`. It holds the agent's room and the few modules below it: as sources
+for any Python from 3.11 on, and compiled for the one that builds it, which then starts in less than
+half of the time.
 """
 
 from __future__ import annotations
@@ -51,10 +53,13 @@ def build(target: str) -> None:
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(zipfile.ZipInfo("__main__.py", _TIME), _START)
             for path in sorted(_sources(package)):
-                with open(os.path.join(package, path), "rb") as source:
-                    entry = zipfile.ZipInfo(f"hotmap/{path}", _TIME)
+                with open(os.path.join(package, path), "rb") as file_of_source:
+                    source = file_of_source.read()
+                name = f"hotmap/{path}"
+                for stored, data in ((name, source), (f"{name}c", _compiled(source, name))):
+                    entry = zipfile.ZipInfo(stored, _TIME)
                     entry.compress_type = zipfile.ZIP_DEFLATED
-                    archive.writestr(entry, source.read())
+                    archive.writestr(entry, data)
     os.chmod(target, 0o755)
 
 
@@ -62,6 +67,22 @@ def _copy(program: str, target: str) -> None:
     with open(program, "rb") as source, open(target, "wb") as file:
         file.write(source.read())
     os.chmod(target, 0o755)
+
+
+def _compiled(source: bytes, name: str) -> bytes:
+    """Compile a module as a .pyc that is not held against its source (PEP 552).
+
+    A Python of another version knows by the magic number that it is not its own, and compiles the
+    source instead (zipimport). Marshal's version 2 has no references between objects, which would
+    depend on what else the process that builds has in its memory.
+    """
+    import importlib.util
+    import marshal
+
+    unchecked = (1).to_bytes(4, "little")
+    digest = importlib.util.source_hash(source)
+    code = marshal.dumps(compile(source, name, "exec", dont_inherit=True, optimize=0), 2)
+    return importlib.util.MAGIC_NUMBER + unchecked + digest + code
 
 
 def _sources(package: str) -> list[str]:

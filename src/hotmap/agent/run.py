@@ -28,7 +28,7 @@ from hotmap.agent.report import Calls
 from hotmap.agent.server import Server
 from hotmap.agent.settings import ALL_CONTAINERS_STATUS, FROZEN
 from hotmap.agent.stage import Stage
-from hotmap.agent.standing import make_status
+from hotmap.agent.status import make_status
 from hotmap.core.errors import HotmapError
 
 __all__ = ["Agent"]
