@@ -22,7 +22,7 @@ test: $(VENV)/.development ## Run the tests: minutes; neither root nor a cluster
 	  --numprocesses $(TEST_WORKERS) --dist loadfile
 
 test-slow: $(VENV)/.development ## Run the tests that wait for minutes of real time
-	@$(BIN)/python -m pytest -q -m "slow and not cluster"
+	@$(BIN)/python -m pytest -q -m "slow and not cluster" --numprocesses $(TEST_WORKERS)
 
 check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 	@$(BIN)/ruff check .
