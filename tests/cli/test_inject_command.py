@@ -207,6 +207,6 @@ def test_shared_parts_are_refused() -> None:
     with pytest.raises(ManifestError) as caught:
         supervised(shared)
     assert str(caught.value) == (
-        "web.yaml: a part that injection changes has an anchor (&) by which other parts use it; "
-        "write it out where it is used"
+        "web.yaml: a part that injection changes is written so that others would change with it "
+        "(an anchor, &) or cannot be edited; write it out plainly where it is used"
     )

@@ -165,6 +165,30 @@ def test_files_that_the_agent_may_not_read_are_told_of() -> None:
     assert run(edited("runAsUser: 1000", "fsGroup: 5"))[1] == []
 
 
+@pytest.mark.parametrize(
+    ("flags", "fields", "limit"),
+    [
+        ((), {}, "64Mi"),
+        (("--check", "true"), {}, "256Mi"),
+        (tuple(f"--dir=/more/{number}" for number in range(8)), {}, "74Mi"),
+        (("--check", "true"), {"mode": "supervisor"}, "64Mi"),
+    ],
+    ids=["two directories", "a checker", "ten directories", "the one that brings the program"],
+)
+def test_memory_follows_what_is_read(
+    flags: tuple[str, ...], fields: dict[str, Any], limit: str
+) -> None:
+    """Content lies in memory, and a checker runs in the agent's container."""
+    assert agent(run(BASE, *flags, **fields)[0])["resources"]["limits"] == {"memory": limit}
+
+
+def test_processes_that_are_shared_already() -> None:
+    """With the node's, the API server refuses to share the pod's."""
+    term = (*FROZEN, "--restart", "term", "--process", "name:app")
+    spec, _ = run(edited("      containers:\n", "      hostPID: true\n      containers:\n"), *term)
+    assert "shareProcessNamespace" not in spec
+
+
 def test_words_mean_what_was_typed() -> None:
     """The kubelet would expand $(NAME) in a flag; it is written so that it does not."""
     spec, _ = run(BASE, "--check", "sh -c 'test $(wc -c < {dir}/a) -gt 0 && echo $$ $HOME'")

@@ -149,8 +149,9 @@ def _add(
     result = _rewritten(text, documents, wanted)
     if result is None:
         raise ManifestError(
-            f"{_where(place, documents, wanted[0][0])}: a part that injection changes has an "
-            "anchor (&) by which other parts use it; write it out where it is used"
+            f"{_where(place, documents, wanted[0][0])}: a part that injection changes is "
+            "written so that others would change with it (an anchor, &) or cannot be edited; write "
+            "it out plainly where it is used"
         )
     return result[0], notes, skipped
 

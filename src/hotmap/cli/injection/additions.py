@@ -22,8 +22,8 @@ from hotmap.cli.injection.record import (
 )
 
 __all__ = [
-    "RESTART_RULES", "User", "bringing_container", "first_container", "once_container",
-    "pod_volume", "program_mount", "program_volume", "run_mounts", "run_volume",
+    "RESTART_RULES", "User", "bringing_container", "first_container", "memory_limit",
+    "once_container", "pod_volume", "program_mount", "program_volume", "run_mounts", "run_volume",
     "sidecar_container", "stage_mount", "stage_volume",
 ]  # fmt: skip
 
@@ -35,9 +35,13 @@ RESTART_RULES = [
     }
 ]
 
-#: Resident memory is 14 to 16 MB (docs/agent.md); content that is checked or staged lies in memory
-#: too, at most 1 MiB for each source. A checker is another program, with needs of its own.
-_REQUESTED, _LIMIT, _LIMIT_WITH_CHECK = "24Mi", "64Mi", "256Mi"
+#: Resident memory is 14 to 16 MB (docs/agent.md).
+_REQUESTED = "24Mi"
+
+#: In MiB. Content lies in memory, too: a source has at most 1, which is read, copied for a check,
+#: and kept twice in a stage. A checker is another program, with needs of its own.
+_LIMIT, _FOR_EACH, _FOR_CHECKS = 24, 5, 192
+_LEAST = 64
 
 #: A start may wait for content that passes: an hour, then the agent is started anew.
 _LOOKS_AT_START = 3600
@@ -60,7 +64,7 @@ def sidecar_container(
     record: str,
     port: int,
     gates: bool,
-    checks: bool,
+    limit: str,
     restarts_all: bool,
 ) -> dict[str, Any]:
     """Make the container of an agent that runs as long as the pod does.
@@ -83,7 +87,7 @@ def sidecar_container(
                 "failureThreshold": _LOOKS_AT_START,
             }
         container["livenessProbe"] = {"httpGet": {"path": "/healthz", "port": port}}
-    return {**container, **_bounds(user, checks=checks), "volumeMounts": mounts}
+    return {**container, **_bounds(user, limit), "volumeMounts": mounts}
 
 
 def once_container(
@@ -93,7 +97,7 @@ def once_container(
     user: User,
     mounts: list[dict[str, Any]],
     record: str,
-    checks: bool,
+    limit: str,
 ) -> dict[str, Any]:
     """Make the init container that checks, publishes and ends."""
     return {
@@ -101,16 +105,16 @@ def once_container(
         "image": image,
         "args": _arguments(flags),
         "env": _record(record),
-        **_bounds(user, checks=checks),
+        **_bounds(user, limit),
         "volumeMounts": mounts,
     }
 
 
 def first_container(
-    image: str, flags: list[str], *, user: User, mounts: list[dict[str, Any]], checks: bool
+    image: str, flags: list[str], *, user: User, mounts: list[dict[str, Any]], limit: str
 ) -> dict[str, Any]:
     """Make the init container that fills the stage where no probe can wait for the sidecar."""
-    container = once_container(image, flags, user=user, mounts=mounts, record="", checks=checks)
+    container = once_container(image, flags, user=user, mounts=mounts, record="", limit=limit)
     del container["env"]
     return {**container, "name": FIRST}
 
@@ -122,7 +126,7 @@ def bringing_container(image: str, *, user: User, record: str) -> dict[str, Any]
         "image": image,
         "args": ["agent", "copy", PROGRAM],
         "env": _record(record),
-        **_bounds(user, checks=False),
+        **_bounds(user, memory_limit(0, checks=False)),
         "volumeMounts": [{"name": BIN, "mountPath": BIN_PATH}],
     }
 
@@ -135,7 +139,13 @@ def _record(record: str) -> list[dict[str, Any]]:
     return [{"name": VARIABLE, "value": record}]
 
 
-def _bounds(user: User, *, checks: bool) -> dict[str, Any]:
+def memory_limit(directories: int, *, checks: bool) -> str:
+    """Say how much an agent may need at most that follows so many directories."""
+    needed = max(_LIMIT + _FOR_EACH * directories, _LEAST) + (_FOR_CHECKS if checks else 0)
+    return f"{needed}Mi"
+
+
+def _bounds(user: User, limit: str) -> dict[str, Any]:
     """Say resources, and a security context that Pod Security's restricted profile takes."""
     security: dict[str, Any] = {
         "allowPrivilegeEscalation": False,
@@ -151,7 +161,7 @@ def _bounds(user: User, *, checks: bool) -> dict[str, Any]:
     return {
         "resources": {
             "requests": {"cpu": "5m", "memory": _REQUESTED},
-            "limits": {"memory": _LIMIT_WITH_CHECK if checks else _LIMIT},
+            "limits": {"memory": limit},
         },
         "securityContext": security,
     }

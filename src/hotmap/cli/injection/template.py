@@ -292,7 +292,8 @@ class _Draft:
     def _share_processes(self, settings: Settings) -> None:
         if self._supervises or self._once or not signals(settings):
             return
-        if self._spec.get("shareProcessNamespace") is not True:
+        alone = not (self._spec.get("shareProcessNamespace") or self._spec.get("hostPID"))
+        if alone:
             self._ledger.replacing(("spec", "shareProcessNamespace"))
             self._spec["shareProcessNamespace"] = True
         if self._user(settings).number is None:
@@ -375,14 +376,15 @@ class _Draft:
         *,
         staged: bool,
     ) -> None:
-        image, user, checks = self._injection.image, self._user(settings), bool(settings.checks)
+        image, user = self._injection.image, self._user(settings)
+        limit = additions.memory_limit(len(settings.directories), checks=bool(settings.checks))
         own = additions.run_mounts(pod=not self._once, scratch=True)
         mode = self._injection.mode
         before = ("spec", "initContainers")
         gated = mode == "native-sidecar" and settings.listen is not None
         if staged and not (self._once or self._supervises or gated):
             first = additions.first_container(
-                image, flags_for_once(flags), user=user, mounts=[*sources, *own[1:]], checks=checks
+                image, flags_for_once(flags), user=user, mounts=[*sources, *own[1:]], limit=limit
             )
             self._extend(before, [first])
         where = ("spec", "containers") if mode == "sidecar" else before
@@ -392,14 +394,14 @@ class _Draft:
             agent = additions.bringing_container(image, user=user, record=record)
         elif self._once:
             agent = additions.once_container(
-                image, flags, user=user, mounts=[*sources, *own], record=record, checks=checks
+                image, flags, user=user, mounts=[*sources, *own], record=record, limit=limit
             )
         else:
             agent = additions.sidecar_container(
                 image, flags,
                 native=mode == "native-sidecar", user=user, mounts=[*sources, *own],
                 record=record, port=settings.listen.port if settings.listen else 0,
-                gates=staged, checks=checks, restarts_all=restarts_all(settings),
+                gates=staged, limit=limit, restarts_all=restarts_all(settings),
             )  # fmt: skip
         self._spec[where[1]] = [*(self._spec.get(where[1]) or ()), agent]
 
