@@ -207,6 +207,9 @@ def test_the_one_container_that_uses_sources_is_found() -> None:
         run(three)
     with pytest.raises(ManifestError, match="container proxy mounts no ConfigMap or Secret"):
         run(three, container="proxy")
+    none = "kind: Pod\nspec: {containers: [{name: a, image: a}, {name: b, image: b}]}\n"
+    with pytest.raises(ManifestError, match="none of its containers uses a ConfigMap or Secret"):
+        run(none)
 
 
 # A stage
@@ -293,6 +296,7 @@ def test_a_volume_with_a_token_is_not_held_back() -> None:
     spec, (note,) = run(token, stage=True)
     assert mounts(app(spec))["/opt/conf.d/"] == "more"
     assert "holds a token" in note
+    assert settings_of(agent(spec)["args"][1:]).directories == ("/etc/app",)
 
 
 @pytest.mark.parametrize(
@@ -427,6 +431,8 @@ def test_a_supervisor_does_not_promise_what_it_cannot_renew() -> None:
         (edited("- name: app", "- name: hotmap-agent"), (), {},
          "has hotmap-agent, which injection"),
         (edited("name: cache", "name: hotmap-run"), (), {}, "has hotmap-run, which injection"),
+        (edited("metadata: {labels: {app: web}}", "metadata: {labels: {app: web}, annotations}"),
+         (), {}, "cannot be edited"),
         (edited("- name: app", "- nam: app"), (), {}, "spec.containers[0] of its pod template has "
          "no name"),
         (edited("/etc/app}", "/etc/app}\n        - 7"), (), {},

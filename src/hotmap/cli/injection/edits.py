@@ -84,7 +84,8 @@ def _equal(wanted: Any, found: Any, *, texts: bool = False) -> bool:
 
 
 def _value_place(text: str, mapping: Node, entry: Entry) -> tuple[int, int]:
-    start = text.index(":", entry.key.end) + 1
+    colon = text.find(":", entry.key.end, entry.value.start)
+    start = colon + 1 or entry.key.end  # `{key}` has none
     return start, entry.value.end if mapping.flow else _end_of_line(text, entry.value.end)
 
 

@@ -69,7 +69,7 @@ def plan_stage(
         if _holds_token(volume):
             found.notes.append(
                 f"{mount['mountPath']} holds a token, too, which must not be held back; it is "
-                "not staged"
+                "neither staged nor watched"
             )
             continue
         source = (mount["name"], part)

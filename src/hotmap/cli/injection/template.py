@@ -142,6 +142,11 @@ class _Draft:
         using = [one for one in containers.values() if self._uses_sources(one)]
         if len(using) == 1:
             return using[0]
+        if not using:
+            raise NothingToDo(
+                f"{self._name}: none of its containers uses a ConfigMap or Secret, so there is "
+                "nothing to follow"
+            )
         raise ManifestError(
             f"{self._name} has {len(containers)} containers ({', '.join(containers)}); name one "
             "with --container"
