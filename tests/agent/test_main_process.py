@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,12 @@ def first(folder: Path, *flags: object) -> Iterator[tuple[Agent, int]]:
 
 def zombies_of(pid: int) -> list[int]:
     """List the children of a process that nobody has reaped."""
-    return [one for one in children_of(pid) if ") Z " in Path(f"/proc/{one}/stat").read_text()]
+    found = []
+    for one in children_of(pid):
+        with suppress(FileNotFoundError):  # it was reaped while we looked
+            if ") Z " in Path(f"/proc/{one}/stat").read_text():
+                found.append(one)
+    return found
 
 
 def test_it_reaps_what_others_leave(tmp_path: Path) -> None:
