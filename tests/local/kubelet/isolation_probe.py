@@ -32,13 +32,14 @@ echo "host-root=$(ls -d /.host 2>/dev/null)"
 """
 
 
-def spec(*argv: str, mounts: list[Any] | None = None) -> Any:
+def spec(*argv: str, mounts: list[Any] | None = None, processes: str = "") -> Any:
     return {
         "argv": list(argv),
         "env": {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         "cwd": "/",
         "hostname": "pod-1",
         "mounts": mounts or [],
+        "processes": processes,
     }
 
 
@@ -78,6 +79,31 @@ async def kill_with_descendants(runtime: Runtime) -> dict[str, object]:
     return {"term-ignored-by-process-1": ignored, "codes": codes}
 
 
+async def share_processes(runtime: Runtime) -> dict[str, object]:
+    """Two containers in one PID namespace; what the first has started ends with it."""
+    count = "grep -lsx sleep /proc/[0-9]*/comm | wc -l"
+    first = await runtime.run(
+        spec("sh", "-c", "setsid sleep 600 & wait", processes="pod"), lambda *_: None
+    )
+    told: list[bytes] = []
+    ready = asyncio.Event()
+
+    def hear(_: str, data: bytes) -> None:
+        told.append(data)
+        ready.set()
+
+    script = f"until [ $({count}) = 1 ]; do sleep 0.01; done; cat /proc/1/comm; exec sleep 600"
+    second = await runtime.run(spec("sh", "-c", script, processes="pod"), hear)
+    async with asyncio.timeout(30):
+        await ready.wait()
+        first.signal(9)
+        code = await first.wait()
+        gone = f"until [ $({count}) = 1 ]; do sleep 0.01; done"  # the second's own is left
+        looked = await runtime.execute(second, spec("sh", "-c", gone), lambda *_: None)
+        left = await looked.wait()
+    return {"process 1": b"".join(told).decode(), "codes": [code, left], "up": second.running}
+
+
 async def failures(runtime: Runtime) -> list[str]:
     texts = []
     missing = [{"source": "/nowhere/at/all", "target": "/x", "read_only": True}]
@@ -102,6 +128,7 @@ async def main(directory: Path) -> None:
             "rootless": runtime.rootless,
             "seen": await look_around(runtime, directory),
             "killed": await kill_with_descendants(runtime),
+            "shared": await share_processes(runtime),
             "failures": await failures(runtime),
         }
     finally:

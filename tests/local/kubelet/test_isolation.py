@@ -132,6 +132,11 @@ def test_kill_ends_everything_in_the_container(probed: dict[str, Any]) -> None:
     assert probed["killed"]["codes"] == [137, 137]
 
 
+def test_containers_may_share_their_processes(probed: dict[str, Any]) -> None:
+    """They see each other, process 1 is neither's, and one takes along what it has started."""
+    assert probed["shared"] == {"process 1": "pause\n", "codes": [137, 0], "up": True}
+
+
 def test_failures_say_what_was_wrong(probed: dict[str, Any]) -> None:
     """A command that cannot be executed and a volume that is not there are named."""
     program, permission, volume = probed["failures"]
