@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from tests.support.certificates import Authority
@@ -103,17 +103,29 @@ def _by_tls() -> list[Figure]:
 
 
 def _many_files(scope: Scope) -> list[Figure]:
+    swaps = scope.count(50)
     with workplace() as place:
         volume = Volume(place / "volume", files=1000)
-        with Called() as told, agent(place, volume, told.flags()):
-            delays = _delays(volume, told, scope.count(50))
-        reads = _reads(volume, scope.count(50))
+        with Called() as told, agent(place, volume, told.flags()) as pid:
+            before = _cpu_ms(pid)
+            delays = _delays(volume, told, swaps)
+            used = (_cpu_ms(pid) - before) / swaps
+        writes = [_milliseconds(volume.swap) for _ in range(swaps)]
+        reads = _reads(volume, swaps)
         starts = _starts(scope.count(20))
     return [
         Figure("swap → webhook, 1,000 files written", delays, "ms"),
+        Figure("the writer alone, without an agent", writes, "ms"),
+        Figure("the agent's CPU for such a swap, mean", [used], "ms", at_most(30, "max")),
         Figure("1,000 files read and digested", reads, "ms", at_most(30)),
         Figure("start → ready", starts, "ms", at_most(80)),
     ]
+
+
+def _milliseconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1e3
 
 
 def _delays(volume: Volume, told: Told, swaps: int) -> list[float]:
@@ -148,12 +160,7 @@ def _cpu_ms(pid: int) -> float:
 def _reads(volume: Volume, times: int) -> list[float]:
     detector = Detector([str(volume.path)], b"0" * 16)
     try:
-        taken = []
-        for _ in range(times):
-            began = time.perf_counter()
-            detector.read()
-            taken.append((time.perf_counter() - began) * 1e3)
-        return taken
+        return [_milliseconds(detector.read) for _ in range(times)]
     finally:
         detector.close()
 
