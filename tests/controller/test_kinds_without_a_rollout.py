@@ -252,6 +252,43 @@ async def test_a_job_survives_a_crash_while_it_is_away(world: World) -> None:
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
 
 
+async def test_its_manifest_is_kept_before_the_job_is_deleted(world: World) -> None:
+    """In the other order a crash in between would lose it."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+    kept: list[int] = []
+
+    async def look(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        kept.append(len(await world.pending_jobs()))
+
+    world.registry.delete_guards.append(look)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+    assert kept == [1]
+
+
+async def test_a_job_that_somebody_deletes_stays_deleted(world: World) -> None:
+    """The dry run makes nothing, and what is gone is not deleted and not created again."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+
+    async def delete_first(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        if plural == "jobs":
+            world.registry.create_guards.clear()
+            await world.registry.delete("jobs", NAMESPACE, "load")
+
+    world.registry.create_guards.append(delete_first)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _true(not world.registry.create_guards), "it is deleted")
+        await world.quiet(controller)
+        await world.until(lambda: _none_pending(world), "nothing is pending")
+    assert await jobs(world) == []
+
+
 async def test_a_manifest_that_was_kept_for_nothing(world: World) -> None:
     """A crash before the deletion: the Job that is there stays, and the decision is made anew."""
     await world.config_map(LEVEL="info")
@@ -288,8 +325,9 @@ async def test_a_manifest_of_a_job_that_is_wanted_no_more(world: World) -> None:
     assert await world.messages() == []
 
 
-async def test_somebody_else_creates_the_job_first(world: World) -> None:
-    """A deployment tool has put its own there: that one counts."""
+@pytest.mark.parametrize("is_going", [False, True])
+async def test_somebody_else_creates_the_job_first(world: World, is_going: bool) -> None:
+    """A deployment tool has put its own there: that one counts, also if it is deleted again."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
     async with world.controller() as controller:
@@ -298,6 +336,8 @@ async def test_somebody_else_creates_the_job_first(world: World) -> None:
         await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
         await world.end_deletion("jobs", "load")
         theirs = await world.job(annotations=RECREATE, parallelism=7)
+        if is_going:
+            await world.registry.delete("jobs", NAMESPACE, "load", propagation="Foreground")
         await world.until(lambda: _none_pending(world), "nothing is pending")
         await world.quiet(controller)
     (job,) = await jobs(world)

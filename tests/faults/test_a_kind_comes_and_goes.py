@@ -1,0 +1,242 @@
+"""A kind that a cluster may not have is watched while discovery shows it, and costs little else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.faults.conftest import FAST, HEALED
+from tests.support.fault_server import (
+    Behaviour,
+    Exchange,
+    FaultServer,
+    Truth,
+    broken,
+    forbidden,
+    status,
+)
+
+from hotmap.controller.presence import Presence
+from hotmap.core.objects import ConfigMap
+from hotmap.kube.client import Client, Limits
+from hotmap.kube.config import TLS, BearerToken, ClusterConfig
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import Resource
+from hotmap.kube.store import Store
+
+#: What the fault server serves, as if it were a custom resource.
+KIND = Resource("argoproj.io", "v1alpha1", "configmaps", "ConfigMap")
+
+#: Seconds between two looks.
+POLL = 0.02
+
+
+async def there(exchange: Exchange) -> None:
+    """Discovery shows the kind."""
+    await _resources(exchange, "configmaps", "configmaps/status")
+
+
+async def neighbours(exchange: Exchange) -> None:
+    """Discovery shows the group, with other kinds: Argo has many."""
+    await _resources(exchange, "applications", "workflows")
+
+
+async def nothing(exchange: Exchange) -> None:
+    """Discovery does not know the group."""
+    await exchange.answer(404, status(404, "NotFound", "the server could not find the resource"))
+
+
+async def _resources(exchange: Exchange, *names: str) -> None:
+    found = [{"name": name, "namespaced": True, "kind": "X", "verbs": ["list"]} for name in names]
+    await exchange.answer(200, {"kind": "APIResourceList", "resources": found})
+
+
+class Discovery:
+    """Answers every question with the same behaviour until it is told another one."""
+
+    def __init__(self, says: Behaviour) -> None:
+        self.says = says
+        #: Answered first, one each.
+        self.once: list[Behaviour] = []
+
+    async def __call__(self, exchange: Exchange) -> None:
+        await (self.once.pop(0) if self.once else self.says)(exchange)
+
+
+class Watched:
+    """A presence at work on a fault server."""
+
+    def __init__(
+        self, server: FaultServer, discovery: Discovery, presence: Presence, store: Store[str]
+    ) -> None:
+        self.server = server
+        self.discovery = discovery
+        self.presence = presence
+        self.store = store
+
+    def names(self) -> set[str]:
+        return {key.name for key in self.store}
+
+    async def until(self, check: Callable[[], bool]) -> None:
+        async with asyncio.timeout(HEALED):
+            while not check():  # noqa: ASYNC110  a store is polled
+                await asyncio.sleep(0.005)
+
+    async def looks(self, times: int) -> None:
+        """Wait until discovery was asked so many times more."""
+        async with asyncio.timeout(HEALED):
+            await self.server.asked("other", self.server.count("other") + times)
+
+
+@asynccontextmanager
+async def watched(server: FaultServer, says: Behaviour) -> AsyncIterator[Watched]:
+    discovery = Discovery(says)
+    server.script("other", *[discovery] * 100_000)
+    store: Store[str] = Store()
+    config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
+    async with Client(config, limits=Limits(connect=1, attempt=0.5, attempts=1)) as client:
+
+        def make() -> list[Reflector[ConfigMap, str]]:
+            reflector = Reflector(
+                client,
+                KIND,
+                type=ConfigMap,
+                transform=lambda item: (item.data or {}).get("value", ""),
+                store=store,
+                timing=FAST,
+            )
+            return [reflector]
+
+        presence = Presence(client, KIND, make=make, store=store, poll=POLL)
+        task = asyncio.create_task(presence.run())
+        try:
+            yield Watched(server, discovery, presence, store)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+@pytest.mark.parametrize("says", [nothing, neighbours])
+async def test_absent(server: FaultServer, says: Behaviour) -> None:
+    """It counts as complete and empty, and nothing but discovery is asked."""
+    async with watched(server, says) as one:
+        await one.presence.answered.wait()
+        assert one.store.synced.is_set()
+        assert one.presence.reflectors == ()
+        await one.looks(5)
+    assert {request.script for request in server.requests} == {"other"}
+    assert {request.path for request in server.requests} == {"/apis/argoproj.io/v1alpha1"}
+
+
+async def test_there_from_the_start(server: FaultServer) -> None:
+    """What is answered says nothing of its objects: they are complete when the reflector is."""
+    async with watched(server, there) as one:
+        await one.presence.answered.wait()
+        assert len(one.presence.reflectors) == 1
+        await one.store.synced.wait()
+        assert one.names() == {"a", "b"}
+        await one.looks(5)
+        assert server.count("stream") == 1
+
+
+async def test_it_comes(server: FaultServer) -> None:
+    """Its objects are those that are there by then, and go on being followed."""
+    async with watched(server, nothing) as one:
+        await one.presence.answered.wait()
+        one.discovery.says = there
+        await one.until(lambda: one.names() == {"a", "b"})
+        server.truth.put("c", "1")
+        await one.until(lambda: one.names() == {"a", "b", "c"})
+
+
+async def test_it_goes_and_comes_again(server: FaultServer) -> None:
+    """Nothing of it is known any more, nobody watches it, and listeners hear of each object."""
+    gone: list[str] = []
+    async with watched(server, there) as one:
+        await one.until(lambda: one.names() == {"a", "b"})
+        one.store.subscribe(lambda key, old, new: gone.append(key.name) if new is None else None)
+        one.discovery.says = nothing
+        await one.until(lambda: not len(one.store))
+        assert one.presence.reflectors == ()
+        assert sorted(gone) == ["a", "b"]
+        asked = server.count("stream")
+        await one.looks(5)
+        assert server.count("stream") == asked
+        one.discovery.says = neighbours
+        await one.looks(3)
+        one.discovery.says = there
+        await one.until(lambda: one.names() == {"a", "b"})
+
+
+async def test_one_server_of_several_lags(server: FaultServer) -> None:
+    """A single answer without the kind takes nothing away."""
+    lost: list[str] = []
+    async with watched(server, there) as one:
+        await one.until(lambda: one.names() == {"a", "b"})
+        one.store.subscribe(lambda key, old, new: lost.append(key.name))
+        for _ in range(3):
+            one.discovery.once.append(nothing)
+            await one.looks(3)
+        assert not one.discovery.once
+        assert lost == []
+        assert server.count("stream") == 1
+
+
+async def test_discovery_fails(server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+    """What is watched goes on being watched; it is said once, not each time."""
+    async with watched(server, there) as one:
+        await one.until(lambda: one.names() == {"a", "b"})
+        one.discovery.says = broken
+        await one.looks(5)
+        server.truth.put("c", "1")
+        await one.until(lambda: one.names() == {"a", "b", "c"})
+        one.discovery.says = there
+        await one.looks(2)
+    said = [record for record in caplog.records if "whether there are" in record.message]
+    assert len([record for record in said if record.levelname == "WARNING"]) == 1
+
+
+async def test_discovery_is_not_for_us(server: FaultServer) -> None:
+    """Then there is nothing to wait for."""
+    async with watched(server, forbidden) as one:
+        await one.presence.answered.wait()
+        assert one.store.synced.is_set()
+
+
+async def test_a_server_that_is_not_there_yet_has_not_answered(truth: Truth) -> None:
+    """Whether the kind is there is not known, so nobody acts on an empty store."""
+    async with FaultServer(truth) as server:
+
+        async def hang_up(exchange: Exchange) -> None:
+            exchange.reset()
+
+        async with watched(server, hang_up) as one:
+            await one.looks(3)
+            assert not one.presence.answered.is_set()
+            one.discovery.says = there
+            await one.store.synced.wait()
+            assert one.names() == {"a", "b"}
+
+
+async def test_the_kind_is_there_and_may_not_be_seen(server: FaultServer) -> None:
+    """The refusal is shown, and keeps nobody waiting."""
+    server.script("stream", *[forbidden] * 1000)
+    async with watched(server, there) as one:
+        await one.presence.answered.wait()
+        (reflector,) = one.presence.reflectors
+        await reflector.answered.wait()
+        assert reflector.statistics().refused
+        assert "forbidden" in reflector.statistics().last_error
+        assert not one.store.synced.is_set()
+
+
+async def test_a_refusal_is_an_answer(server: FaultServer) -> None:
+    """Silence asks for a restart; being refused for ever does not, as it would not help."""
+    server.script("stream", *[forbidden] * 1000)
+    async with watched(server, there) as one:
+        await one.until(lambda: server.count("stream") >= 4)
+        (reflector,) = one.presence.reflectors
+        asked_for = server.requests[-1].at - server.requests[0].at
+        assert reflector.statistics().last_byte_age < asked_for
