@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, webhook
@@ -16,8 +17,10 @@ from hotmap.agent.announcement import (
     overall_relation,
     read_announcement,
 )
-from hotmap.core.payload import downward_map
+from hotmap.agent.detect import Detector
+from hotmap.core.payload import Item, configmap_payload, downward_map
 from hotmap.core.payload_digest import EMPTY, file_digest, payload_digest
+from hotmap.volume.atomic_writer import AtomicWriter
 
 
 @given(st.text(), st.integers(0, 10**9))
@@ -175,6 +178,25 @@ def test_payload_digests_tell_payloads_apart(
         assert (digest(one) == digest(other)) == (one == other)
     except UnicodeEncodeError:
         return  # a lone surrogate that no file name decodes to
+
+
+@pytest.mark.parametrize(
+    "items",
+    [None, [Item("app.conf", "conf.d/app.conf"), Item("logo", "logo.png", 0o400)]],
+    ids=["all keys", "items"],
+)
+def test_both_sides_compute_the_same(tmp_path: Path, items: list[Item] | None) -> None:
+    """From the ConfigMap as the API has it, and from the files as a kubelet writes them."""
+    payload = configmap_payload(
+        "app", {"app.conf": "level=ä\n", "empty": ""}, {"logo": b"\x89\xff"}, items=items
+    )
+    AtomicWriter(str(tmp_path)).write(payload)
+    detector = Detector([str(tmp_path)], b"any key", payloads=True)
+    try:
+        found = detector.read().payloads[str(tmp_path)]
+    finally:
+        detector.close()
+    assert found == payload_digest({path: file_digest(file.data) for path, file in payload.items()})
 
 
 def announced(*payloads: Mapping[str, str]) -> str:
