@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.fixtures import require_hotmap_image
 
 __all__ = ["SECONDS", "Pods", "own_namespace"]
 
@@ -53,6 +54,7 @@ class Pods:
 @contextlib.contextmanager
 def own_namespace(cluster: Cluster, name: str) -> Iterator[str]:
     """Have a namespace while a block lasts; afterwards its pods end by themselves."""
+    require_hotmap_image()
     cluster.kubectl("create", "namespace", name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -65,7 +65,7 @@ class Image(NamedTuple):
 
 def names() -> list[str]:
     """List the images that can be made here, in the order in which they are loaded."""
-    return [name for name in MAKERS if not _has_hotmap(name) or can_make_hotmap()]
+    return [name for name in MAKERS if name != "hotmap" or can_make_hotmap()]
 
 
 def _has_hotmap(name: str) -> bool:

@@ -10,6 +10,7 @@ from tests.cluster import footprint, images, layout, network
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import State
 from tests.cluster.errors import TestBedError
+from tests.cluster.fixtures import require_hotmap_image
 
 pytestmark = pytest.mark.cluster
 
@@ -204,9 +205,9 @@ def test_the_pause_process_of_an_unprivileged_pod_costs_nothing(cluster: Cluster
     assert before == after
 
 
-@pytest.mark.skipif(not images.can_make_hotmap(), reason="the python image has Python 3.11")
 def test_the_hotmap_image_holds_hotmap_and_what_it_needs(cluster: Cluster) -> None:
     """Compiled dependencies of this Python load in the image's."""
+    require_hotmap_image()
     modules = "aiohttp, click, cryptography.x509, hotmap, msgspec, prometheus_client, rich, yaml"
     run(cluster, "imports", "hotmap", ["python3", "-c", f"import {modules}; print('ok')"])
     assert wait_done(cluster, "imports") == "ok\n"

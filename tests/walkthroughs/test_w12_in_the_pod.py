@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 
 from tests.agent.agents import free_port
+from tests.cluster.fixtures import require_hotmap_image
 from tests.support.requires import requires
 from tests.walkthroughs.applications import (
     NGINX,
@@ -36,6 +37,12 @@ def needs(backend: Backend, name: str, *, on_the_node: bool = False) -> None:
             available=shutil.which(name, path="/usr/sbin:/usr/bin") is not None,
             reason=f"{name} is not installed (tests/agent/install_programs.sh)",
         )
+
+
+def needs_image(backend: Backend) -> None:
+    """Skip where the image that injection names by default cannot be made."""
+    if not isinstance(backend, LocalBackend):
+        require_hotmap_image()
 
 
 async def test_nginx_is_signalled(backend: Backend, record_property: Note) -> None:
@@ -86,6 +93,7 @@ async def test_an_application_with_a_webhook_is_called(
     backend: Backend, record_property: Note
 ) -> None:
     """`POST /-/reload` makes it read its file again."""
+    needs_image(backend)
     port = free_port()
     web = Application(backend, port)
     hook = ("--", f"--url=http://127.0.0.1:{port}/-/reload")
@@ -101,6 +109,7 @@ async def test_an_application_with_a_webhook_is_called(
 async def test_prometheus_is_called(backend: Backend, record_property: Note) -> None:
     """What it refuses is not hidden: it answers 500, keeps what it has, and is asked again."""
     needs(backend, "prometheus", on_the_node=True)
+    needs_image(backend)
     port = free_port()
     web = Application(backend, port)
 
