@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 
-from hotmap.controller import reconcile
+from hotmap.controller import nudging
 from hotmap.core.errors import api_error
 from hotmap.core.payload_digest import file_digest, payload_digest
 
@@ -19,7 +19,7 @@ hurried = pytest.mark.usefixtures("hurry")
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send the second nudge soon, where it is not the two seconds that a test is about."""
-    monkeypatch.setattr(reconcile, "SECOND_NUDGE", 0.3)
+    monkeypatch.setattr(nudging, "SECOND_NUDGE", 0.3)
 
 
 def count_nudges(world: World) -> Counter[str]:

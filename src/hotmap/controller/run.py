@@ -18,6 +18,8 @@ from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from hotmap.controller.annotation_reports import AnnotationReports
+from hotmap.controller.announcing import Announcer
+from hotmap.controller.deciding import Decider
 from hotmap.controller.executor import Executor
 from hotmap.controller.first_answers import Patience, knock
 from hotmap.controller.index import Index
@@ -25,6 +27,7 @@ from hotmap.controller.journal import Journal
 from hotmap.controller.keyring import load_keyring, passing_keyring
 from hotmap.controller.lookout import Lookout
 from hotmap.controller.metrics import CONTENT_TYPE, Metrics
+from hotmap.controller.nudging import Nudges
 from hotmap.controller.observing import Observer
 from hotmap.controller.payloads import Payloads
 from hotmap.controller.reconcile import Reconciler
@@ -266,24 +269,39 @@ class Controller:
         )
 
     def _make_reconciler(self, observer: Observer) -> Reconciler:
+        executor = (
+            ShadowExecutor(self._client, recreations=self._recreations)
+            if self._shadow
+            else Executor(self._client, may_write=self._may_write, recreations=self._recreations)
+        )
+        announcer = Announcer(
+            self._recorder,
+            records=self.records,
+            journal=self.journal,
+            alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
+            found_changed=self._webhooks.source_found_changed,
+        )
         return Reconciler(
             self._client,
             index=self.index,
             records=self.records,
             observer=observer,
-            executor=(
-                ShadowExecutor(self._client, recreations=self._recreations)
-                if self._shadow
-                else Executor(
-                    self._client, may_write=self._may_write, recreations=self._recreations
-                )
+            decider=Decider(
+                self._client,
+                index=self.index,
+                observer=observer,
+                heeds_others=executor.writes,
+                flap_limit=self._settings.flap_limit,
             ),
-            payloads=Payloads(self._client, self.index.sources.get("ConfigMap")),
-            recorder=self._recorder,
+            executor=executor,
+            nudges=Nudges(
+                executor,
+                Payloads(self._client, self.index.sources.get("ConfigMap")),
+                refused=announcer.nudge_refused,
+            ),
+            announcer=announcer,
             journal=self.journal,
             observe_delay=self._metrics.observe_delay,
-            alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
-            found_changed=self._webhooks.source_found_changed,
             flap_limit=self._settings.flap_limit,
         )
 
