@@ -5,11 +5,14 @@ The command runs as a process of its own, as a person or a script starts it.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,10 @@ import pytest
 import yaml
 from tests.support.certificates import Authority
 from tests.walkthroughs.local import Plane, running_plane
+
+from hotmap.kube.client import Client
+from hotmap.kube.kubeconfig import load_kubeconfig
+from hotmap.kube.resources import CONFIGMAPS, EVENTS
 
 #: The call itself is wrong; or it is right, and did not come out as it should.
 WRONG, FAILED = 2, 1
@@ -211,6 +218,168 @@ def server_of(plane: Plane) -> str:
     content: Any = yaml.safe_load(plane.kubeconfig.read_text())
     server: str = content["clusters"][0]["cluster"]["server"]
     return server
+
+
+def test_a_server_that_is_silent(tmp_path: Path) -> None:
+    """Named after a second, while it is still waited for; an interrupt ends the waiting."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        path = kubeconfig(tmp_path / "kubeconfig", server=server)
+        call = ("controller", "--listen=none", "--kubeconfig", path)
+        with started(*call, home=tmp_path) as process:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            assert line.endswith(f"warning: no answer from {server} so far; still waiting\n")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 0
+            assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    "server", ["https://a b:1", "https://127.0.0.1:99999", "https://", "ssh://x", "https://[::1"]
+)
+def test_a_server_that_is_no_url(server: str, tmp_path: Path) -> None:
+    """The kubeconfig is named, and how a server is written."""
+    path = kubeconfig(tmp_path / "kubeconfig", server=server)
+    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    assert status == WRONG
+    assert sentence.startswith(f"hotmap: cluster 'shop' in kubeconfig {path} needs a server like")
+
+
+def test_a_token_that_cannot_be_sent(tmp_path: Path) -> None:
+    """Two lines where one word is wanted: the user is named, the token is not shown."""
+    user = {"token": f"{TOKEN}\nmore"}
+    path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
+    problem = f"the token of user 'ann' in kubeconfig {path} is more than one word"
+    call = ("controller", "--kubeconfig", path)
+    assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
+
+
+def test_a_login_by_a_program(tmp_path: Path) -> None:
+    """Exec plugins are not run yet: what to use instead is said."""
+    user: Any = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}}
+    path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
+    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    assert status == WRONG
+    assert "logs in by 'exec', which is not supported yet: use a token, a token file" in sentence
+
+
+# -- how it is started and ended -------------------------------------------------------------
+
+
+@contextmanager
+def started(*arguments: str, home: Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run the command beside the test; it is gone at the end."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)} | options.pop("env", {})
+    with subprocess.Popen(
+        [sys.executable, "-m", "hotmap", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until_ready(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if " ready" in line:
+            return
+    raise AssertionError("it ended before it was ready")
+
+
+@pytest.mark.parametrize(
+    "home",
+    [
+        pytest.param("{}", id="with a home"),
+        pytest.param("/proc/nowhere", id="with a home that cannot be"),
+    ],
+)
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGINT,), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)],
+    ids=["once", "twice", "in two ways"],
+)
+def test_it_is_interrupted(
+    signals: tuple[signal.Signals, ...], home: str, plane: Plane, tmp_path: Path
+) -> None:
+    """It ends with status 0 and says nothing, however impatiently it is asked to."""
+    call = ("controller", "--listen=none", "--kubeconfig", str(plane.kubeconfig))
+    with started(*call, home=Path(home.format(tmp_path))) as process:
+        until_ready(process)
+        for number in signals:
+            process.send_signal(number)
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=20) == 0
+
+
+async def annotate_wrongly(plane: Plane) -> None:
+    """Give the controller something to say, and wait until it has said it in an Event."""
+    annotations = {"hotmap.dev/ignore": "yes"}
+    body = {"metadata": {"generateName": "unread-", "annotations": annotations}}
+    async with Client(load_kubeconfig(str(plane.kubeconfig))) as client, asyncio.timeout(20):
+        made = await client.create(CONFIGMAPS, "default", body, type=dict[str, Any])
+        while True:
+            events = await client.list_page(EVENTS, "default", type=dict[str, Any])
+            told = [event["involvedObject"]["name"] for event in events.items]
+            if made["metadata"]["name"] in told:
+                return
+            await asyncio.sleep(0.05)
+
+
+def test_nobody_reads_its_log(plane: Plane, tmp_path: Path) -> None:
+    """A log that nobody takes any more ends nothing: it goes on, and ends when it is asked to."""
+    call = ("controller", "--listen=none", "--log-level=debug")
+    kubeconfig = ("--kubeconfig", str(plane.kubeconfig))
+    with started(*call, *kubeconfig, home=tmp_path) as process:
+        until_ready(process)
+        assert process.stderr is not None
+        process.stderr.close()
+        asyncio.run(annotate_wrongly(plane))
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
+def test_there_is_no_room_for_its_output(tmp_path: Path) -> None:
+    """A full disk is said in a sentence; a reader that has seen enough is nothing to speak of."""
+    program = [sys.executable, "-m", "hotmap", "--help"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (FAILED, 1), done.stderr
+    assert "No space left on device" in done.stderr
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        done = subprocess.run(
+            program, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (FAILED, "")
+
+
+@pytest.mark.parametrize("name", ["POD_NAMESPACE", "KUBECONFIG", "UNRELATED"])
+def test_a_variable_that_is_no_text(name: str, plane: Plane, tmp_path: Path) -> None:
+    """Bytes that are no UTF-8: of a variable that matters it is said, another one is nothing."""
+    environment: Any = {name: b"\xff\xfe"}
+    call = ("controller", "--listen=none")
+    if name != "KUBECONFIG":
+        call += ("--kubeconfig", str(plane.kubeconfig))
+    with started(*call, home=tmp_path, env=environment) as process:
+        assert process.stderr is not None
+        if name == "UNRELATED":
+            until_ready(process)
+            return
+        lines = process.stderr.read()
+        assert process.wait(timeout=20) == WRONG
+        assert lines.startswith("hotmap: ")
+        assert lines.count("\n") == 1
+        assert name in lines
 
 
 # -- places that are taken -------------------------------------------------------------------

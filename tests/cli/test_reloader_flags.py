@@ -376,7 +376,7 @@ def test_an_empty_log_format() -> None:
         (
             ("--namespaces=A",),
             {},
-            "'A' in a list of namespaces is no name of a namespace",
+            "--namespaces: 'A' is no name of a namespace (lower-case letters, digits and hyphens)",
         ),
         (
             ("--webhook-url=ftp://planted",),

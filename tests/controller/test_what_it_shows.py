@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.world import REREADS, World, env, files
 
+from hotmap.controller import absent_namespaces
 from hotmap.controller.run import Controller
 
 
@@ -149,6 +151,54 @@ async def test_a_kind_that_may_not_be_seen(world: World, http: aiohttp.ClientSes
         assert "forbidden" in body["refused"]["secrets"]
         await world.edit(LEVEL="debug")
         await world.rollout()
+
+
+async def test_a_namespace_that_does_not_exist(
+    world: World,
+    http: aiohttp.ClientSession,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Log and readiness name it; when it is made, it is served, and nothing is said any more."""
+    monkeypatch.setattr(absent_namespaces, "_AGAIN", 0.1)
+    caplog.set_level(logging.INFO)
+    await world.namespace("shop")
+    async with world.controller(watch_namespaces=("shop", "bank")) as controller:
+
+        async def problems() -> Any:
+            status, body = await get_json(http, controller, "/readyz")
+            assert (status, body["ready"]) == (200, True)
+            return body["problems"]
+
+        assert await world.until(problems, "it is missed") == ["namespace bank does not exist"]
+        await world.namespace("bank")
+        await world.config_map(LEVEL="info", namespace="bank")
+        await world.workload(namespace="bank")
+
+        async def forgotten() -> bool:
+            return not await problems()
+
+        await world.until(forgotten, "it is not missed any more")
+        await world.quiet(controller, namespace="bank")
+        await world.edit(LEVEL="debug", namespace="bank")
+        await world.rollout(namespace="bank")
+    said = [one.message for one in caplog.records if one.message.startswith("namespace bank")]
+    assert said == [
+        "namespace bank does not exist; it is served once it does",
+        "namespace bank exists now",
+    ]
+
+
+async def test_namespaces_that_may_not_be_asked_for(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """With rights in one namespace alone nothing is missed, and it is not asked again."""
+    await world.namespace("shop")
+    refusal = world.plane.fail("get", "namespaces", code=403)
+    async with world.controller(watch_namespaces=("shop",)) as controller:
+        await world.quiet(controller, namespace="shop")
+        _, body = await get_json(http, controller, "/readyz")
+    assert (body["problems"], refusal.met) == ([], 1)
 
 
 async def test_status(world: World, http: aiohttp.ClientSession) -> None:

@@ -218,6 +218,21 @@ def test_on_a_namespace(annotation: str, value: str, words: str) -> None:
     assert problem.message.startswith(f"annotation {annotation}{words}")
 
 
+def test_a_settle_time_beyond_its_bound() -> None:
+    """The bound gives way, and says so; where no annotation names it, it gives way in silence."""
+    for most in ("1s", "5s"):
+        policy = _policy("Deployment", {"hotmap.dev/settle": "10s", "hotmap.dev/settle-max": most})
+        (problem,) = policy.problems
+        words = f"'{most}' is shorter than the settle time; taken as 10s"
+        assert problem.message == f"annotation hotmap.dev/settle-max: {words}"
+        assert (policy.settle, policy.settle_max) == (10, 10)
+    said = {"hotmap.dev/settle": "10s", "hotmap.dev/settle-max": "soon"}
+    (problem,) = _policy("Deployment", said).problems
+    assert "is no duration" in problem.message
+    policy = _policy("Deployment", {"hotmap.dev/settle": "10s"})
+    assert (policy.problems, policy.settle_max) == ((), 10)
+
+
 def test_what_is_right_is_no_problem() -> None:
     """Values that Reloader takes are taken, with space around them and in any list."""
     said = {

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from hotmap.cli.logs import set_up_logging
 from hotmap.cli.reloader_flags import ReloaderFlags
-from hotmap.cli.reloader_settings import read_reloader_flags
+from hotmap.cli.reloader_settings import namespace_name, read_reloader_flags
 from hotmap.controller.lookout import LookSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
 from hotmap.controller.webhooks import WebhookSettings
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy import Defaults, parse_duration, parse_follow
+from hotmap.core.policy import DEFAULTS, Defaults, parse_duration, parse_follow
 from hotmap.core.reloader_dialect import Writing
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_config
@@ -40,7 +40,7 @@ def run_controller(
     watch_namespace: str | None,
     follow: str,
     settle: str,
-    settle_max: str,
+    settle_max: str | None,
     workers: int,
     flap_limit: int,
     leader_elect: bool | None,
@@ -56,8 +56,13 @@ def run_controller(
         ApiError, Unreachable: the API server cannot be worked with.
     """
     asked = read_reloader_flags(reloader, os.environ)
-    if watch_namespace and asked.watch_namespaces:
+    watched = asked.watch_namespaces
+    if watch_namespace is not None and watched:
         raise SettingsError("--watch-namespace and --namespaces: name the namespaces with one")
+    if watch_namespace is not None:
+        watched = (namespace_name("--watch-namespace", watch_namespace),)
+    if reloader.shadow and leader_elect:
+        raise SettingsError("--shadow writes nothing, so it cannot take part in --leader-elect")
     defaults = _defaults(follow, settle, settle_max)._replace(
         catch_up=asked.catch_up,
         muted=asked.muted,
@@ -67,8 +72,10 @@ def run_controller(
     if reloader.shadow:
         defaults = _in_shadow(defaults)
     settings = Settings(
-        namespace=namespace or _own_namespace(),
-        watch_namespaces=(watch_namespace,) if watch_namespace else asked.watch_namespaces,
+        namespace=_own_namespace()
+        if namespace is None
+        else namespace_name("--namespace", namespace),
+        watch_namespaces=watched,
         ignored_namespaces=() if watch_namespace else asked.ignored_namespaces,
         namespace_selector=asked.namespace_selector,
         source_selector=asked.source_selector,
@@ -135,23 +142,25 @@ def _identity(leader_elect: bool | None) -> str:
 
 def _own_namespace() -> str:
     if named := os.environ.get("POD_NAMESPACE"):
-        return named
+        return namespace_name("POD_NAMESPACE", named)
     try:
         return _POD_NAMESPACE.read_text().strip() or DEFAULT_NAMESPACE
     except OSError:
         return DEFAULT_NAMESPACE
 
 
-def _defaults(follow: str, settle: str, settle_max: str) -> Defaults:
+def _defaults(follow: str, settle: str, settle_max: str | None) -> Defaults:
     try:
         parse_follow(follow)
     except ValueError as error:
         raise SettingsError(f"--follow: {error}") from error
-    return Defaults(
-        follow=follow,
-        settle=_duration("--settle", settle),
-        settle_max=_duration("--settle-max", settle_max),
-    )
+    quiet = _duration("--settle", settle)
+    if settle_max is None:
+        return Defaults(follow=follow, settle=quiet, settle_max=max(quiet, DEFAULTS.settle_max))
+    most = _duration("--settle-max", settle_max)
+    if most < quiet:
+        raise SettingsError(f"--settle-max: {settle_max} is shorter than --settle {settle}")
+    return Defaults(follow=follow, settle=quiet, settle_max=most)
 
 
 def _duration(flag: str, text: str) -> float:

@@ -6,8 +6,10 @@ Exit status 0: done and true. 1: it did not come out as it should. 2: the call i
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -49,7 +51,30 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(error, 1)
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        return 1  # whoever read our output has seen enough
+    except OSError as error:
+        return _fail(error, 1)
+    finally:
+        _let_go_of_output()
     return result if isinstance(result, int) else 0
+
+
+def _let_go_of_output() -> None:
+    """Write out what is buffered; where nobody takes it, drop it.
+
+    Else the interpreter would complain at its end, and give away the exit status for it (python:
+    library/signal, "Note on SIGPIPE").
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)
 
 
 def _name() -> str:
@@ -66,6 +91,19 @@ def _fail(error: Exception, status: int) -> int:
 @click.version_option(__version__, prog_name="hotmap")
 def hotmap() -> None:
     """Deliver ConfigMap and Secret edits to every process that uses them."""
+
+
+class _Rate(click.FloatRange):
+    """A number within bounds; what is no number (nan) is within none, whatever click thinks."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it as a number."""
+        number: float = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{number} is not in the range 0<=x<={self.max:g}.", param, ctx)
+        return number
 
 
 _kubeconfig = click.option(
@@ -106,7 +144,9 @@ _log_format = click.option(
     help="Quiet time before a rollout, where no annotation says another.",
 )
 @click.option(
-    "--settle-max", metavar="DURATION", default="5s", show_default=True, help="Its upper bound."
+    "--settle-max",
+    metavar="DURATION",
+    help="Its upper bound. Default: 5s, or --settle where that is longer.",
 )
 @click.option(
     "--workers",
@@ -130,7 +170,7 @@ _log_format = click.option(
 @click.option(
     "--looks",
     metavar="N",
-    type=click.FloatRange(0, 100),
+    type=_Rate(0, 100),
     default=5.0,
     show_default=True,
     help="Workloads a second whose pods are looked at afterwards; 0 looks at none.",
@@ -149,7 +189,7 @@ def controller(
     watch_namespace: str | None,
     follow: str,
     settle: str,
-    settle_max: str,
+    settle_max: str | None,
     workers: int,
     flap_limit: int,
     leader_elect: bool | None,

@@ -21,7 +21,7 @@ from hotmap.core.go_values import parse_bool, split_list, unquote
 from hotmap.core.policy import OnChange
 from hotmap.core.reloader_dialect import DialectSettings, Names, Writing
 
-__all__ = ["ReloaderSettings", "read_reloader_flags"]
+__all__ = ["ReloaderSettings", "namespace_name", "read_reloader_flags"]
 
 T = TypeVar("T")
 
@@ -69,14 +69,11 @@ def read_reloader_flags(flags: ReloaderFlags, environment: Mapping[str, str]) ->
     notes: list[str] = []
     compat = flags.reloader_compat
     dialect = _read_dialect(flags, notes)
-    namespaces = _read_list("--namespaces", flags.namespaces)
+    namespaces = _read_namespaces("--namespaces", flags.namespaces)
     if not namespaces and compat and (one := environment.get("KUBERNETES_NAMESPACE")):
-        namespaces = (one,)
-    ignored = _read_list("--namespaces-to-ignore", flags.namespaces_to_ignore)
+        namespaces = (namespace_name("KUBERNETES_NAMESPACE", one),)
+    ignored = _read_namespaces("--namespaces-to-ignore", flags.namespaces_to_ignore)
     selector = _read_selector("--namespace-selector", flags.namespace_selector)
-    for name in (*namespaces, *ignored):
-        if not _NAMESPACE.fullmatch(name):
-            raise SettingsError(f"{name!r} in a list of namespaces is no name of a namespace")
     if namespaces and (ignored or selector):
         notes.append(
             "--namespaces-to-ignore and --namespace-selector have no effect where the namespaces "
@@ -140,6 +137,7 @@ _NAME = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-
 _VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 _ANNOTATION = re.compile(_NAME)
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_NAMESPACE = 63
 
 
 def _read_names(flags: ReloaderFlags) -> Names:
@@ -215,7 +213,10 @@ def _read_url(flag: str, text: str | None) -> str:
 
 
 def _read_alert(environment: Mapping[str, str], notes: list[str]) -> AlertSettings | None:
-    if environment.get("ALERT_ON_RELOAD") != "true":
+    wanted = environment.get("ALERT_ON_RELOAD", "")
+    if wanted != "true":
+        if wanted not in ("", "false"):
+            notes.append(f"ALERT_ON_RELOAD: {wanted!r} is not true, so no alerts are sent")
         return None
     sink = environment.get("ALERT_SINK", "").strip().lower()
     if sink in ("slack", "teams", "gchat"):
@@ -257,6 +258,24 @@ def _note_what_has_no_effect(
 
 
 # -- values -----------------------------------------------------------------------------------
+
+
+def namespace_name(flag: str, text: str) -> str:
+    """Return the name of a namespace as it was said.
+
+    Raises:
+        SettingsError: it is none; the text names the flag or the environment variable.
+    """
+    name = unquote(text)
+    if len(name) > _LONGEST_NAMESPACE or not _NAMESPACE.fullmatch(name):
+        raise SettingsError(
+            f"{flag}: {name!r} is no name of a namespace (lower-case letters, digits and hyphens)"
+        )
+    return name
+
+
+def _read_namespaces(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(namespace_name(flag, one) for one in _read_list(flag, texts))
 
 
 def _read_list(flag: str, texts: Sequence[str]) -> tuple[str, ...]:

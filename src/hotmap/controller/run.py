@@ -368,7 +368,10 @@ class Controller:
             "role": "leader" if acting else "standby",
             "notSynced": missing,
             "refused": refused,
-            "problems": [self._patience.problem] if self._patience.problem else [],
+            "problems": [
+                *filter(None, [self._patience.problem]),
+                *(self._watching.problems() if self._watching else ()),
+            ],
         }
 
     async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ behind it. The status is a document that the command line prints too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -65,8 +66,10 @@ class StatusServer:
             await site.start()
         except OSError as error:
             await self.close()
+            # asyncio's own text repeats the address.
+            reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise SettingsError(
-                f"cannot serve metrics and health on {host}:{port}: {error.strerror}; name another "
+                f"cannot serve metrics and health on {host}:{port}: {reason}; name another "
                 "address with --listen, or --listen none"
             ) from error
         addresses = self._runner.addresses

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from hotmap.controller.absent_namespaces import AbsentNamespaces
 from hotmap.controller.index import Index, NamespaceNotes
 from hotmap.controller.keeping import Keeping
 from hotmap.controller.presence import Presence
@@ -74,6 +75,7 @@ class Watching:
         self._keys = keys
         #: Set once anything was ever watched.
         self.started = asyncio.Event()
+        self._namespaces = AbsentNamespaces(client, settings.watch_namespaces)
         self._fixed: list[Reflector[Any, Any]] = []
         self._rollouts: Presence | None = None
         self._tasks: list[asyncio.Task[Any]] = []
@@ -84,6 +86,7 @@ class Watching:
         self._rollouts = self._watch_rollouts()
         parts = [*self._fixed, *([self._rollouts] if self._rollouts else ())]
         self._tasks = [asyncio.create_task(one.run()) for one in parts]
+        self._tasks.append(asyncio.create_task(self._namespaces.run()))
         self.started.set()
 
     async def stop(self) -> None:
@@ -129,6 +132,10 @@ class Watching:
         for one in self.statistics():
             if not one.synced:
                 _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
+
+    def problems(self) -> list[str]:
+        """Say what stands in the way of nothing, and is hardly meant."""
+        return [f"namespace {name} does not exist" for name in sorted(self._namespaces.absent)]
 
     def statistics(self) -> list[ReflectorStatistics]:
         """Say of each watched resource how it stands, over all its namespaces."""

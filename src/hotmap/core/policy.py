@@ -220,6 +220,8 @@ def read_policy(
         # A fixed time from the first change on, as Reloader pauses a Deployment.
         settle = settle_max = dialect.pause
     quiet = defaults.settle if settle is None else settle
+    if settle_max is not None and settle_max < quiet:
+        reader.complain(SETTLE_MAX, f"is shorter than the settle time; taken as {quiet:g}s")
     catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
         opted_in=follow != _NOTHING,
@@ -341,6 +343,13 @@ class _Reader:
             message = f"annotation {name}{place}: {error}; taken as {safe_text}"
             self.problems.append(Problem(name, message))
             return safe
+
+    def complain(self, name: str, message: str) -> None:
+        """Note what is wrong with an annotation in its context, unless it is unreadable anyway."""
+        found = self.lookup(name)
+        if found is not None and all(problem.annotation != name for problem in self.problems):
+            text, place = found
+            self.problems.append(Problem(name, f"annotation {name}{place}: {text!r} {message}"))
 
     def origin(self, name: str) -> str:
         """Say in words where an annotation stands and what it says."""

@@ -25,6 +25,7 @@ __all__ = [
     "TokenFile",
     "in_cluster_config",
     "in_words",
+    "is_token",
     "read_file",
 ]
 
@@ -70,6 +71,11 @@ class BearerToken:
         return False
 
 
+def is_token(text: str) -> bool:
+    """Tell whether a text can be sent as a token: one word of visible ASCII (RFC 6750)."""
+    return all("!" <= sign <= "~" for sign in text)
+
+
 class TokenFile:
     """A token in a file that somebody else renews, read again every minute and after a 401.
 
@@ -102,10 +108,13 @@ class TokenFile:
             token = self._path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             token, problem = "", in_words(error)
+        if token and not is_token(token):
+            token, problem = "", "it holds more than one word"
         if token:
             self._token = token
             self._read_at = time.monotonic()
         elif self._token:
+            self._read_at = time.monotonic()  # a minute until the next try, and the next line
             _log.warning(
                 "token file %s cannot be used (%s); the last token stays in use",
                 self._path,

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -23,6 +23,7 @@ from hotmap.kube.config import (
     Credentials,
     TokenFile,
     in_cluster_config,
+    is_token,
     read_file,
 )
 
@@ -212,12 +213,12 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
     origin = f"kubeconfig {context.origin}, context {name!r}"
     cluster_name = f"cluster {context.cluster!r} in kubeconfig {cluster.origin}"
     server = (cluster.server or "").rstrip("/")
-    if not server.startswith(("https://", "http://")):
+    if not _is_server(server):
         raise SettingsError(
             f"{cluster_name} needs a server like https://host:6443, but has {server!r}"
         )
     proxy = cluster.proxy_url or ""
-    if proxy and not proxy.startswith("http://"):
+    if proxy and not (proxy.startswith("http://") and _is_server(proxy)):
         raise SettingsError(
             f"{cluster_name} has a proxy-url that is not http://; no other is supported yet"
         )
@@ -230,6 +231,16 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
         proxy=proxy,
         impersonate=tuple(_impersonation(context.user, user)),
     )
+
+
+def _is_server(url: str) -> bool:
+    """Tell whether a URL names a host to speak HTTP with."""
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0  # raises for a port out of range
+    except ValueError:
+        return False
+    return parts.scheme in ("https", "http") and named and not any(map(str.isspace, url))
 
 
 def _refuse_unsupported(name: str, user: _User) -> None:
@@ -246,6 +257,10 @@ def _refuse_unsupported(name: str, user: _User) -> None:
 
 
 def _credentials(name: str, user: _User) -> Credentials:
+    if not is_token(user.token or ""):
+        raise SettingsError(
+            f"the token of user {name!r} in kubeconfig {user.origin} is more than one word"
+        )
     if user.token_file is None:
         return BearerToken(user.token or "")
     credentials = TokenFile(_beside(user, user.token_file), fallback=user.token or "")
