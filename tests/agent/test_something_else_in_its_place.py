@@ -14,6 +14,8 @@ from tests.agent.agents import PodFile, Volume, agent, eventually, free_port, we
 from tests.agent.test_bad_input import complaint
 from tests.support.certificates import Authority
 
+from hotmap.agent.report import describe_status
+
 
 @pytest.mark.parametrize(
     ("flag", "words"),
@@ -160,6 +162,7 @@ def test_an_announcement_that_is_not_there_is_said_until_it_is(tmp_path: Path) -
     with agent(tmp_path, *flags) as running:
         (problem,) = running.reaches("loaded")["problems"]
         assert problem.startswith(f"{file} cannot be read: no such file or directory; it is a file")
+        assert f"\n  problem: {problem}\n" in describe_status(running.status())
         PodFile(tmp_path / "pod").annotate("1/aa/f1")
         eventually(lambda: running.status()["problems"] == [])
         assert running.status()["target"]["sequence"] == 1

@@ -231,6 +231,7 @@ def describe_status(status: Mapping[str, Any]) -> str:
     check = status["check"]
     if check["error"]:
         lines += _indented("  ", f"check {check['state']}: {check['error']}")
+    lines += [f"  problem: {one}" for one in status["problems"]]
     for one in status["directories"]:
         lines += _directory_lines(one, said=check["error"])
     for rule in status["rules"]:
