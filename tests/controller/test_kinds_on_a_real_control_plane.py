@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -23,6 +26,7 @@ from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.policy import Defaults
 from hotmap.kube.client import Client
+from hotmap.kube.config import TLS, BearerToken
 from hotmap.kube.kubeconfig import load_kubeconfig
 
 __all__ = ["real_control_plane"]
@@ -30,6 +34,8 @@ __all__ = ["real_control_plane"]
 pytestmark = pytest.mark.cluster
 
 Object = dict[str, Any]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 FOLLOW = {"hotmap.dev/follow": "auto"}
 LABELS = {"app": "x"}
@@ -88,6 +94,21 @@ class Shop:
 
     async def apply(self, *objects: Object) -> None:
         await self.kubectl("apply", "--filename=-", stdin=yaml.safe_dump_all(objects))
+
+    async def install(self, kustomization: Path) -> None:
+        """Apply the rights of an installation, without what runs the controller."""
+        text = await self.kubectl("kustomize", str(kustomization))
+        kinds = ("ServiceAccount", "Role", "RoleBinding")
+        await self.apply(*(one for one in yaml.safe_load_all(text) if one["kind"] in kinds))
+
+    @asynccontextmanager
+    async def as_installed(self) -> AsyncIterator[Shop]:
+        """Work with the ServiceAccount's rights for the length of a block."""
+        token = (await self.kubectl("create", "token", "hotmap")).strip()
+        config = load_kubeconfig(str(self._cluster.kubeconfig))
+        config = config._replace(credentials=BearerToken(token), tls=TLS(config.tls.ca))
+        async with Client(config) as client:
+            yield Shop(self._cluster, client, self.namespace)
 
     async def get(self, kind: str, name: str) -> Object:
         found: Object = json.loads(await self.kubectl("get", kind, name, "--output=json"))
@@ -282,6 +303,47 @@ async def test_a_pod_waits_for_its_disruption_budget(shop: Shop) -> None:
     going = (await shop.get("pod", "alone"))["metadata"]
     assert "deletionTimestamp" in going
     await shop.kubectl("delete", "pod", "alone", "--force", "--grace-period=0")
+
+
+# -- rights --------------------------------------------------------------------------------------
+
+
+async def test_more_than_a_report_needs_a_component(shop: Shop, tmp_path: Path) -> None:
+    """With the rights of one namespace alone an Event names what is missing; then it is granted."""
+    await shop.install(DEPLOY / "namespaced")
+    pod = _object("v1", "Pod", "alone", {"hotmap.dev/on-change": "evict"})
+    pod["metadata"]["labels"] = {"hotmap.dev/watch": "true"}
+    template = {"spec": {"template": {"spec": _once()}}}
+    await shop.apply(
+        {**pod, "spec": _env()},
+        _job("recreate"),
+        {
+            **_object("batch/v1", "CronJob", "report", {"hotmap.dev/on-change": "run-now"}),
+            "spec": {"schedule": "0 0 1 1 *", "jobTemplate": template},
+        },
+    )
+    before = await shop.get("job", "load")
+    async with shop.as_installed() as installed, installed.controller() as controller:
+        await installed.adopted(controller, "alone", "load", "report")
+        await shop.config_map("debug")
+
+        async def all_failed() -> list[str] | None:
+            messages = await shop.events("Failed")
+            return messages if len(messages) == 3 else None
+
+        told = " ".join(await shop.until(all_failed, "three Events say what is missing"))
+        for missing in ('create resource "pods/eviction"', 'get resource "jobs"'):
+            assert missing in told
+        assert 'get resource "cronjobs"' in told
+        assert (await shop.get("job", "load"))["metadata"]["uid"] == before["metadata"]["uid"]
+        parts = os.path.relpath(DEPLOY, tmp_path)
+        components = ", ".join(f"{parts}/components/{one}" for one in ("jobs", "evict"))
+        (tmp_path / "kustomization.yaml").write_text(
+            f"resources: [{parts}/namespaced]\ncomponents: [{components}]\n"
+        )
+        await shop.install(tmp_path)
+        for reason in ("JobStarted", "JobRecreated", "Evicted"):
+            await shop.event(reason, within=90)
 
 
 # -- Argo Rollouts -------------------------------------------------------------------------------

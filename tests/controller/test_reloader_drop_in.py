@@ -21,7 +21,7 @@ from hotmap.core.errors import Conflict
 from hotmap.core.reloader_writing import digest_of
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
-from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
+from hotmap.kube.resources import CONFIGMAPS, CRONJOBS, DEPLOYMENTS, JOBS, NAMESPACES
 
 Object = dict[str, Any]
 
@@ -142,3 +142,82 @@ async def test_a_drop_in(kubeconfig: Path, client: Client, tmp_path: Path, one: 
     after = await client.get(DEPLOYMENTS, namespace, "web", type=Object)
     assert "annotations" not in after["spec"]["template"]["metadata"]
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def batch(client: Client, namespace: str) -> str:
+    """Create a CronJob, a suspended one and a Job that say auto; returns the Job's uid."""
+    level = {"name": "LEVEL", "valueFrom": {"configMapKeyRef": {"name": "app", "key": "LEVEL"}}}
+    containers = [{"name": "main", "image": "app:1", "env": [level]}]
+    template = {"spec": {"containers": containers, "restartPolicy": "Never"}}
+    said = {"annotations": {"reloader.stakater.com/auto": "true"}}
+    for name, suspend in (("report", False), ("asleep", True)):
+        again = {"schedule": "@yearly", "suspend": suspend}
+        spec = {**again, "jobTemplate": {"spec": {"template": template}}}
+        body = {"metadata": {"name": name, **said}, "spec": spec}
+        await client.create(CRONJOBS, namespace, body, type=Object)
+    body = {"metadata": {"name": "load", **said}, "spec": {"template": template}}
+    made = await client.create(JOBS, namespace, body, type=Object)
+    uid: str = made["metadata"]["uid"]
+    return uid
+
+
+@pytest.mark.parametrize(
+    ("flags", "runs", "recreates"),
+    [
+        pytest.param(["--reload-strategy=env-vars"], False, False, id="without compat"),
+        pytest.param(["--reloader-compat"], True, True, id="compat"),
+        pytest.param(
+            ["--reloader-compat", "--ignored-workload-types=jobs"], True, False, id="no Jobs"
+        ),
+        pytest.param(
+            ["--reloader-compat", "--ignored-workload-types=cronjobs"],
+            False,
+            True,
+            id="no CronJobs",
+        ),
+    ],
+)
+async def test_jobs_and_cron_jobs(
+    kubeconfig: Path,
+    client: Client,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    flags: list[str],
+    runs: bool,
+    recreates: bool,
+) -> None:
+    """Safe unless Reloader's defaults are asked for; and even then nothing suspended is run."""
+    namespace = f"batch-{request.node.callspec.id.lower().replace(' ', '-')}"
+    for name in ("hotmap", namespace):
+        with contextlib.suppress(Conflict):
+            await client.create(NAMESPACES, None, {"metadata": {"name": name}}, type=Object)
+    source = {"metadata": {"name": "app"}, "data": {"LEVEL": "info"}}
+    await client.create(CONFIGMAPS, namespace, source, type=Object)
+    await deployment(client, namespace, digest_of([(b"LEVEL", b"info")]))
+    before = await batch(client, namespace)
+    own = ("--listen=127.0.0.1:0", "--settle=50ms", f"--namespaces={namespace}")
+
+    async def jobs() -> dict[str, Object]:
+        page = await client.list_page(JOBS, namespace, type=Object)
+        return {one["metadata"]["name"]: one for one in page.items}
+
+    async def as_wanted() -> bool:
+        found = await jobs()
+        load = found.pop("load", None)
+        renewed = load is not None and load["metadata"]["uid"] != before
+        return (bool(found), renewed) == (runs, recreates)
+
+    log = tmp_path / "log"
+    with controller(kubeconfig, log, *flags, *own):
+        await said(log, r"ready; ")
+        edit = {"data": {"LEVEL": "debug"}}
+        await client.patch(CONFIGMAPS, namespace, "app", edit, type=Object)
+        deadline = time.monotonic() + DEADLINE
+        wanted = digest_of([(b"LEVEL", b"debug")])
+        while not (await variable(client, namespace) == wanted and await as_wanted()):
+            assert time.monotonic() < deadline, log.read_text()
+            await asyncio.sleep(0.02)
+    assert await as_wanted()
+    found = await jobs()
+    assert found.pop("load")["metadata"]["name"] == "load"
+    assert [name.startswith("report-") for name in found] == [True] * runs

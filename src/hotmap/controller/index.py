@@ -373,7 +373,8 @@ def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
 def _filed_alike(old: Consumer, new: Consumer) -> bool:
     """Tell whether nothing has changed of what the indexes look at."""
     before = (old.uses, old.owned, old.annotations, old.template_annotations)
-    return before == (new.uses, new.owned, new.annotations, new.template_annotations)
+    after = (new.uses, new.owned, new.annotations, new.template_annotations)
+    return before == after and _template_in(old) == _template_in(new)
 
 
 def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:

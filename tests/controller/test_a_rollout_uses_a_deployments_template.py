@@ -1,0 +1,133 @@
+"""How the index joins an Argo Rollout and the Deployment whose template it uses.
+
+The local plane has no custom resources, so the stores are filled by hand; what the two do on an
+API server stands in test_kinds_on_a_real_control_plane.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.objects import ENV, deployment, rollout
+
+from hotmap.controller.index import Index, Queues
+from hotmap.core.consumer import Consumer
+from hotmap.core.objects import ObjectKey
+from hotmap.core.policy import Defaults
+
+FOLLOW = {"hotmap.dev/follow": "auto"}
+APP = ObjectKey("ConfigMap", "shop", "app")
+WEB = ObjectKey("Deployment", "shop", "web")
+BORROWS = ("Deployment", "web")
+
+
+class Joined:
+    """An index, and the keys that it asks for."""
+
+    def __init__(self) -> None:
+        self.index = Index(defaults=Defaults())
+        self.asked: list[ObjectKey] = []
+        self.index.feed(Queues(self.asked.append, lambda key, settle, most: self.asked.append(key)))
+
+    def put(self, consumer: Consumer, name: str = "web") -> None:
+        key = consumer.key._replace(name=name)
+        self.asked.clear()
+        self.index.consumers[key.kind].put(key, msgspec.structs.replace(consumer, key=key))
+
+    def remove(self, name: str) -> None:
+        self.asked.clear()
+        self.index.consumers["Rollout"].remove(ObjectKey("Rollout", "shop", name))
+
+    def web(self) -> Consumer:
+        found = self.index.consumer(WEB)
+        assert found is not None
+        return found
+
+
+def lent(annotations: Mapping[str, str] | None = None, **options: Any) -> Consumer:
+    return deployment(ENV, replicas=0, annotations=annotations, **options)
+
+
+def borrows(**options: Any) -> Consumer:
+    return rollout(template_in=BORROWS, **options)
+
+
+@pytest.fixture
+def joined() -> Joined:
+    return Joined()
+
+
+def test_the_deployment_is_the_consumer(joined: Joined) -> None:
+    """A change of its sources asks for it, once, whichever of the two says that it follows."""
+    joined.put(lent())
+    joined.put(borrows(annotations=FOLLOW), "front")
+    assert [one.key for one in joined.index.followers_of(APP)] == [WEB]
+    assert [one.key for one in joined.index.all_consumers()] == [WEB]
+    assert joined.web().replicas == 1
+
+
+def test_either_may_come_first(joined: Joined) -> None:
+    """The Deployment is asked for when the second of them is seen."""
+    joined.put(borrows(annotations=FOLLOW), "front")
+    assert joined.asked == []
+    joined.put(lent())
+    assert joined.asked == [WEB]
+    other = Joined()
+    other.put(lent())
+    assert other.asked == []
+    other.put(borrows(annotations=FOLLOW), "front")
+    assert other.asked == [WEB]
+
+
+def test_what_the_rollout_says_is_read_again(joined: Joined) -> None:
+    """Opting out asks for a last look, and opting in for a first one."""
+    joined.put(lent())
+    joined.put(borrows(annotations=FOLLOW), "front")
+    assert joined.index.policy(joined.web()).opted_in
+    joined.put(borrows(), "front")
+    assert joined.asked == [WEB]
+    assert not joined.index.policy(joined.web()).opted_in
+
+
+def test_its_progress_is_the_deployments(joined: Joined) -> None:
+    """Its status alone asks for nothing but when a rollout begins or ends."""
+    joined.put(lent(FOLLOW))
+    joined.put(borrows(promoted=False), "front")
+    assert joined.web().rolling
+    joined.put(msgspec.structs.replace(borrows(promoted=False), resource_version="2"), "front")
+    assert joined.asked == []
+    joined.put(borrows(), "front")
+    assert joined.asked == [WEB]
+    assert not joined.web().rolling
+
+
+def test_without_the_rollout_it_is_its_own_again(joined: Joined) -> None:
+    """Scaled to zero, it has no pods then."""
+    joined.put(lent(FOLLOW))
+    joined.put(borrows(), "front")
+    assert joined.web().replicas == 1
+    joined.remove("front")
+    assert joined.asked == [WEB]
+    assert joined.web().replicas == 0
+
+
+def test_a_rollout_takes_another_template(joined: Joined) -> None:
+    """Both Deployments are looked at again."""
+    joined.put(lent(FOLLOW))
+    joined.put(lent(FOLLOW), "next")
+    joined.put(borrows(), "front")
+    joined.put(rollout(template_in=("Deployment", "next"), generation=2), "front")
+    assert sorted(key.name for key in joined.asked) == ["next", "web"]
+    assert joined.web().replicas == 0
+
+
+def test_of_two_rollouts_one_goes(joined: Joined) -> None:
+    """The other one still uses the template."""
+    joined.put(lent(FOLLOW))
+    joined.put(borrows(), "front")
+    joined.put(borrows(), "other")
+    joined.remove("front")
+    assert joined.web().replicas == 1
