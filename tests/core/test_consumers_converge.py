@@ -2,9 +2,9 @@
 
 A small model of a cluster (one Deployment of two pods, two ConfigMaps) meets the pure core under
 random operations: edits, reverts, deletions, recreations, pods that restart on nodes whose clocks
-are wrong, rollouts under way, a controller that crashes between its patch and its record, and a
-state that is lost. The model
-remembers what each pod read when it started, which the core never learns.
+are wrong, rollouts under way, a controller that crashes between its patch and its record or is down
+for a while, others who remove or overwrite the template's revision, and a state that is lost.
+The model remembers what each pod read when it started, which the core never learns.
 """
 
 from __future__ import annotations
@@ -19,9 +19,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.support.objects import KEY, config_map, deployment, pod
 
 from hotmap.core.asked import distinct_name, record_asked, record_rollout
-from hotmap.core.consumer import REVISION, Consumer
+from hotmap.core.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.evidence import pod_starts
 from hotmap.core.freshness import Facts, Judgement, Verdict, judge
+from hotmap.core.interference import (
+    Interference,
+    find_interference,
+    heed,
+    record_told,
+    was_told,
+)
 from hotmap.core.objects import ObjectKey, Pod
 from hotmap.core.plan import Act, Plan, live_change_rolls, make_plan
 from hotmap.core.policy import Policy
@@ -31,6 +38,9 @@ from hotmap.core.source import Source, changed_keys, source_from_config_map
 from hotmap.core.state import UNVOUCHED, Record, Window, read_shard, write_shard
 
 SETTLE = 0.5
+
+#: Seconds after which what was seen of a source outlives a crash.
+KEPT_AFTER = 1.0
 
 #: Seconds by which the clock of a node is wrong.
 SKEW = 600.0
@@ -125,6 +135,7 @@ class Cluster:
         self.generation = 1
         self.restarts = 0
         self.revision = ""
+        self.revision_owner = ""
         self.written_at: float | None = None
         self.pods: list[ModelPod] = []
         self.made = 0
@@ -185,6 +196,14 @@ class Cluster:
         if revision != self.revision:
             self.generation += 1
             self.revision, self.written_at = revision, self.now
+            self.revision_owner = FIELD_MANAGER
+
+    def take_revision(self, revision: str) -> None:
+        """Let somebody else write the revision, or remove it."""
+        if revision != self.revision:
+            self.generation += 1
+            self.revision, self.written_at = revision, None
+            self.revision_owner = "gitops" if revision else ""
 
     @property
     def rolling(self) -> bool:
@@ -208,6 +227,7 @@ class Cluster:
             generation=self.generation,
             template_annotations=said,
             rolling=self.rolling,
+            revision_owner=self.revision_owner,
             written_at=None if self.written_at is None else float(int(self.written_at)),
         )
 
@@ -262,7 +282,30 @@ class Controller:
         plan = make_plan(consumer, self.policy, judgement, changed={})
         again = make_plan(consumer, self.policy, judgement, changed={})
         assert plan == again
+        found = self.interference()
+        plan = heed(plan, found, told=was_told(record, found), now=cluster.now)
         return judgement, plan, facts.revision
+
+    def interference(self) -> Interference | None:
+        """Find what somebody else wrote into the template."""
+        cluster = self.cluster
+        return find_interference(
+            cluster.observed(), self.record, own_keys={KEY.id}, now=cluster.now
+        )
+
+    def go_down(self) -> None:
+        """Lose what is in memory; what was seen is kept, but for the last second's."""
+        self.waiting_since = None
+        for key, seen in self.sightings.items():
+            self.sightings[key] = [one for one in seen if one.at <= self.cluster.now - KEPT_AFTER]
+
+    def come_up(self) -> None:
+        """Take over what was seen before, and count one more change of what was written since."""
+        for key, seen in self.sightings.items():
+            source = self.cluster.sources.get(key)
+            if seen and source is not None and int(source.resource_version) > seen[-1].version:
+                at = max(seen[-1].at, (source.changed_at or 0.0) + 1)
+                seen.append(Sighting(at, int(source.resource_version), frozenset()))
 
     def reconcile(self, *, crash: bool = False) -> Plan:
         """Act on a decision and record it, unless a crash comes in between."""
@@ -279,7 +322,8 @@ class Controller:
             name = distinct_name(revision, record, previous=consumer.revision)
             cluster.write_revision(name if rollout.distinct else revision)
             if crash:
-                self.sightings = {ONE: [], TWO: []}
+                self.go_down()
+                self.come_up()
                 return plan
         if plan.settles:
             self._note(consumer, record, judgement, revision, rollout is not None)
@@ -309,6 +353,9 @@ class Controller:
                 left_at=min(seen, default=self.cluster.now),
                 now=self.cluster.now,
             )
+        found = self.interference()
+        if found is not None:
+            asked = record_told(asked, found)
         self.state = write_shard([asked])
 
 
@@ -336,6 +383,8 @@ class Convergence(RuleBasedStateMachine):
         #: What may each have caused one rollout, and the rollouts that had no window to thank.
         self.causes = self.rollouts = 0
         self.asked: tuple[Content, ...] | None = None
+        #: Whether others have taken the revision since the last rollout.
+        self.meddled = False
         self.cluster.now += 10
         self.reconcile()
         self.asked = self.used()
@@ -348,7 +397,9 @@ class Convergence(RuleBasedStateMachine):
 
     # -- what people do -----------------------------------------------------------------------
 
-    def write(self, key: ObjectKey, data: dict[str, str] | None, **options: Any) -> None:
+    def write(
+        self, key: ObjectKey, data: dict[str, str] | None, *, seen: bool = True, **options: Any
+    ) -> None:
         before, used = self.cluster.sources.get(key), self.used()
         if key in self.cluster.data:
             self.past[key].append(self.cluster.data[key])
@@ -357,8 +408,9 @@ class Convergence(RuleBasedStateMachine):
         self.causes += used != self.used()
         keys = changed_keys(before, after)
         if keys or (before is None) != (after is None):
-            sighting = Sighting(self.cluster.now, self.cluster.version, keys)
-            self.controller.sightings[key].append(sighting)
+            if seen:
+                sighting = Sighting(self.cluster.now, self.cluster.version, keys)
+                self.controller.sightings[key].append(sighting)
             self.changed_at = self.cluster.now
 
     @rule(key=st.sampled_from((ONE, TWO)), data_key=st.sampled_from("abc"), value=st.integers(0, 2))
@@ -411,6 +463,28 @@ class Convergence(RuleBasedStateMachine):
         if key in self.cluster.data:
             self.write(key, self.cluster.data[key])
 
+    @rule(revision=st.sampled_from(("", "zzzz.forged", "own", "left")))
+    def meddle(self, revision: str) -> None:
+        """Remove the revision, or write another one into the template."""
+        record = self.controller.record
+        if revision == "own":
+            revision = f"{KEY.id}.forged"
+        elif revision == "left":
+            revision = record.left[-1].revision if record and record.left else ""
+        self.meddled |= revision != self.cluster.revision
+        self.cluster.take_revision(revision)
+
+    @precondition(lambda self: self.cluster.now >= self.changed_at + KEPT_AFTER)
+    @rule(key=st.sampled_from((ONE, TWO)), back=st.integers(1, 3), pause=st.sampled_from((0.1, 70)))
+    def revert_while_down(self, key: ObjectKey, back: int, pause: float) -> None:
+        """Write a source that nobody watches; the next controller looks at everything at once."""
+        if key in self.cluster.data and len(self.past[key]) >= back:
+            self.controller.go_down()
+            self.write(key, self.past[key][-back], seen=False)
+            self.wait(pause)
+            self.controller.come_up()
+            self.reconcile()
+
     @rule()
     def restart_workload(self) -> None:
         self.cluster.restarts += 1
@@ -455,6 +529,9 @@ class Convergence(RuleBasedStateMachine):
         assert self.controller.reconcile(crash=crash) == plan
         acts = [action.act for action in plan.actions]
         self.rollouts += Act.ROLLOUT in acts and not judgement.distinct
+        self.meddled &= Act.ROLLOUT not in acts
+        if not self.meddled:
+            assert self.controller.interference() is None, "nobody else wrote the template"
         self.causes += crash
         assert self.rollouts <= self.causes, plan.reason
         if plan.settles and plan.verdict is not Verdict.HOLD:
@@ -469,7 +546,7 @@ class Convergence(RuleBasedStateMachine):
             for use, read in zip(self.cluster.consumer.uses, member.read, strict=True)
             if (use.life is Life.FROZEN or self.live_rolls)
             and use.source in self.cluster.data
-            and read != self.cluster.content(use)
+            and (read or {}) != self.cluster.content(use)  # absent either way
         ]
 
     @rule()
@@ -487,7 +564,8 @@ class Convergence(RuleBasedStateMachine):
             return
         assert plan is not None
         assert plan.verdict is Verdict.FRESH, plan.reason
-        assert self.stale() == []
+        if not self.meddled:  # a rollout that was taken back leaves pods that it did not reach
+            assert self.stale() == []
 
 
 TestConvergence = Convergence.TestCase
