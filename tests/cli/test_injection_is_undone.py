@@ -76,13 +76,13 @@ def check_all(text: str, injection: Injection, other: Injection) -> bool:
 def test_manifests_as_people_write_them(path: Path, mode: str) -> None:
     """Comments, blank lines, anchors, merges, brackets, JSON, CRLF, no last newline: all stay."""
     text = read(path)
-    others = [INJECTIONS["native-sidecar, staged"], INJECTIONS["supervisor"]]
-    took = [check_all(text, INJECTIONS[mode], other) for other in others]
+    other = "supervisor" if mode != "supervisor" else "native-sidecar, staged"
+    took = check_all(text, INJECTIONS[mode], INJECTIONS[other])
     refused = ("sidecar", "sidecar, staged")
     if mode in refused and path.name in ("job.yaml", "indented.yml"):
-        assert not any(took)  # a plain sidecar would keep a Job from ending
+        assert not took  # a plain sidecar would keep a Job from ending
     elif path.name != "job.yaml" or mode in ("supervisor", "all containers"):
-        assert all(took) or mode == "supervisor, staged"
+        assert took
 
 
 def test_each_manifest_is_one() -> None:
