@@ -153,12 +153,17 @@ def _moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list
     if not needed:
         return []
     counts = Counter(one["name"] for one in env)
+    # Where a data key's variable stays to go over others of its name, the kubelet sees to them.
+    staying = {one["name"] for i, one in enumerate(env) if i not in taken and _reference(one)}
     return [
         index
         for index, one in enumerate(env)
         if index not in taken
         and not one.get("valueFrom")
-        and ("$" in str(one.get("value") or "") or counts[one["name"]] > 1)
+        and (
+            "$" in str(one.get("value") or "")
+            or (counts[one["name"]] > 1 and one["name"] not in staying)
+        )
     ]
 
 
