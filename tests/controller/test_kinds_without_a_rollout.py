@@ -120,6 +120,21 @@ async def test_suspended_between_decision_and_write(world: World) -> None:
     assert await jobs(world) == []
 
 
+async def test_a_run_of_the_schedule_is_waited_for(world: World) -> None:
+    """Where runs exclude each other, the one that is under way ends first."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW, concurrencyPolicy="Forbid")
+    await world.merge_status("CronJob", "report", {"active": [{"name": "report-1"}]})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _waits(controller), "the run is waited for")
+        assert await jobs(world) == []
+        await world.merge_status("CronJob", "report", {})
+        await world.event("JobStarted")
+    assert len(await jobs(world)) == 1
+
+
 async def test_a_crash_between_the_run_and_its_record(world: World) -> None:
     """The next controller decides the same, meets the Job, and makes no second one."""
     await world.config_map(LEVEL="info")
@@ -592,6 +607,11 @@ async def test_an_action_that_the_kind_does_not_have(
 async def _is_going(world: World, name: str, kind: str = "Job") -> Object | None:
     obj = await world.get(kind, name)
     return obj if "deletionTimestamp" in obj["metadata"] else None
+
+
+async def _waits(controller: Any) -> bool:
+    entries = [entry for kept in controller.journal.history().values() for entry in kept]
+    return any(entry.reason.endswith("(concurrencyPolicy)") for entry in entries)
 
 
 async def _none_pending(world: World) -> bool:

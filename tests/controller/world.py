@@ -153,6 +153,17 @@ class World:
             PLURALS[kind], namespace, name, lambda obj: _merged(obj, patch), manager="kubectl"
         )
 
+    async def merge_status(self, kind: str, name: str, status: Object) -> None:
+        """Report another status, as the controller of a kind does."""
+        await self.registry.modify(
+            PLURALS[kind],
+            NAMESPACE,
+            name,
+            lambda obj: {**obj, "status": status},
+            subresource="status",
+            manager="kube",
+        )
+
     async def annotate(self, name: str, kind: str = "Deployment", **said: str | None) -> None:
         """Write annotations of hotmap's domain, `settle_max` for `hotmap.dev/settle-max`."""
         annotations = {f"hotmap.dev/{k.replace('_', '-')}": value for k, value in said.items()}

@@ -99,6 +99,7 @@ def exposed_metrics() -> set[str]:
         queues=dict,
         standings=lambda: None,
         looks=lambda: 0,
+        pending_jobs=lambda: 0,
     )
     text = metrics.render().decode()
     types = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)

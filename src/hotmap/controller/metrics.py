@@ -42,6 +42,7 @@ class Metrics:
         queues: Callable[[], dict[str, WorkQueueStatistics]],
         standings: Callable[[], StandingsStatistics | None],
         looks: Callable[[], int],
+        pending_jobs: Callable[[], int],
     ) -> None:
         self._registry = CollectorRegistry()
         self._delay = Histogram(
@@ -51,7 +52,7 @@ class Metrics:
             registry=self._registry,
         )
         self._registry.register(
-            _Parts(client, journal, records, reflectors, queues, standings, looks)
+            _Parts(client, journal, records, reflectors, queues, standings, looks, pending_jobs)
         )
 
     def observe_delay(self, seconds: float) -> None:
@@ -73,6 +74,7 @@ class _Parts(Collector):
         queues: Callable[[], dict[str, WorkQueueStatistics]],
         standings: Callable[[], StandingsStatistics | None],
         looks: Callable[[], int],
+        pending_jobs: Callable[[], int],
     ) -> None:
         self._client = client
         self._journal = journal
@@ -81,6 +83,7 @@ class _Parts(Collector):
         self._queues = queues
         self._standings = standings
         self._looks = looks
+        self._pending_jobs = pending_jobs
 
     def collect(self) -> Iterator[Metric]:
         yield from self._decisions()
@@ -117,6 +120,8 @@ class _Parts(Collector):
         yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)
         yield _counter("hotmap_record_writes", "Shards written.", records.writes)
         yield _counter("hotmap_record_write_failures", "Shard writes failed.", records.failures)
+        text = "Jobs that are deleted and not created again yet."
+        yield _gauge("hotmap_jobs_pending", text, self._pending_jobs())
 
     def _proof(self) -> Iterator[Metric]:
         consumers = GaugeMetricFamily(

@@ -171,6 +171,7 @@ class Recreations:
                     await self._wake.wait()
 
     def __len__(self) -> int:
+        """Count the Jobs that are not back yet."""
         return len(self._pending)
 
     # -- one Job -------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ class Controller:
             queues=self.queue_statistics,
             standings=lambda: self._term.leading.standings.statistics() if self._term else None,
             looks=lambda: self._term.lookout.looks if self._term else 0,
+            pending_jobs=lambda: len(self._recreations),
         )
         self._status_page = StatusPage(client, index=self.index, journal=self.journal)
         self._server = StatusServer(

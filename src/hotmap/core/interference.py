@@ -27,7 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.core.consumer import FIELD_MANAGER, Consumer
-from hotmap.core.plan import Act, Plan
+from hotmap.core.plan import NEW_PODS, Plan
 from hotmap.core.present import content_of
 from hotmap.core.state import Others, Record
 
@@ -163,9 +163,9 @@ def heed(plan: Plan, found: Interference | None, *, told: bool, now: float) -> P
     """
     if found is None:
         return plan
-    rolls_out = any(action.act is Act.ROLLOUT for action in plan.actions)
+    rolls_out = any(action.act in NEW_PODS for action in plan.actions)
     if rolls_out and found.until > now:
-        rest = tuple(action for action in plan.actions if action.act is not Act.ROLLOUT)
+        rest = tuple(action for action in plan.actions if action.act not in NEW_PODS)
         return plan._replace(
             actions=rest,
             reason=f"{plan.reason}; held, since {found.reason}",
