@@ -5,6 +5,7 @@ The plane stores these kinds and runs none of them: the tests play their control
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -265,6 +266,25 @@ async def test_a_job_survives_a_crash_while_it_is_away(world: World) -> None:
         await world.quiet(controller)
     (new,) = await jobs(world)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+async def test_a_job_whose_source_flaps_is_held(world: World) -> None:
+    """How often it was created again is remembered for who comes under its name."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+    async with world.controller(flap_limit=2) as controller:
+        for times in (1, 2):
+            await world.quiet(controller)
+            await world.edit(LEVEL=f"v{times}")
+            await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+            await world.end_deletion("jobs", "load")
+            await world.until(partial(_told, world, "JobRecreated", times), "it is back")
+        before = await uid(world, "Job", "load")
+        await world.quiet(controller)
+        await world.edit(LEVEL="v3")
+        message = await world.event("Held")
+    assert "held, since it was rolled 2 times in 10 minutes; written last by kubectl" in message
+    assert await uid(world, "Job", "load") == before
 
 
 async def test_its_manifest_is_kept_before_the_job_is_deleted(world: World) -> None:
@@ -612,6 +632,10 @@ async def _is_going(world: World, name: str, kind: str = "Job") -> Object | None
 async def _waits(controller: Any) -> bool:
     entries = [entry for kept in controller.journal.history().values() for entry in kept]
     return any(entry.reason.endswith("(concurrencyPolicy)") for entry in entries)
+
+
+async def _told(world: World, reason: str, times: int) -> bool:
+    return len(await world.events(reason)) == times
 
 
 async def _none_pending(world: World) -> bool:

@@ -53,11 +53,14 @@ from hotmap.core.plan import NEW_PODS, Act, Action, live_change_rolls
 from hotmap.core.policy import Policy, Strategy
 from hotmap.core.present import asked_revision, look_at
 from hotmap.core.reloader_dialect import Writing
-from hotmap.core.state import UNVOUCHED, Looked, Record
+from hotmap.core.state import UNVOUCHED, Looked, Record, Rolls
 from hotmap.core.template_patch import restart_time, template_patch
 from hotmap.kube.client import Client
 
 __all__ = ["Reconciler"]
+
+#: Jobs and Pods that are remembered after they went; most come back, and within a minute.
+_LEFT_BEHIND = 1024
 
 #: Seconds after which a decision that met a stale version is made again; the store has mostly
 #: caught up by then.
@@ -102,6 +105,9 @@ class Reconciler:
         self._journal = journal
         self._observe_delay = observe_delay
         self._flap_limit = flap_limit
+        #: Of Jobs and Pods that went, for who comes under their name: the new one has a new uid,
+        #: so the record of the old one is not its own.
+        self._left_behind: dict[ObjectKey, Rolls] = {}
         #: Held by whoever works on a consumer; gone when nobody does.
         self._locks: WeakValueDictionary[ObjectKey, asyncio.Lock] = WeakValueDictionary()
 
@@ -263,6 +269,8 @@ class Reconciler:
         findings, key = self._for_record(decision)
         asked = record_asked(consumer, record, findings, key_id=key.id, generation=generation)
         now = self._client.server_time()
+        if record is None and (rolls := self._left_behind.pop(consumer.key, None)) is not None:
+            asked = msgspec.structs.replace(asked, rolls=rolls)
         if rollout is not None:
             asked = record_rollout(
                 asked,
@@ -278,12 +286,20 @@ class Reconciler:
         if starts_pods:
             rolls = note_roll(asked.rolls, now, limit=self._flap_limit)
             asked = msgspec.structs.replace(asked, rolls=rolls)
+            if consumer.key.kind in ("Job", "Pod"):
+                self._leave_behind(consumer.key, rolls)
         elif _leaves_older_pods(decision):
             asked = msgspec.structs.replace(asked, looked=Looked.LATENT)
         elif record is not None and not decision.looked and _only_versions_moved(record, asked):
             self._records.note(asked)
             return
         self._records.put(asked)
+
+    def _leave_behind(self, key: ObjectKey, rolls: Rolls) -> None:
+        self._left_behind.pop(key, None)
+        self._left_behind[key] = rolls
+        if len(self._left_behind) > _LEFT_BEHIND:
+            del self._left_behind[next(iter(self._left_behind))]
 
     def _previous_revision(self, decision: Decision) -> str:
         """Name what the template was asked for before; Reloader's ways of writing do not say."""
