@@ -462,7 +462,10 @@ class Story:
                 )
 
     async def watch(self) -> None:
-        """Note every state of every consumer, for ever, over as many connections as it takes."""
+        """Note every state of every consumer, for ever, over as many connections as it takes.
+
+        Only a server that has lost its history shows some of them together.
+        """
         version = ""
         while True:
             with suppress(HotmapError):
@@ -480,7 +483,10 @@ class Story:
                         *lines, rest = (rest + chunk).split(b"\n")
                         for line in filter(None, lines):
                             event = json.loads(line)
-                            assert event["type"] != "ERROR", event
+                            if event["type"] == "ERROR":
+                                assert event["object"]["code"] == 410, event
+                                version = ""  # a restarted server: what it had is listed anew
+                                break
                             version = event["object"]["metadata"]["resourceVersion"]
                             self.rollouts.note(event["object"])
                             self._seen.put_nowait(event["object"])

@@ -102,24 +102,6 @@ async def test_it_answers_writes_with_failures(
 
 
 @pytest.mark.cluster  # slow, and no more
-async def test_it_is_out_of_reach_for_a_minute(
-    plane: ControlPlane, through: Through, crowd: Story
-) -> None:
-    """Pauses have grown to their longest by then; what was edited is done all the same."""
-    await crowd.set_up()
-    with FaultProxy(plane.port) as wire:
-        async with crowd.controller(kubeconfig=through(wire.port)) as controller:
-            await controller.ready()
-            await crowd.arrived()
-            wire.cut()
-            await crowd.edit(LEVEL="debug")
-            await asyncio.sleep(60)
-            wire.heal()
-            await crowd.rolled(within=40)
-            await crowd.ends_well({"web": 1})
-
-
-@pytest.mark.cluster  # slow, and no more
 async def test_a_watch_is_silent_for_ever(
     plane: ControlPlane, through: Through, crowd: Story
 ) -> None:
