@@ -20,7 +20,7 @@ from __future__ import annotations
 import enum
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -77,6 +77,12 @@ EVERY_KEY = Keys()
 def _shared(keys: Keys) -> Keys:
     """Return an equal value that is kept once: the same few data keys are used everywhere."""
     return keys
+
+
+@lru_cache(maxsize=4096)
+def _variable(data_key: str) -> Keys:
+    """What a variable reads of a source: one data key, never of `binaryData`."""
+    return Keys(frozenset((data_key,)), binary=False)
 
 
 class Use(NamedTuple):
@@ -138,7 +144,6 @@ def _environment_uses(
     entries = container.env or ()
     if not container.env_from and not any(entry.value_from for entry in entries):
         return
-    defined = {entry.name for entry in entries}
     reached = _reached(container)
     for number, entry_from in enumerate(container.env_from or ()):
         for kind, ref in (
@@ -148,12 +153,7 @@ def _environment_uses(
             if ref is None:
                 continue
             prefix = entry_from.prefix
-            through = {
-                spot
-                for name, spots in reached.items()
-                if name.startswith(prefix) and name not in defined
-                for spot in spots
-            }
+            through = _through(prefix, entries, reached) if reached else ()
             yield Use(
                 ObjectKey(kind, namespace, ref.name),
                 Life.FROZEN,
@@ -164,23 +164,38 @@ def _environment_uses(
                 container=container.name,
             )
     for entry in entries:
-        if entry.value or entry.value_from is None:
+        value_from = entry.value_from
+        if value_from is None or entry.value:
             continue
         for kind, selector in (
-            ("ConfigMap", entry.value_from.config_map_key_ref),
-            ("Secret", entry.value_from.secret_key_ref),
+            ("ConfigMap", value_from.config_map_key_ref),
+            ("Secret", value_from.secret_key_ref),
         ):
             if selector is None:
                 continue
+            via = _via(reached[entry.name]) if entry.name in reached else ""
             yield Use(
                 ObjectKey(kind, namespace, selector.name),
                 Life.FROZEN,
-                _shared(Keys(frozenset((selector.key,)), binary=False)),
-                f"{place}.env[{entry.name}]{_via(reached.get(entry.name, ()))}",
+                _variable(selector.key),
+                f"{place}.env[{entry.name}]{via}",
                 bool(selector.optional),
                 init,
                 container.name,
             )
+
+
+def _through(
+    prefix: str, entries: Sequence[EnvVar], reached: Mapping[str, set[str]]
+) -> Collection[str]:
+    """Name the places where imported variables may end up by `$(NAME)`."""
+    defined = {entry.name for entry in entries}
+    return {
+        spot
+        for name, spots in reached.items()
+        if name.startswith(prefix) and name not in defined
+        for spot in spots
+    }
 
 
 def _via(spots: Collection[str]) -> str:
@@ -298,7 +313,7 @@ def _volume_items(volume: Volume, namespace: str) -> Iterator[_Item]:
 def _item_keys(items: Sequence[KeyToPath] | None) -> Keys:
     if not items:
         return EVERY_KEY
-    return _shared(Keys(frozenset(item.key for item in items)))
+    return _shared(Keys(frozenset([item.key for item in items])))
 
 
 def _keys_below(items: Sequence[KeyToPath] | None, sub_path: str | None) -> Keys:

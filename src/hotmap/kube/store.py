@@ -169,6 +169,11 @@ class Store(Generic[S]):
     def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         for name, values_of in self._index_functions.items():
             index = self._indexes[name]
+            if old is None and new is not None:  # nearly always, at the start
+                for value in values_of(new):
+                    there = index.get(value)
+                    index[value] = (key,) if there is None else _with(there, key)
+                continue
             before = dict.fromkeys(values_of(old)) if old is not None else {}
             after = dict.fromkeys(values_of(new)) if new is not None else {}
             if before == after:
@@ -209,6 +214,8 @@ def _with(
     """Add a key, which may move all of them to where more have room."""
     if isinstance(keys, dict):
         keys[key] = None
+        return keys
+    if key in keys:
         return keys
     keys = (*keys, key)
     return keys if len(keys) <= _FEW else dict.fromkeys(keys)
