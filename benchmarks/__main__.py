@@ -23,6 +23,7 @@ from benchmarks import (
     bench_plane_start,
     bench_rollout_delay,
     bench_scale,
+    bench_takeover,
 )
 from benchmarks.figures import Table
 from benchmarks.results import merged
@@ -40,10 +41,11 @@ _BENCHMARKS: dict[str, _Benchmark] = {
     "fan-out": bench_fan_out.run,
     "agent": bench_agent.run,
     "scale": bench_scale.run,
+    "takeover": bench_takeover.run,
 }
 
 #: Those that have something to say about a real Kubernetes.
-_ON_A_CLUSTER = ("rollout", "nudge", "fan-out")
+_ON_A_CLUSTER = ("rollout", "nudge", "fan-out", "takeover")
 
 _RESULTS = Path(__file__).with_name("results.md")
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,8 +75,9 @@ async def local_plane() -> AsyncIterator[Plane]:
 async def stop(process: asyncio.subprocess.Process) -> float:
     """End a process by SIGTERM; returns the seconds that its end took."""
     began = time.perf_counter()
-    if process.returncode is None:
-        process.terminate()
+    with suppress(ProcessLookupError):
+        if process.returncode is None:
+            process.terminate()
     try:
         async with asyncio.timeout(_PATIENCE):
             await process.wait()
@@ -91,10 +92,24 @@ class Controller:
     """A running `hotmap controller` and what its own /metrics say."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self._process = process
         self._url = f"http://127.0.0.1:{port}/metrics"
         self.pid = process.pid
         #: When it said so.
         self.ready_at = time.perf_counter()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
+    async def kill(self) -> None:
+        """End it as a crash does."""
+        self._process.kill()
+        await self._process.wait()
+
+    async def terminate(self) -> None:
+        """Ask it to end; it may take its time."""
+        self._process.terminate()
 
     async def requests(self) -> dict[str, int]:
         """Count the answers it has had of the API server, by method."""
@@ -115,7 +130,11 @@ class Controller:
             # Twice in a row: between two queues a key is in neither for a moment.
             while calm < 2:
                 samples = await self._samples()
-                waiting = samples["hotmap_queue_depth"] + samples["hotmap_record_shards_dirty"]
+                # A standby has no queues.
+                waiting = [
+                    *samples.get("hotmap_queue_depth", ()),
+                    *samples["hotmap_record_shards_dirty"],
+                ]
                 calm = 0 if any(value for _, value in waiting) else calm + 1
                 await asyncio.sleep(0.1)
 

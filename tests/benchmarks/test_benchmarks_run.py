@@ -12,7 +12,7 @@ from tests.support.requires import requires
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["decode", "plane", "rollout", "nudge", "agent"])
+@pytest.mark.parametrize("name", ["decode", "plane", "rollout", "nudge", "agent", "scale", "takeover"])
 def test_a_benchmark_prints_a_table_with_its_targets(name: str) -> None:
     """Two samples of everything are enough for every row, its target and the machine."""
     done = subprocess.run(
