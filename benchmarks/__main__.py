@@ -20,17 +20,18 @@ from benchmarks import (
     bench_decode,
     bench_fan_out,
     bench_nudge,
+    bench_peers,
     bench_plane_start,
     bench_rollout_delay,
     bench_scale,
     bench_takeover,
 )
-from benchmarks.figures import Table
+from benchmarks.figures import Comparison, Table
 from benchmarks.results import merged
 from benchmarks.scope import Scope
 from hotmap.core.errors import HotmapError
 
-_Benchmark = Callable[[Scope], AsyncIterator[Table]]
+_Benchmark = Callable[[Scope], AsyncIterator[Table | Comparison]]
 
 _BENCHMARKS: dict[str, _Benchmark] = {
     "plane": bench_plane_start.run,
@@ -42,6 +43,7 @@ _BENCHMARKS: dict[str, _Benchmark] = {
     "agent": bench_agent.run,
     "scale": bench_scale.run,
     "takeover": bench_takeover.run,
+    "peers": bench_peers.run,
 }
 
 #: Those that have something to say about a real Kubernetes.
@@ -67,8 +69,8 @@ def main() -> None:
         print(f"written to {_RESULTS}", file=sys.stderr)
 
 
-async def _run(names: tuple[str, ...], scope: Scope) -> list[Table]:
-    tables = []
+async def _run(names: tuple[str, ...], scope: Scope) -> list[Table | Comparison]:
+    tables: list[Table | Comparison] = []
     for name in names:
         print(f"measuring {name} …", file=sys.stderr)
         async for table in _BENCHMARKS[name](scope):

@@ -14,7 +14,7 @@ from benchmarks.processes import Controller, controller, local_plane
 from benchmarks.scope import Scope, measured
 from benchmarks.test_bed import real_control_plane
 
-__all__ = ["run"]
+__all__ = ["BURST_EDITS", "BURST_SECONDS", "Run", "burst", "create", "fan_out", "followed", "run"]
 
 #: Seconds of the controller's default settle time, and of its bound.
 _SETTLE, _SETTLE_MAX = 0.5, 5.0
@@ -22,7 +22,7 @@ _SETTLE, _SETTLE_MAX = 0.5, 5.0
 #: Seconds after the last rollout in which one too many, a late Event or record would show.
 _AFTERMATH = 3.0
 
-_BURST_EDITS, _BURST_SECONDS = 100, 2.0
+BURST_EDITS, BURST_SECONDS = 100, 2.0
 
 
 async def run(scope: Scope) -> AsyncIterator[Table]:
@@ -40,20 +40,20 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     with measured(f"Fan-out, {cluster.name}") as result:
         async with person(cluster) as somebody:
             for size in sizes:
-                await _create(somebody, f"fan-{size}", size)
-            await _create(somebody, "burst", consumers)
+                await create(somebody, f"fan-{size}", size)
+            await create(somebody, "burst", consumers)
             async with controller(cluster) as running, watch_templates(cluster) as watch:
-                runs = [await _fan_out(somebody, running, watch, size) for size in sizes]
-                burst = await _burst(somebody, running, watch, consumers)
+                runs = [await fan_out(somebody, running, watch, size) for size in sizes]
+                bursts = await burst(somebody, running, watch, consumers)
         result.figures = [figure for run in runs for figure in _figures(run)]
         result.figures += [
             Figure(
-                f"{_BURST_EDITS} edits in {_BURST_SECONDS:g} s × {consumers}: rollouts",
-                [burst.rollouts],
+                f"{BURST_EDITS} edits in {BURST_SECONDS:g} s × {consumers}: rollouts",
+                [bursts.rollouts],
                 "",
                 at_most(2 * consumers, "max"),
             ),
-            Figure("… last edit → last rollout seen", [burst.seconds], "s"),
+            Figure("… last edit → last rollout seen", [bursts.seconds], "s"),
         ]
         result.notes = [
             f"Default settle time ({_SETTLE:g} s, at most {_SETTLE_MAX:g} s), part of the times.",
@@ -63,7 +63,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     return result.table()
 
 
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """One edit and what followed."""
 
     consumers: int
@@ -76,7 +76,7 @@ class _Run(NamedTuple):
     requests: dict[str, int]
 
 
-def _figures(run: _Run) -> Sequence[Figure]:
+def _figures(run: Run) -> Sequence[Figure]:
     name = f"1 → {run.consumers:,}"
     by_method = (run.requests.get(method, 0) for method in ("GET", "PATCH", "POST", "PUT"))
     reads, patches, posts, puts = by_method
@@ -93,45 +93,48 @@ def _figures(run: _Run) -> Sequence[Figure]:
     ]
 
 
-async def _create(somebody: Person, name: str, consumers: int) -> None:
+async def create(somebody: Person, name: str, consumers: int) -> None:
+    """Create a ConfigMap and its consumers."""
     await somebody.create([config_map(name, LEVEL="0")])
     await somebody.create_consumers(consumer(f"{name}-{one}", name) for one in range(consumers))
 
 
-async def _fan_out(
+async def fan_out(
     somebody: Person, running: Controller, watch: TemplateWatch, consumers: int
-) -> _Run:
+) -> Run:
+    """Edit the ConfigMap `fan-N` of N consumers once."""
+
     async def edit() -> float:
         _, answered = await somebody.edit(f"fan-{consumers}", {"LEVEL": "1"})
         return answered
 
-    return await _followed(edit, _AFTERMATH, somebody, running, watch, consumers)
+    return await followed(edit, _AFTERMATH, somebody, running, watch, consumers)
 
 
-async def _burst(
-    somebody: Person, running: Controller, watch: TemplateWatch, consumers: int
-) -> _Run:
+async def burst(somebody: Person, running: Controller, watch: TemplateWatch, consumers: int) -> Run:
+    """Edit the ConfigMap `burst` many times in a row."""
+
     async def edit() -> float:
         began = answered = time.perf_counter()
-        for number in range(_BURST_EDITS):
-            due = began + number * _BURST_SECONDS / _BURST_EDITS
+        for number in range(BURST_EDITS):
+            due = began + number * BURST_SECONDS / BURST_EDITS
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             _, answered = await somebody.edit("burst", {"LEVEL": f"burst {number}"})
         return answered
 
     # Consumers that were rolled in the middle of the burst are rolled once more after it.
     aftermath = _SETTLE_MAX + _AFTERMATH
-    return await _followed(edit, aftermath, somebody, running, watch, consumers)
+    return await followed(edit, aftermath, somebody, running, watch, consumers)
 
 
-async def _followed(
+async def followed(
     edit: Callable[[], Awaitable[float]],
     aftermath: float,
     somebody: Person,
     running: Controller,
     watch: TemplateWatch,
     consumers: int,
-) -> _Run:
+) -> Run:
     """Edit, wait for each consumer's rollout and `aftermath` seconds more, and count."""
     before, events, seen = await running.requests(), await somebody.events(), len(watch.seen)
     answered = await edit()
@@ -139,7 +142,7 @@ async def _followed(
     await asyncio.sleep(aftermath)
     await running.quiet()
     after = await running.requests()
-    return _Run(
+    return Run(
         consumers,
         seconds=watch.seen[-1].at - answered,
         rollouts=len(watch.seen) - seen,

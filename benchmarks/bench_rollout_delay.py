@@ -14,7 +14,7 @@ from benchmarks.processes import controller, local_plane
 from benchmarks.scope import Scope, measured
 from benchmarks.test_bed import real_control_plane
 
-__all__ = ["run"]
+__all__ = ["create", "edit_in_turn", "run"]
 
 #: The controller's default settle time in milliseconds.
 _SETTLE = 500.0
@@ -38,10 +38,10 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     edits = scope.count(100)
     with measured(f"Rollout delay, {cluster.name}") as result:
         async with person(cluster) as somebody:
-            await _create(somebody, 0, few)
+            await create(somebody, 0, few)
             plain = await _delays(cluster, somebody, few, edits, settle="0s")
             settled = await _delays(cluster, somebody, few, edits, settle="500ms")
-            await _create(somebody, few, many)
+            await create(somebody, few, many)
             await somebody.create(secret(f"secret-{one}", LEVEL="0") for one in range(many))
             crowded = await _delays(cluster, somebody, many, edits, settle="0s")
         result.figures = [
@@ -66,7 +66,8 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     return result.table()
 
 
-async def _create(somebody: Person, first: int, end: int) -> None:
+async def create(somebody: Person, first: int, end: int) -> None:
+    """Create pairs of a ConfigMap and its only consumer, by number."""
     numbers = range(first, end)
     await somebody.create(config_map(f"source-{one}", LEVEL="0") for one in numbers)
     await somebody.create_consumers(consumer(f"app-{one}", f"source-{one}") for one in numbers)
@@ -75,12 +76,19 @@ async def _create(somebody: Person, first: int, end: int) -> None:
 async def _delays(
     cluster: Cluster, somebody: Person, consumers: int, edits: int, *, settle: str
 ) -> list[float]:
-    """Edit the sources in turn; returns milliseconds from each answer to the rollout seen."""
+    """Start a controller and edit the sources in turn, as `edit_in_turn` does."""
     async with controller(cluster, "--settle", settle), watch_templates(cluster) as watch:
-        return [
-            await _delay(somebody, watch, f"source-{number % consumers}", f"{settle} {number}")
-            for number in range(edits)
-        ]
+        return await edit_in_turn(somebody, watch, consumers, edits, value=settle)
+
+
+async def edit_in_turn(
+    somebody: Person, watch: TemplateWatch, consumers: int, edits: int, *, value: str
+) -> list[float]:
+    """Edit the sources in turn; returns milliseconds from each answer to the rollout seen."""
+    return [
+        await _delay(somebody, watch, f"source-{number % consumers}", f"{value} {number}")
+        for number in range(edits)
+    ]
 
 
 async def _delay(somebody: Person, watch: TemplateWatch, source: str, value: str) -> float:

@@ -106,6 +106,11 @@ class Person:
         await self._client.patch(CONFIGMAPS, NAMESPACE, name, {"data": data}, type=_Bare)
         return began, time.perf_counter()
 
+    async def mark(self, kind: str, name: str, annotations: Mapping[str, str]) -> None:
+        """Write annotations of an object, and nothing else."""
+        body = {"metadata": {"annotations": annotations}}
+        await self._client.patch(BY_KIND[kind], NAMESPACE, name, body, type=_Bare)
+
     async def pods(self) -> list[Pod]:
         """List the pods."""
         return (await self._client.list_page(PODS, NAMESPACE, type=Pod, limit=0)).items

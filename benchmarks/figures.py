@@ -9,7 +9,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Figure", "Sample", "Table", "Target", "at_most", "machine_line", "quantile"]
+__all__ = [
+    "Comparison",
+    "Figure",
+    "Sample",
+    "Table",
+    "Target",
+    "at_most",
+    "machine_line",
+    "quantile",
+]
 
 _HEADINGS = ("quantity", "n", "p50", "p99", "max", "target", "result")
 
@@ -82,6 +91,35 @@ class Table(NamedTuple):
             for figure in self.figures
             for target in figure.targets
         )
+
+
+class Comparison(NamedTuple):
+    """What was measured beside what others were measured to do, ready to be printed."""
+
+    title: str
+    #: The first says what the rows are.
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    machine: str
+    notes: Sequence[str] = ()
+
+    def as_text(self) -> str:
+        """Lay the comparison out for a terminal."""
+        cells = [self.columns, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        rows = (zip(row, widths, strict=True) for row in cells)
+        lines = [
+            ("  " + "  ".join(text.ljust(width) for text, width in row)).rstrip() for row in rows
+        ]
+        return "\n".join(
+            [self.title, *lines, f"  {self.machine}", *(f"  {note}" for note in self.notes)]
+        )
+
+    def as_markdown(self) -> str:
+        """Write the comparison as a section of a Markdown document."""
+        rows = [self.columns, ["---"] * len(self.columns), *self.rows]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return "\n\n".join([f"## {self.title}", self.machine, "\n".join(lines), *self.notes])
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -111,6 +111,12 @@ class Controller:
         """Ask it to end; it may take its time."""
         self._process.terminate()
 
+    async def answers(self, method: str, status: int) -> int:
+        """Count the answers of one status that it has had of the API server."""
+        wanted = {"method": method, "status": str(status)}
+        samples = (await self._samples()).get("hotmap_api_requests_total", [])
+        return sum(int(value) for labels, value in samples if labels == wanted)
+
     async def requests(self) -> dict[str, int]:
         """Count the answers it has had of the API server, by method."""
         total: dict[str, int] = {}

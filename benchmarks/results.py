@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from benchmarks.figures import Table
+from benchmarks.figures import Comparison, Table
 
 __all__ = ["merged"]
 
@@ -20,7 +20,7 @@ p50 and p99 are nearest ranks, so with fewer than 100 samples p99 is the maximum
 """
 
 
-def merged(document: str, tables: Sequence[Table]) -> str:
+def merged(document: str, tables: Sequence[Table | Comparison]) -> str:
     """Return the document with the sections of `tables` replaced or added at the end."""
     sections = dict(re.findall(r"^(## .+)\n((?:(?!##? ).*\n?)*)", document, flags=re.MULTILINE))
     for table in tables:

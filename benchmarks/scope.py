@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from benchmarks import machine
-from benchmarks.figures import Figure, Sample, Table, machine_line
+from benchmarks.figures import Comparison, Figure, Sample, Table, machine_line
 
 __all__ = ["Measurement", "Scope", "measured"]
 
@@ -43,6 +43,11 @@ class Measurement:
         """Return what was measured, once it has ended."""
         line = machine_line(self._before, self._after or self._before)
         return Table(self._title, self.figures, line, self.notes)
+
+    def comparison(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Comparison:
+        """Return what was measured beside what others do, once it has ended."""
+        line = machine_line(self._before, self._after or self._before)
+        return Comparison(self._title, columns, rows, line, self.notes)
 
 
 @contextmanager

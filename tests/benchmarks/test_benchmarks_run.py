@@ -12,7 +12,9 @@ from tests.support.requires import requires
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["decode", "plane", "rollout", "nudge", "agent", "scale", "takeover"])
+@pytest.mark.parametrize(
+    "name", ["decode", "plane", "rollout", "nudge", "agent", "scale", "takeover"]
+)
 def test_a_benchmark_prints_a_table_with_its_targets(name: str) -> None:
     """Two samples of everything are enough for every row, its target and the machine."""
     done = subprocess.run(
@@ -44,3 +46,24 @@ def test_an_unknown_benchmark_is_refused_with_the_names_that_there_are() -> None
     assert done.returncode == 2
     assert "rollout" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_comparison_has_a_column_for_each_of_us() -> None:
+    """Every row of the peers is there, with hotmap's own figure in the last column."""
+    done = subprocess.run(
+        (sys.executable, "-m", "benchmarks", "peers", "--quick"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    refused = "the local plane ended instead" in done.stderr
+    requires("namespaces", available=not refused, reason="no local plane starts here")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    (head,) = (line for line in lines if "Reloader 1.4.21" in line)
+    column = head.index("hotmap")
+    rows = lines[lines.index(head) + 1 :][:16]
+    assert all(len(row) > column for row in rows), done.stdout
+    assert "lost" not in "".join(row[column:] for row in rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.figures import Figure, Table, Target, at_most, quantile
+from benchmarks.figures import Comparison, Figure, Table, Target, at_most, quantile
 from benchmarks.results import merged
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,3 +74,13 @@ def test_a_head_in_the_middle_is_dropped() -> None:
         "## B",
     ]
     assert mended.count("Written by") == 1
+
+
+def test_a_comparison_is_a_section_as_well() -> None:
+    """Its rows stand under its columns, in a terminal and in the document."""
+    made = Comparison("C", ("row", "them", "us"), [("speed", "9 s", "1 s")], "a machine", ["note"])
+    head, row = made.as_text().splitlines()[1:3]
+    assert head.index("us") == row.index("1 s")
+    document = merged("", [made, table("A", 1)])
+    assert "| speed | 9 s | 1 s |" in document
+    assert merged(document, []) == document

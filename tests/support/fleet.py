@@ -143,7 +143,7 @@ _DATA_KEYS = {
     "logging": ("level",),
     "company-roots": ("ca.crt",),
     "settings": ("application.yaml", "features.json", "logging.xml"),
-    "env": ("LOG_LEVEL", "DATABASE_URL", "CACHE_URL", "REGION", "TIMEOUT"),
+    "env": ("DATABASE_URL", "LOG_LEVEL", "CACHE_URL", "REGION", "TIMEOUT"),
     "tls": ("tls.crt", "tls.key", "ca.crt"),
     "database": ("password", "username", "uri"),
 }

@@ -5,10 +5,13 @@ their marked bookmark, watches from a resourceVersion, 410 for one that is forgo
 patches with preconditions, and plain storage for what the client writes of its own. The objects
 are a `Fleet`: made while they are sent, so that the server is small, and not what is measured.
 
-Nobody authenticates. Two paths are of its own:
+Nobody authenticates. Some paths are of its own:
 
     POST /pump?rate=5000&seconds=30    begin to change objects; answers at once
     GET  /sent                         when each watch event was due, by plural (monotonic clock)
+    POST /edit?path=…&number=7         change the data of one source; its collection's path
+    POST /reject?path=…                refuse every patch of one object, as a policy does
+    POST /accept                       refuse nothing any more
 """
 
 from __future__ import annotations
@@ -61,6 +64,7 @@ _STATUS_TEXTS = {
     404: "Not Found",
     409: "Conflict",
     410: "Gone",
+    422: "Unprocessable Entity",
 }
 
 
@@ -91,6 +95,8 @@ class WatchServer:
         self._fleet = fleet
         self._streams = streams
         self._revision = FIRST_REVISION
+        #: The path of the object that may not be patched.
+        self._rejected = ""
         #: What clients made, by path.
         self._made: dict[str, dict[str, Any]] = {}
         self._watches: dict[str, set[_Watch]] = {}
@@ -144,6 +150,14 @@ class WatchServer:
             await _send(writer, 200, {})
         elif path == "/sent":
             await _send(writer, 200, {name: list(times) for name, times in self._sent.items()})
+        elif path == "/edit":
+            collection, number = self._fleet.collections[params["path"]], int(params["number"])
+            state = collection.state(number)
+            self._change(collection, number, state._replace(edits=state.edits + 1))
+            await _send(writer, 200, {})
+        elif path in ("/reject", "/accept"):
+            self._rejected = params.get("path", "")
+            await _send(writer, 200, {})
         elif path == "/version":
             await _send(writer, 200, {"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
         elif method == "GET" and _is_collection(path):
@@ -151,6 +165,9 @@ class WatchServer:
                 await self._watch(path, params, writer)
             else:
                 await self._list(path, params, writer)
+        elif method == "PATCH" and path == self._rejected:
+            text = "ValidatingAdmissionPolicy 'frozen' with binding 'frozen' denied request: no"
+            await _send(writer, 422, _status(422, "Invalid", text))
         elif method == "PATCH" and (found := self._find(path)):
             await self._patch(*found, json.loads(request.body), writer)
         else:
