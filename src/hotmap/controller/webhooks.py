@@ -114,9 +114,9 @@ class Webhooks:
     async def aclose(self) -> None:
         """Send what waits for at most _GRACE seconds, and end."""
         if self._tasks:
+            # Not asyncio.timeout: see LeaderElector._release, we may be cancelled here, too.
             with suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE):
-                    await self._idle.wait()
+                await asyncio.wait_for(self._idle.wait(), _GRACE)
         self._queue.shutdown()
         for task in self._tasks:
             task.cancel()

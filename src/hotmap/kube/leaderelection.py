@@ -420,18 +420,9 @@ class LeaderElector:
         """Say in the Lease that nobody holds it, if it says that we do."""
         limit = self._timing.renew_deadline / 2
         try:
-            async with asyncio.timeout(limit):
-                while (lease := await self._read()) is not None and self._claimed:
-                    now = self._now()
-                    with suppress(Conflict):
-                        released = {
-                            "holderIdentity": "",
-                            "leaseDurationSeconds": RELEASED_DURATION,
-                            "acquireTime": now,
-                            "renewTime": now,
-                        }
-                        self._observe(await self._send(lease, released))
-                        break
+            # Not asyncio.timeout: this task may be cancelled already, and before Python 3.11.3 the
+            # end of that time is then taken for the cancellation (python/cpython#102780).
+            await asyncio.wait_for(self._give_back(), limit)
         except (TimeoutError, HotmapError) as error:
             _log.warning(
                 "%s was not released and runs out by itself in %d s: %s",
@@ -442,6 +433,19 @@ class LeaderElector:
         else:
             self._claimed = False
         self._lease = None
+
+    async def _give_back(self) -> None:
+        while (lease := await self._read()) is not None and self._claimed:
+            now = self._now()
+            with suppress(Conflict):
+                released = {
+                    "holderIdentity": "",
+                    "leaseDurationSeconds": RELEASED_DURATION,
+                    "acquireTime": now,
+                    "renewTime": now,
+                }
+                self._observe(await self._send(lease, released))
+                return
 
     async def _send(self, lease: dict[str, Any] | None, spec: dict[str, Any]) -> bytes:
         """Create the Lease, or replace it if it is still the one given."""
