@@ -10,7 +10,7 @@ from tests.agent.agents import Agent, Volume, agent, eventually, webhook
 #: What no agent needs that signals, runs commands and calls plain HTTP.
 TOO_LARGE = (
     "asyncio", "argparse", "base64", "click", "ctypes.util", "dataclasses", "hashlib", "http",
-    "inspect", "logging", "msgspec", "pathlib", "shutil", "ssl", "subprocess", "tempfile",
+    "inspect", "logging", "msgspec", "pathlib", "random", "shutil", "ssl", "subprocess", "tempfile",
     "threading", "typing", "urllib",
 )  # fmt: skip
 

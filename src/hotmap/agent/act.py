@@ -7,7 +7,6 @@ content; a probe that does not confirm starts over at the first.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections import namedtuple
@@ -88,6 +87,8 @@ class Attempt:
         if not probes:
             self._act()
             return
+        import json
+
         child = self._child_pid()
 
         def look() -> str:
@@ -135,7 +136,11 @@ class Attempt:
 
     def _signal(self, action: Action) -> None:
         try:
-            tell(self._target(action), action.signal)
+            process = self._target(action)
+            # One that has appeared just now read the content at its start. Where something has to
+            # confirm a load there is to be one.
+            if self._rule.probes or started_at(process) <= self._wanted_since:
+                tell(process, action.signal)
         except ProcessError as error:
             self._next(str(error))
         else:

@@ -5,7 +5,6 @@ The logging module would cost 1.5 MB and a lock; the agent has one thread and on
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -34,6 +33,8 @@ class Log:
         stamp = f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"
         known = {name: value for name, value in fields.items() if value not in (None, "")}
         if self._json:
+            import json
+
             line = json.dumps(
                 {"time": stamp, "level": level, "event": event, "message": message, **known}
             )

@@ -6,7 +6,6 @@ confirmed" (it is tried again) or "loaded". Without a file all of it is lost wit
 
 from __future__ import annotations
 
-import json
 import os
 
 from hotmap.agent.digest import KEY_LENGTH
@@ -35,6 +34,8 @@ class Memory:
             self._read()
 
     def _read(self) -> None:
+        import json
+
         try:
             with open(self._path, "rb") as file:
                 found: Any = json.load(file)
@@ -58,6 +59,8 @@ class Memory:
         """Write what is known, as a whole or not at all; a failure is kept in `problem`."""
         if not self._path:
             return
+        import json
+
         text = json.dumps(
             {
                 "version": _VERSION,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from hotmap.agent.report import Calls, render_metrics
 
 __all__ = ["Pages"]
@@ -45,6 +43,8 @@ class Pages:
             page = render_metrics(self._status(), self._calls)
             return 200, "text/plain; version=0.0.4; charset=utf-8", page.encode()
         if path == "/status":
+            import json  # a probe or a scrape does not ask for it
+
             return 200, "application/json", json.dumps(self._status()).encode() + b"\n"
         if path == "/healthz":
             age = f"{self._observer.since_last_pass:.1f}\n".encode()

@@ -6,7 +6,7 @@ Each turn of the loop ends in `_decide`, which looks at everything anew; so what
 
 from __future__ import annotations
 
-import random
+import os
 import signal
 
 from hotmap.agent.act import Attempt, Surroundings, changed_files
@@ -215,7 +215,7 @@ class Agent:
             failures,
             first=self._settings.retry_first,
             last=self._settings.retry_last,
-            random=random.random,
+            random=_chance,
         )
 
     def _check(self) -> None:
@@ -372,3 +372,8 @@ class Agent:
                 if one
             ],
         )
+
+
+def _chance() -> float:
+    """Choose a number from 0 to 1; the random module is much for one number."""
+    return int.from_bytes(os.urandom(4), "big") / 2**32
