@@ -146,6 +146,14 @@ def test_bad_input_is_one_sentence(arguments: str, stdin: bytes, sentence: str) 
     assert hotmap(*arguments.split(), stdin=stdin) == (2, b"", f"hotmap: {sentence}\n")
 
 
+def test_json_stays_json() -> None:
+    """With a byte order mark before it, too; other readers of JSON take it."""
+    text = "\ufeff" + json.dumps(yaml.safe_load(WEB))
+    found = json.loads(supervised(text).removeprefix("\ufeff"))
+    assert found["spec"]["containers"][0]["command"][0] == "python3"
+    assert removed(supervised(text)) == text
+
+
 # What a person, or another program, does with a manifest after the injection
 
 

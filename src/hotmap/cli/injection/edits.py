@@ -111,7 +111,7 @@ class _Editor:
         self._text = text
         self._newline = "\r\n" if "\r\n" in text else "\n"
         self._indented = _lists_are_indented(text, documents)
-        self._json = re.match(r"\s*[\[{]", text) is not None
+        self._json = re.match(r"[\ufeff\s]*[\[{]", text) is not None
 
     # Mappings
 
