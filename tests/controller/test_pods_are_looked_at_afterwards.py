@@ -13,7 +13,16 @@ from hotmap.controller.lookout import LookSettings
 from hotmap.controller.run import Controller
 
 #: Looks that do not wait, so that a test need not either.
-SOON = LookSettings(per_second=200, calm=0.05, done=0.02, stalled=0.2, pause=0.05, pause_most=0.05)
+SOON = LookSettings(
+    per_second=200,
+    calm=0.05,
+    done=0.02,
+    stalled=0.2,
+    retried=1.0,
+    pause=0.05,
+    pause_most=0.05,
+    pause_rolling=0.05,
+)
 
 
 async def status(controller: Controller, query: str = "") -> Any:
@@ -251,9 +260,9 @@ async def test_what_a_rollout_waits_for(
 
 
 async def set_pod(
-    world: World, name: str, *, template: str, ready: bool = True, started: float | None = None
+    world: World, name: str, *, template: str, crashes: bool, started: float | None = None
 ) -> None:
-    """A pod of a StatefulSet, made from a template; one that is not ready crashes."""
+    """A pod of a StatefulSet, made from a template, that is not ready."""
     await world.pod(name, started=started)
     await world.registry.modify(
         "pods",
@@ -268,9 +277,9 @@ async def set_pod(
         },
         manager="kube",
     )
-    crashes = {"waiting": {"reason": "CrashLoopBackOff"}}
+    down = {"waiting": {"reason": "CrashLoopBackOff"}}
     runs = {"running": {"startedAt": rfc3339(time.time() if started is None else started)}}
-    one = {"name": "main", "ready": ready, "state": runs if ready else crashes}
+    one = {"name": "main", "ready": False, "state": down if crashes else runs}
     await world.registry.modify(
         "pods",
         "default",
@@ -281,7 +290,16 @@ async def set_pod(
     )
 
 
-async def test_a_stateful_set_stuck_on_a_bad_value(world: World) -> None:
+@pytest.mark.parametrize(
+    ("crashes", "meanwhile"),
+    [
+        pytest.param(False, "web-2 does not get ready", id="it runs and is not ready"),
+        pytest.param(True, "web-2 does not run (CrashLoopBackOff)", id="it crashes, for long"),
+    ],
+)
+async def test_a_stateful_set_stuck_on_a_bad_value(
+    world: World, crashes: bool, meanwhile: str
+) -> None:
     """The value is taken back, and the pod that never got ready stays: one Event names it."""
     await world.config_map(LEVEL="info")
     await world.workload(kind="StatefulSet", replicas=3)
@@ -289,15 +307,14 @@ async def test_a_stateful_set_stuck_on_a_bad_value(world: World) -> None:
         await world.quiet(controller)
         await world.edit(LEVEL="bad")
         bad = await world.rollout(kind="StatefulSet")
-        await set_pod(world, "web-2", template="web-bad", ready=False)
+        await set_pod(world, "web-2", template="web-bad", crashes=crashes)
         await partly(world, "StatefulSet", 0, updateRevision="web-bad")
-        document = await stands(world, controller, "waiting")
 
-        async def crashes() -> bool:
+        async def tells() -> bool:
             found = await stands(world, controller, "waiting")
-            return "web-2 does not run (CrashLoopBackOff)" in found["reason"]
+            return meanwhile in str(found["reason"])
 
-        await world.until(crashes, "it says which pod crashes")
+        await world.until(tells, "it says which pod it waits for")
         await world.edit(LEVEL="info")
         await world.rollout(kind="StatefulSet", after=bad)
         await partly(world, "StatefulSet", 2, updateRevision="web-good")

@@ -201,7 +201,7 @@ def ordered(**fields: Any) -> Consumer:
     )
 
 
-BROKEN = held("db-2", Known.UNKNOWN, ready=False, trouble="CrashLoopBackOff", template="db-bad")
+BROKEN = held("db-2", Known.UNKNOWN, ready=False, template="db-bad")
 
 
 @pytest.mark.parametrize(
@@ -236,6 +236,25 @@ def test_a_stateful_set_that_is_stuck(
     found = conclude(one, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled)
     assert (found.state is State.STUCK) is is_stuck
     assert found.reason.endswith("; delete pod db-2") is is_stuck
+
+
+@pytest.mark.parametrize(("retried", "state"), [(False, State.WAITING), (True, State.STUCK)])
+def test_a_pod_that_crashes_gets_its_chance(retried: bool, state: State) -> None:
+    """Its kubelet starts it again and it reads what is there then; only if not, it is stuck."""
+    crashes = held("db-2", Known.UNKNOWN, ready=False, trouble="Error", template="db-bad")
+    found = conclude(ordered(), [crashes], DESIRED, stalled=True, retried=retried)
+    assert found.state is state
+
+
+def test_a_pod_that_does_not_get_ready_is_named() -> None:
+    """Where a rollout has stalled and all of it runs: not only that it is in progress."""
+    unready = held("web-3", ready=False)
+    going = conclude(behind(), [held(), unready], DESIRED)
+    assert going.reason == "waiting for 2 pods: its rollout is in progress"
+    found = conclude(behind(), [held(), unready], DESIRED, stalled=True)
+    assert found.reason == "waiting for 2 pods: web-3 does not get ready"
+    paused = conclude(behind(paused=True), [unready], DESIRED, stalled=True)
+    assert paused.state is State.PAUSED
 
 
 # -- without a request ---------------------------------------------------------------------------

@@ -210,3 +210,31 @@ def test_a_step_of_a_start_is_no_trouble(reason: str) -> None:
     body = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [waiting]}}
     (one,) = see_pods(WEB, [msgspec.convert(body, Pod)])
     assert (one.trouble, one.ready) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("init", "main", "trouble"),
+    [
+        pytest.param({}, {"terminated": {"reason": "Error"}}, "Error", id="crashed"),
+        pytest.param({}, {"terminated": {"reason": "Completed"}}, "Completed", id="ended"),
+        pytest.param({"terminated": {"reason": "Completed"}}, {}, "", id="init has completed"),
+        pytest.param({"terminated": {"reason": "Error"}}, {}, "Error", id="init failed"),
+        pytest.param(
+            {"waiting": {"reason": "CrashLoopBackOff"}},
+            {"waiting": {"reason": "PodInitializing"}},
+            "CrashLoopBackOff",
+            id="init crashes",
+        ),
+    ],
+)
+def test_what_keeps_a_pod_from_running(init: Any, main: Any, trouble: str) -> None:
+    """In Kubernetes' own word, as containers are shown between two starts."""
+    body = {
+        "metadata": {"name": "web-1"},
+        "status": {
+            "initContainerStatuses": [{"name": "setup", "state": init}],
+            "containerStatuses": [{"name": "web", "state": main}],
+        },
+    }
+    (one,) = see_pods(WEB, [msgspec.convert(body, Pod)])
+    assert one.trouble == trouble

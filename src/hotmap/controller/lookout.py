@@ -59,6 +59,9 @@ class LookSettings(NamedTuple):
     done: float = 3.0
     #: without progress after which a rollout's pods are looked at, to say what it waits for
     stalled: float = 30.0
+    #: without progress after which kubelets have started again what crashes, and looked at it
+    #: (kubernetes: pkg/kubelet, MaxContainerBackOff is 5 minutes)
+    retried: float = 330.0
     #: between two looks at a consumer that is not current, at first and at most; an hour, so that
     #: 3,000 latent consumers cost less than one LIST a second
     pause: float = 30.0
@@ -75,10 +78,13 @@ class Shown(NamedTuple):
     standing: Standing
 
 
-async def look(client: Client, seen: Observation, *, stalled: bool = False) -> Shown:
+async def look(
+    client: Client, seen: Observation, *, stalled: bool = False, retried: bool = False
+) -> Shown:
     """List a consumer's pods and conclude what they hold; one LIST, and nothing is changed.
 
-    `stalled` says that its own controller has reported no progress for a while.
+    `stalled` says that its own controller has reported no progress for a while, `retried` that it
+    has not for longer than kubelets wait before they start again what crashes.
 
     Raises:
         ApiError, Unreachable: as the client raises them.
@@ -98,7 +104,14 @@ async def look(client: Client, seen: Observation, *, stalled: bool = False) -> S
         and policy.agent is not None
         and policy.agent.restart != "none"
     )
-    standing = conclude(consumer, proofs, desired, stalled=stalled, agents_restart=agents_restart)
+    standing = conclude(
+        consumer,
+        proofs,
+        desired,
+        stalled=stalled,
+        retried=retried,
+        agents_restart=agents_restart,
+    )
     return Shown(desired, proofs, standing)
 
 
@@ -282,16 +295,17 @@ class Lookout:
             # It is not over, or our own write has not come back yet.
             self._again(key, consumer)
             return False
-        patience = self._watched[key].since + self._settings.stalled - self._clock()
-        if consumer.rolling and patience > 0:
-            self._file(key, consumer, patience)
+        quiet = self._clock() - self._watched[key].since
+        stalled, retried = quiet >= self._settings.stalled, quiet >= self._settings.retried
+        if consumer.rolling and not stalled:
+            self._file(key, consumer, self._settings.stalled - quiet)
             return False
         if not consumer.wanted:
             return self._keep_without_pods(consumer, record)
         seen = self._observer.observe(consumer)
         self.looks += 1
         try:
-            shown = await look(self._client, seen, stalled=patience <= 0)
+            shown = await look(self._client, seen, stalled=stalled, retried=retried)
         except (ApiError, Unreachable) as error:
             _log.info("%s: its pods are looked at later: %s", key, error)
             self._again(key, consumer)

@@ -427,6 +427,7 @@ class ContainerStateWaiting(_Part, frozen=True, gc=False):
 
 
 class ContainerStateTerminated(_Part, frozen=True, gc=False):
+    reason: str = ""
     started_at: str | None = None
 
 

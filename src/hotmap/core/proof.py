@@ -29,7 +29,7 @@ from typing import NamedTuple
 from hotmap.core.consumer import Consumer
 from hotmap.core.evidence import MARGIN, PodStart, pod_starts, started_within
 from hotmap.core.fingerprint import FingerprintKey
-from hotmap.core.objects import Pod
+from hotmap.core.objects import ContainerState, ContainerStatus, Pod
 from hotmap.core.present import Present, content_of, revision_of
 from hotmap.core.state import Window
 from hotmap.core.target import Target, present_target, read_target
@@ -108,6 +108,11 @@ class PodSeen(NamedTuple):
     template: str
     told: Target | None
 
+    @property
+    def is_down(self) -> bool:
+        """Whether something of it that reads a source does not run, or any of it cannot."""
+        return self.start.at is None or bool(self.trouble)
+
 
 class PodProof(NamedTuple):
     """How far the desired content has got in one pod."""
@@ -178,16 +183,25 @@ def _see(start: PodStart, pod: Pod) -> PodSeen:
 
 
 def _trouble(pod: Pod) -> str:
-    """Find the first reason for which a container does not run, init containers first."""
-    statuses = [
-        *(pod.status.init_container_statuses or []),
-        *(pod.status.container_statuses or []),
-    ]
-    for status in statuses:
-        waiting = status.state.waiting if status.state else None
-        if waiting and waiting.reason and waiting.reason not in _STARTING:
-            return waiting.reason
+    """Find the first reason for which a container does not run, init containers first.
+
+    Between two starts one that crashes is shown as waiting, or as terminated for as long as the
+    kubelet has not looked again. An init container that has completed is no trouble.
+    """
+    for status in pod.status.init_container_statuses or []:
+        if (reason := _why_down(status)) not in ("", "Completed"):
+            return reason
+    for status in pod.status.container_statuses or []:
+        if reason := _why_down(status):
+            return reason
     return ""
+
+
+def _why_down(status: ContainerStatus) -> str:
+    state = status.state or ContainerState()
+    if state.waiting and state.waiting.reason not in _STARTING:
+        return state.waiting.reason
+    return state.terminated.reason if state.terminated else ""
 
 
 def prove(

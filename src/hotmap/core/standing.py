@@ -11,10 +11,12 @@
 | held | a rollout would do harm or nothing; a person has to do something |
 | failed | a write was refused; it is tried again |
 
-A StatefulSet replaces one pod at a time and waits for each to be ready. A pod that never gets
-ready since its configuration was bad therefore stays, also when that is taken back: the new
-template is right, and the pod is not of it (kubernetes: pkg/controller/statefulset,
-updateStatefulSet; the documentation calls it forced rollback). Only its deletion helps.
+A StatefulSet replaces one pod at a time and waits for each to be ready. A pod that runs with a bad
+value and never gets ready therefore stays, also when the value is taken back: the newest template
+is right, and the pod is not of it (kubernetes: pkg/controller/statefulset, updateStatefulSet; the
+documentation calls it forced rollback). Only its deletion helps. One that crashes is another
+matter: its kubelet starts it again, after 5 minutes at most, and then it reads what is there; only
+if that has not helped it counts as stuck too.
 """
 
 from __future__ import annotations
@@ -121,23 +123,27 @@ def conclude(
     desired: Desired,
     *,
     stalled: bool = False,
+    retried: bool = False,
     agents_restart: bool = False,
 ) -> Standing:
     """Conclude from its pods how a consumer stands, whose content was asked for or adopted.
 
-    `stalled` says that its own controller has reported no progress for a while;
+    `stalled` says that its own controller has reported no progress for a while, `retried` that it
+    has not for so long that kubelets have started again what crashes;
     `agents_restart` says that agents in its pods take what is read at start, once they are told.
     """
     left = rollout_left(consumer)
-    if left is not None and stalled and (name := _stuck_pod(consumer, proofs)):
+    if left is not None and stalled and (name := _stuck_pod(consumer, proofs, retried=retried)):
         why = f"{name} is not ready and not of the newest template, so nothing replaces it"
         reason = f"waiting for {_pods(consumer.behind)}: {why}; delete pod {name}"
         return Standing(State.STUCK, reason, consumer.behind)
-    down = [proof for proof in proofs if proof.seen.start.at is None or proof.seen.trouble]
+    down = [proof for proof in proofs if proof.seen.is_down]
     if any(proof.seen.trouble for proof in down) or (down and left is None):
-        return _not_starting(down, max(len(down), consumer.behind))
+        return _not_yet(down, max(len(down), consumer.behind), "run")
     if left is not None:
-        return left
+        unready = [proof for proof in proofs if not proof.seen.ready]
+        blocked = stalled and left.state is not State.PAUSED and unready
+        return _not_yet(unready, consumer.behind, "get ready") if blocked else left
     older = [proof for proof in proofs if not proof.loaded.reached]
     if not older:
         return Standing(State.CURRENT, _how_known(proofs))
@@ -158,24 +164,26 @@ def conclude(
     )
 
 
-def _stuck_pod(consumer: Consumer, proofs: Sequence[PodProof]) -> str:
+def _stuck_pod(consumer: Consumer, proofs: Sequence[PodProof], *, retried: bool) -> str:
     """Name the pod that its StatefulSet waits for in vain, or ""."""
     if not consumer.ordered or consumer.update_strategy == "OnDelete":
         return ""
     for proof in proofs:
         seen = proof.seen
-        if not seen.ready and seen.template and seen.template != consumer.template_version:
+        is_other = bool(seen.template) and seen.template != consumer.template_version
+        if is_other and not seen.ready and (retried or not seen.is_down):
             return seen.start.name
     return ""
 
 
-def _not_starting(down: Sequence[PodProof], behind: int) -> Standing:
-    reasons = sorted({proof.seen.trouble for proof in down if proof.seen.trouble})
-    names = _listed([proof.seen.start.name for proof in down])
-    verb = "does" if len(down) == 1 else "do"
+def _not_yet(late: Sequence[PodProof], behind: int, what: str) -> Standing:
+    """Say which pods a rollout waits for, that do not do something."""
+    reasons = sorted({proof.seen.trouble for proof in late if proof.seen.trouble})
+    names = _listed([proof.seen.start.name for proof in late])
+    verb = "does" if len(late) == 1 else "do"
     why = f" ({', '.join(reasons)})" if reasons else ""
     return Standing(
-        State.WAITING, f"waiting for {_pods(behind)}: {names} {verb} not run{why}", behind
+        State.WAITING, f"waiting for {_pods(behind)}: {names} {verb} not {what}{why}", behind
     )
 
 
