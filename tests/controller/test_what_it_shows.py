@@ -14,7 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.world import REREADS, World, env, files
 
 from hotmap.controller import absent_namespaces
+from hotmap.controller.lookout import LookSettings
 from hotmap.controller.run import Controller
+from hotmap.core.objects import ObjectKey
 
 
 @pytest.fixture
@@ -304,6 +306,57 @@ async def test_pods_that_cannot_be_listed(world: World, http: aiohttp.ClientSess
     (consumer,) = body["consumers"]
     assert consumer["pods"] == []
     assert "127.0.0.1" in consumer["podsError"]
+
+
+async def test_a_standby_knows_of_no_consumer(world: World, http: aiohttp.ClientSession) -> None:
+    """It says that it stands by, counts nobody, and looks at no pods."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    soon = LookSettings(calm=0.0)
+    async with (
+        world.controller(identity="first", looks=soon) as leader,
+        world.controller(identity="second", looks=soon) as standby,
+    ):
+        await world.event("Latent")
+        _, body = await get_json(http, standby, "/v1/status?consumer=default/web")
+        samples = await get_metrics(http, standby)
+        led = await get_metrics(http, leader)
+    assert (body["ready"], body["role"]) == (False, "standby")
+    assert (body["consumers"], body["counts"]) == ([], {})
+    assert not [name for name, _ in samples if name == "hotmap_consumers"]
+    assert samples["hotmap_looks_total", ""] == 0
+    assert led["hotmap_looks_total", ""] >= 1
+
+
+async def test_who_was_not_decided_on_yet_is_shown(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Right after the start of a controller nobody is missing, and nobody is called current."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        controller.journal.forget(ObjectKey("Deployment", "default", "web"))
+        _, overview = await get_json(http, controller, "/v1/status")
+        _, proof = await get_json(http, controller, "/v1/status?consumer=default/web")
+    assert [one["state"] for one in overview["consumers"]] == ["unproven"]
+    assert overview["counts"]["unproven"] == 1
+    assert [one["name"] for one in proof["consumers"]] == ["web"]
+
+
+async def test_who_is_not_followed_is_told_why(world: World, http: aiohttp.ClientSession) -> None:
+    """By name; the overview does not show it."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, overview = await get_json(http, controller, "/v1/status")
+        _, named = await get_json(http, controller, "/v1/status?consumer=default/web")
+    assert overview["consumers"] == []
+    (consumer,) = named["consumers"]
+    assert consumer["state"] == "unfollowed"
+    assert consumer["reason"] == "no annotation opts it in"
 
 
 async def test_the_overview_comes_in_pages(world: World, http: aiohttp.ClientSession) -> None:

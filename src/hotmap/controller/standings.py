@@ -15,7 +15,7 @@ from hotmap.controller.journal import Journal
 from hotmap.controller.records import Records
 from hotmap.core.consumer import Consumer
 from hotmap.core.objects import ObjectKey
-from hotmap.core.standing import CURRENT, Standing, State, stand
+from hotmap.core.standing import CURRENT, NEW, Standing, State, stand
 
 __all__ = ["Standings", "StandingsStatistics"]
 
@@ -53,8 +53,8 @@ class Standings:
         )
 
     def known(self, key: ObjectKey) -> Standing:
-        """Return how a consumer stood when that last changed, or that it is current."""
-        return self._others.get(key, CURRENT)
+        """Return how a followed consumer stood when that last changed."""
+        return self._others.get(key, CURRENT if self._journal.latest(key) else NEW)
 
     def found(self, key: ObjectKey, standing: Standing | None) -> None:
         """Keep what a look at a consumer's pods has shown; None: it does not hold any more."""

@@ -97,9 +97,12 @@ class StatusPage:
 
     def _overview(self, asked: _Query, standings: Standings) -> dict[str, Any]:
         """Show a page of consumers, and the counts of all that the query asks for."""
-        everywhere = not asked.namespace
-        keys = [key for key in self._journal if everywhere or key.namespace == asked.namespace]
-        standing = {key: standings.known(key) for key in keys}
+        standing = {
+            consumer.key: standings.known(consumer.key)
+            for consumer in self._index.all_consumers()
+            if asked.namespace in ("", consumer.key.namespace)
+            and self._index.policy(consumer).opted_in
+        }
         totals = _totals((one.state.value, one.behind) for one in standing.values())
         wanted = sorted(
             key
@@ -178,7 +181,7 @@ def _standing(seen: Observation, known: Standing, shown: Shown | HotmapError) ->
 
     What needs a person or another moment goes first; then the pods themselves tell.
     """
-    if known.state in (State.FAILED, State.HELD):
+    if seen.record is None or known.state in (State.FAILED, State.HELD):
         return known
     uid = seen.consumer.uid
     present = present_target(seen.presents, seen.key, uid=uid)

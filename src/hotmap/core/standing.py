@@ -29,7 +29,7 @@ from hotmap.core.consumer import Consumer
 from hotmap.core.proof import Desired, PodProof
 from hotmap.core.state import Looked
 
-__all__ = ["CURRENT", "Last", "Standing", "State", "conclude", "rollout_left", "stand"]
+__all__ = ["CURRENT", "NEW", "Last", "Standing", "State", "conclude", "rollout_left", "stand"]
 
 
 class State(enum.Enum):
@@ -71,7 +71,7 @@ class Last(NamedTuple):
         return not (self.failed or self.held or self.waits)
 
 
-_NEW = Standing(State.UNPROVEN, "it has not been looked at yet")
+NEW = Standing(State.UNPROVEN, "it has not been looked at yet")
 _UNSEEN = Standing(State.UNPROVEN, "its pods have not been looked at since")
 CURRENT = Standing(State.CURRENT, "all pods hold the present content")
 _LATENT = Standing(State.LATENT, "pods were found that may hold older content")
@@ -86,7 +86,7 @@ def stand(
     the last look at its pods has shown, where it was not that all is current.
     """
     if last is None or looked is None:
-        return _NEW
+        return NEW
     if last.failed:
         return Standing(State.FAILED, last.reason)
     if last.held:
