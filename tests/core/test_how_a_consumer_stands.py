@@ -289,6 +289,9 @@ LATENT = Standing(State.LATENT, "1 of 2 pods …", 1)
         pytest.param(
             DONE, Looked.CURRENT, None, behind(), State.CURRENT, id="a rollout of somebody else"
         ),
+        pytest.param(
+            DONE, Looked.CURRENT, LATENT, behind(), State.CURRENT, id="what a look found is over"
+        ),
     ],
 )
 def test_how_it_stands_without_a_request(

@@ -21,7 +21,7 @@ from tests.support.objects import (
 from hotmap.core.evidence import PodStart
 from hotmap.core.objects import Pod
 from hotmap.core.present import look_at
-from hotmap.core.proof import Desired, Known, PodSeen, Stage, desired_of, prove, see_pods
+from hotmap.core.proof import Desired, Known, PodSeen, Stage, desired_of, prove, see_pods, vouches
 from hotmap.core.state import Window
 from hotmap.core.target import Target
 
@@ -93,6 +93,23 @@ def test_a_template_speaks_for_its_pods(revision: str, vouched: bool, known: Kno
     """Where clocks do not: a pod that seems older than the change was made for its content."""
     _, loaded = only(ENV_WISH, seen(990, revision=revision), vouched=vouched)
     assert loaded.known is known
+
+
+@pytest.mark.parametrize(
+    ("fields", "vouched"),
+    [
+        pytest.param({"written_at": 1000}, True, id="written in the second of the change"),
+        pytest.param({"written_at": 1005}, True, id="written after the change"),
+        pytest.param({"written_at": 999}, False, id="written before the change"),
+        pytest.param({"written_at": None}, False, id="written by nobody of us"),
+        pytest.param({"written_at": 1005, "rolling": True}, False, id="older pods are left"),
+    ],
+)
+def test_when_a_template_speaks_for_all_pods(fields: dict[str, Any], vouched: bool) -> None:
+    """Our write came after the change, and its own controller has no other pod left."""
+    web = deployment(ENV, revision="kid.any", **fields)
+    source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
+    assert vouches(web, look_at(web.uses, sources(source), KEY)) is vouched
 
 
 def test_a_template_does_not_outweigh_a_start() -> None:

@@ -118,7 +118,7 @@ async def test_a_stateful_set_that_is_stuck_names_the_pod_to_delete(
     await reason(base, backend, "^waiting for 1 pod: db-1 does not get ready$")
     await edit(backend, "info")
     stuck = await reason(base, backend, "; delete pod db-1$")
-    assert (stuck["state"], stuck["behind"]) == ("stuck", 1)
+    assert (stuck["state"], stuck["behind"]) == ("stuck", 2)
     events = json.loads(
         base.cluster.kubectl(
             f"--namespace={backend.namespace}",

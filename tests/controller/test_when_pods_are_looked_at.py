@@ -1,0 +1,207 @@
+"""When the background looks at whose pods, on a clock that the test moves.
+
+The lookout is a real one and lists real objects from an API server; stores, records and journal
+hold what the test puts there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
+
+import msgspec
+import pytest
+from tests.controller.world import World
+from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, sources
+
+from hotmap.controller.index import Index
+from hotmap.controller.journal import Journal
+from hotmap.controller.lookout import Lookout, LookSettings
+from hotmap.controller.observing import Observer
+from hotmap.controller.records import Records
+from hotmap.controller.standings import Standings
+from hotmap.core.consumer import Consumer
+from hotmap.core.freshness import Verdict
+from hotmap.core.plan import Plan
+from hotmap.core.policy import Defaults
+from hotmap.core.state import Looked, Record
+from hotmap.kube.client import Client
+from hotmap.kube.recorder import Recorder
+
+SETTINGS = LookSettings(
+    per_second=1000, calm=10, done=3, stalled=30, pause=30, pause_most=100, pause_rolling=60
+)
+#: Turns of the event loop in which a look that is due is certainly made: one LIST takes a few.
+SOON = 0.15
+
+WEB = deployment(ENV)
+
+
+class Counting:
+    """Passes lists on, and lets a test do something while one is under way."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    async def list_page(self, *arguments: Any, **options: Any) -> Any:
+        self.meanwhile()
+        return await self._client.list_page(*arguments, **options)
+
+
+class Bench:
+    """One followed Deployment, and a lookout that may look at its pods."""
+
+    def __init__(self, world: World) -> None:
+        self.now = 0.0
+        self.busy = False
+        self.client = Counting(world.client)
+        self.index = Index(defaults=Defaults(follow="auto"))
+        self.records = Records(world.client, "hotmap")
+        self.journal = Journal(wall_clock=lambda: self.now)
+        self.standings = Standings(index=self.index, journal=self.journal, records=self.records)
+        self.lookout = Lookout(
+            cast(Client, self.client),
+            observer=Observer(index=self.index, records=self.records, keys=[KEY]),
+            consumer=self.index.consumer,
+            records=self.records,
+            journal=self.journal,
+            standings=self.standings,
+            recorder=Recorder(world.client, component="hotmap"),
+            settings=SETTINGS,
+            busy=lambda: self.busy,
+            clock=lambda: self.now,
+        )
+        for key, source in sources(config_map(data={"LEVEL": "info"})).items():
+            self.index.sources["ConfigMap"].put(key, source)
+        self.store = self.index.consumers["Deployment"]
+        self.store.subscribe(self.lookout.consumer_changed)
+        self.put(WEB)
+
+    def put(self, consumer: Consumer) -> None:
+        """Have the store show a consumer."""
+        self.store.put(consumer.key, consumer)
+
+    def decided(self, verdict: Verdict, **record: Any) -> None:
+        """Decide something on the consumer, and record it."""
+        plan = Plan(verdict, (), f"because of {verdict.value}", settles=True)
+        self.journal.note(WEB, plan, revision="k.r", versions=(str(self.now),))
+        self.records.note(Record(WEB.uid, KEY.id, **{"generation": 1, **record}))
+        self.lookout.consider(WEB.key)
+
+    async def looks_at(self, now: float) -> int:
+        """Move the clock, and count the lists made until then."""
+        self.now = now
+        await asyncio.sleep(SOON)
+        return self.lookout.looks
+
+    @property
+    def looked(self) -> Looked:
+        record = self.records.get(WEB.uid)
+        assert record is not None
+        return record.looked
+
+
+@pytest.fixture
+async def bench(world: World) -> AsyncIterator[Bench]:
+    await world.namespace(NAMESPACE)
+    bench = Bench(world)
+    running = asyncio.create_task(bench.lookout.run())
+    yield bench
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_adoption_is_looked_at_when_it_is_calm(bench: Bench) -> None:
+    """Not before, and once."""
+    bench.decided(Verdict.ADOPT)
+    assert await bench.looks_at(9.9) == 0
+    assert await bench.looks_at(10.0) == 1
+    assert bench.looked is Looked.CURRENT
+    assert await bench.looks_at(5000.0) == 1
+
+
+async def test_work_goes_first(bench: Bench) -> None:
+    """While keys wait for a worker nobody is looked at, however long that takes."""
+    bench.decided(Verdict.ADOPT)
+    bench.busy = True
+    assert await bench.looks_at(500.0) == 0
+    bench.busy = False
+    assert await bench.looks_at(500.0) == 1
+
+
+async def test_a_rollout_is_looked_at_soon_after_it_is_done(bench: Bench) -> None:
+    """Its own controller says when; nothing is sent before."""
+    bench.decided(Verdict.FROZEN)
+    bench.put(msgspec.structs.replace(WEB, rolling=True, behind=1))
+    assert await bench.looks_at(20.0) == 0
+    bench.put(WEB)
+    assert await bench.looks_at(22.9) == 0
+    assert await bench.looks_at(23.0) == 1
+    assert bench.looked is Looked.CURRENT
+
+
+async def test_a_rollout_that_does_not_go_on(bench: Bench) -> None:
+    """Half a minute after its last progress, then with pauses that double up to a bound."""
+    bench.put(msgspec.structs.replace(WEB, rolling=True, behind=3))
+    bench.decided(Verdict.FROZEN)
+    assert await bench.looks_at(15.0) == 0
+    bench.put(msgspec.structs.replace(WEB, rolling=True, behind=2))
+    assert await bench.looks_at(44.0) == 0
+    assert await bench.looks_at(45.0) == 1
+    assert await bench.looks_at(74.0) == 1
+    assert await bench.looks_at(75.0) == 2
+    assert await bench.looks_at(134.0) == 2
+    assert await bench.looks_at(135.0) == 3
+    assert await bench.looks_at(194.0) == 3
+    assert await bench.looks_at(195.0) == 4
+
+
+async def test_a_store_that_lags_is_waited_for(bench: Bench) -> None:
+    """Our own write has not come back: what the store shows is from before it."""
+    bench.decided(Verdict.FROZEN, generation=2)
+    assert await bench.looks_at(10.0) == 0
+    bench.put(msgspec.structs.replace(WEB, generation=2))
+    assert await bench.looks_at(40.0) == 1
+
+
+async def test_what_was_asked_meanwhile_is_looked_at_anew(bench: Bench) -> None:
+    """A look that began before does not speak of it."""
+    bench.decided(Verdict.ADOPT)
+    asked_later = Record(WEB.uid, KEY.id, 1, serial=1)
+    bench.client.meanwhile = lambda: bench.records.note(asked_later)
+    assert await bench.looks_at(10.0) == 1
+    assert bench.looked is Looked.NOT_YET
+    bench.client.meanwhile = lambda: None
+    assert await bench.looks_at(40.0) == 2
+    assert bench.looked is Looked.CURRENT
+
+
+async def test_a_new_rollout_begins_anew(bench: Bench) -> None:
+    """Long pauses of the one before do not count for it."""
+    bench.put(msgspec.structs.replace(WEB, rolling=True, behind=3))
+    bench.decided(Verdict.FROZEN)
+    assert await bench.looks_at(30.0) == 1
+    assert await bench.looks_at(60.0) == 2
+    bench.decided(Verdict.FROZEN)
+    assert await bench.looks_at(89.0) == 2
+    assert await bench.looks_at(90.0) == 3
+
+
+async def test_what_is_not_over_is_not_looked_at(bench: Bench) -> None:
+    """A consumer that is held, or waits, has nothing to confirm."""
+    bench.decided(Verdict.ADOPT)
+    waits = Plan(Verdict.WAIT, (), "a stale store", requeue_after=1.0)
+    bench.journal.note(WEB, waits, revision="k.r", versions=("later",))
+    assert await bench.looks_at(10.0) == 0
+    over = Plan(Verdict.FRESH, (), "as asked", settles=True, confirms=True)
+    bench.journal.note(WEB, over, revision="k.r", versions=("later",))
+    assert await bench.looks_at(40.0) == 1
+
+
+async def test_who_goes_away_is_forgotten(bench: Bench) -> None:
+    """A deleted consumer costs no look."""
+    bench.decided(Verdict.ADOPT)
+    bench.store.remove(WEB.key)
+    assert await bench.looks_at(10.0) == 0
