@@ -403,6 +403,13 @@ def test_what_each_way_needs(flags: tuple[str, ...], mode: str, way: str, rules_
     assert spec.get("shareProcessNamespace", False) is (way == "term")
 
 
+def test_a_known_program_is_known_by_its_process_too() -> None:
+    """--for says whom TERM is for."""
+    spec, _ = run(BASE, "--for", "nginx", *FROZEN, "--restart", "term")
+    words = agent(spec)["args"]
+    assert words[words.index("--process") + 1] == "name:nginx"
+
+
 def test_a_supervisor_does_not_promise_what_it_cannot_renew() -> None:
     """A subPath file or a variable that stays is fixed until the container restarts."""
     with pytest.raises(ManifestError, match="envFrom is fixed until the container restarts"):

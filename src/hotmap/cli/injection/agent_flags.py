@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hotmap.agent.catalogue import CATALOGUE
 from hotmap.agent.flags import read_words
 from hotmap.agent.reading import read_settings
 from hotmap.agent.settings import FROZEN, Settings
@@ -72,6 +73,9 @@ def complete_flags(
     values = read_words(given).values
     flags = [word for path in directories for word in ("--dir", path)]
     flags += given
+    program = CATALOGUE.get(values.get("for", [""])[0])
+    if values.get("restart") == ["term"] and "process" not in values and program:
+        flags += ["--process", program.process] if program.process else []
     if staged:
         flags += ["--stage", STAGE_PATH]
         if stage_mode and "stage-mode" not in values:
