@@ -358,7 +358,7 @@ class World:
         """Keep Jobs as a controller does between their deletion and their return."""
         data = {"jobs": b64encode(json.dumps(kept).encode()).decode()}
         metadata = {"name": "hotmap-pending"}
-        body = {"metadata": metadata, "type": "hotmap.dev/state", "data": data}
+        body = {"metadata": metadata, "type": "hotmap.dev/pending", "data": data}
         with suppress(AlreadyExists):
             namespace = {"metadata": {"name": "hotmap"}}
             await self.registry.create("namespaces", None, namespace, manager="t")
@@ -404,7 +404,7 @@ class World:
         return {
             item["metadata"]["name"]: item["data"]["state"]
             for item in items
-            if item["type"] == "hotmap.dev/state" and "state" in item["data"]
+            if item["type"] == "hotmap.dev/state"
         }
 
     async def pending_jobs(self) -> list[Object]:

@@ -306,7 +306,7 @@ class Recreations:
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": metadata,
-            "type": "hotmap.dev/state",
+            "type": "hotmap.dev/pending",
             "data": {_DATA_KEY: b64encode(text).decode()},
         }
         if self._version is None:
