@@ -32,8 +32,8 @@ from hotmap.kube.recorder import Recorder
 SETTINGS = LookSettings(
     per_second=1000, calm=10, done=3, stalled=30, pause=30, pause_most=100, pause_rolling=60
 )
-#: Turns of the event loop in which a look that is due is certainly made: one LIST takes a few.
-SOON = 0.15
+#: Seconds after which a lookout that has not turned round is at rest: its turns are a millisecond.
+REST = 0.1
 
 WEB = deployment(ENV)
 
@@ -44,10 +44,15 @@ class Counting:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.meanwhile: Callable[[], None] = lambda: None
+        self.under_way = False
 
     async def list_page(self, *arguments: Any, **options: Any) -> Any:
         self.meanwhile()
-        return await self._client.list_page(*arguments, **options)
+        self.under_way = True
+        try:
+            return await self._client.list_page(*arguments, **options)
+        finally:
+            self.under_way = False
 
 
 class Bench:
@@ -56,6 +61,8 @@ class Bench:
     def __init__(self, world: World) -> None:
         self.now = 0.0
         self.busy = False
+        #: How often the lookout has turned round.
+        self.turns = 0
         self.client = Counting(world.client)
         self.index = Index(defaults=Defaults(follow="auto"))
         self.records = Records(world.client, "hotmap")
@@ -70,7 +77,7 @@ class Bench:
             standings=self.standings,
             recorder=Recorder(world.client, component="hotmap"),
             settings=SETTINGS,
-            busy=lambda: self.busy,
+            busy=self._is_busy,
             clock=lambda: self.now,
         )
         for key, source in sources(config_map(data={"LEVEL": "info"})).items():
@@ -78,6 +85,10 @@ class Bench:
         self.store = self.index.consumers["Deployment"]
         self.store.subscribe(self.lookout.consumer_changed)
         self.put(WEB)
+
+    def _is_busy(self) -> bool:
+        self.turns += 1
+        return self.busy
 
     def put(self, consumer: Consumer) -> None:
         """Have the store show a consumer."""
@@ -93,7 +104,12 @@ class Bench:
     async def looks_at(self, now: float) -> int:
         """Move the clock, and count the lists made until then."""
         self.now = now
-        await asyncio.sleep(SOON)
+        before = self.turns
+        while self.turns < before + 3:
+            seen = self.turns
+            await asyncio.sleep(REST)
+            if self.turns == seen and not self.client.under_way:
+                break
         return self.lookout.looks
 
     @property

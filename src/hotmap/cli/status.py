@@ -22,6 +22,9 @@ __all__ = ["Wanted", "run_status", "run_why"]
 #: Exit statuses: everything is current, something is not.
 _CURRENT, _NOT_CURRENT = 0, 1
 
+#: The biggest pages that there are (docs/reference/status.md).
+_PAGE = "5000"
+
 #: Seconds between two questions while waiting.
 _PERIOD = 1.0
 
@@ -79,7 +82,7 @@ async def _ask(asked: Asked, wanted: Wanted) -> dict[str, Any]:
     namespace = wanted.namespace or asked.namespace
     if not wanted.names:
         query = {} if wanted.all_namespaces else {"namespace": namespace}
-        return await asked.status(query)
+        return await asked.status({**query, "limit": _PAGE})
     answers = [await _ask_for(asked, read_name(text, namespace), text) for text in wanted.names]
     consumers = [one for answer in answers for one in answer["consumers"]]
     for one in consumers:
