@@ -25,6 +25,8 @@ __all__ = ["real_control_plane"]
 
 pytestmark = pytest.mark.cluster
 
+_REVISION = "hotmap.dev/revision"
+
 
 class Mall:
     """A story on a real control plane, and its kubectl."""
@@ -384,3 +386,63 @@ def _object(version: str, kind: str, name: str, namespace: str = "") -> Object:
 
 def _rule(group: str, resources: str, *verbs: str) -> Object:
     return {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
+
+
+async def test_whose_write_takes_the_revision(mall: Mall) -> None:
+    """Applies of both kinds leave it, an undo is nobody's fault, a replace and a patch are told."""
+    shop = mall.story
+    await shop.set_up()
+
+    async def manifest(**changes: Any) -> str:
+        """Write web as a repository would have it: without what others added."""
+        found = await shop.get("Deployment", "web")
+        found["spec"]["template"]["metadata"].pop("annotations", None)
+        metadata = {key: found["metadata"][key] for key in ("name", "namespace", "annotations")}
+        metadata["annotations"].pop("deployment.kubernetes.io/revision", None)
+        kinds = {"apiVersion": "apps/v1", "kind": "Deployment"}
+        return yaml.safe_dump({**kinds, "metadata": metadata, "spec": found["spec"], **changes})
+
+    async with shop.controller() as controller:
+        await controller.ready()
+        await shop.arrived()
+        for times in (1, 2):
+            await shop.edit(LEVEL=f"v{times}")
+            await shop.rolled(times=times)
+            await shop.runs_with_the_present_content()
+        await mall.kubectl("apply", "--filename=-", stdin=await manifest())
+        forced = ("apply", "--server-side", "--force-conflicts", "--filename=-")
+        await mall.kubectl(*forced, stdin=await manifest())
+        assert await shop.revision() == shop.rollouts.of("web")[-1]
+        await mall.kubectl("rollout", "undo", "deployment/web")
+        await shop.rolled_out()
+        assert await shop.revision() == shop.rollouts.of("web")[0]
+        await shop.arrived()
+        assert await shop.messages("RevisionChanged") == []
+
+        await mall.kubectl("replace", "--filename=-", stdin=await manifest())
+        await shop.rolled_out()
+
+        async def told(count: int) -> list[str]:
+            found = await shop.messages("RevisionChanged")
+            return found if len(found) == count else []
+
+        async def removed() -> list[str]:
+            return await told(1)
+
+        (message,) = await shop.until(removed, "a Warning tells of the replace")
+        assert "was removed from its pod template (" in message
+        forged = {"spec": {"template": {"metadata": {"annotations": {_REVISION: "AAAA.forged"}}}}}
+        await mall.kubectl("patch", "deployment/web", f"--patch={json.dumps(forged)}")
+        await shop.rolled_out()
+
+        async def overwritten() -> list[str]:
+            return await told(2)
+
+        messages = await shop.until(overwritten, "a Warning tells of the patch")
+        assert any("was overwritten by kubectl-patch" in one for one in messages), messages
+        await shop.arrived()
+        assert len(shop.rollouts.of("web")) == 2
+        await shop.edit(LEVEL="v3")
+        await shop.rolled(times=3)
+        await shop.runs_with_the_present_content()
+        await shop.ends_well({"web": 3})
