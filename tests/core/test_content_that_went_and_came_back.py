@@ -194,11 +194,21 @@ def test_a_name_of_its_own_opens_no_window() -> None:
     assert (back.windows, back.serial) == ((), 1)
 
 
+def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
+    """Other content came before they were replaced, and then the return finds them again."""
+    replaced = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True, left_at=100.0, now=115.0)
+    overtaken = rolled(replaced, "k.a.1", "k.b", left_at=120.0, now=121.0)
+    back = rolled(overtaken, "k.b", "k.a", left_at=130.0, now=131.0)
+    (window,) = back.windows
+    assert window.start == 100.0
+    assert judged(started=105, windows=(), recorded=back.windows).distinct
+
+
 def test_the_number_of_a_revision_is_no_content() -> None:
     """`k.a.1` and `k.a` are the same content, under names of their own."""
     again = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True)
-    assert again.left == ()
-    away = rolled(again, "k.a.1", "k.b")
+    assert again.left == (Left("k.a", 100.0),)
+    away = rolled(again, "k.a.1", "k.b", left_at=200.0)
     assert away.left == (Left("k.a", 100.0),)
     assert rolled(away, "k.b", "k.a").windows != ()
 

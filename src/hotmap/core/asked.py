@@ -108,9 +108,10 @@ def record_rollout(
     wanted, before = content_of(revision), content_of(previous)
     end = floor(now) - 1 - MARGIN
     windows = tuple(Window(one.at, end) for one in record.left if one.revision == wanted)
-    # Under a name of its own the content leaves its earlier pods behind, as suspect as before.
+    # Under a name of its own the content leaves its earlier pods behind, as suspect as before: the
+    # next rollout may come before they are replaced, and a return to their name find them again.
     left = tuple(one for one in record.left if distinct or one.revision != wanted)
-    if previous and before != wanted and all(one.revision != before for one in left):
+    if previous and (distinct or before != wanted) and all(one.revision != before for one in left):
         # What was not examined of it stays to be examined, should it come back.
         since = min([left_at, *(window.start for window in record.windows)])
         left = (*left, Left(before, since))
