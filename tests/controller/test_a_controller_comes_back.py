@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
@@ -371,6 +372,32 @@ async def test_it_is_stopped_while_it_waits_for_the_cluster(world: World) -> Non
     await asyncio.wait([starting])
     await world.plane.stop()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_the_log_of_an_outage(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """One line says that the server is gone, whatever is watched there, and one that it is back."""
+    caplog.set_level(logging.INFO)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.plane.stop()
+
+        async def all_failed() -> bool:
+            watches = controller.reflector_statistics()
+            return all("cannot reach" in one.last_error for one in watches)
+
+        await world.until(all_failed, "every watch has tried in vain", within=30)
+        await world.plane.start()
+        await world.config_map(LEVEL="info")
+
+        async def back() -> bool:
+            watches = {one.resource: one for one in controller.reflector_statistics()}
+            return not watches["configmaps"].last_error
+
+        await world.until(back, "a watch brings something", within=30)
+    server = world.client.server
+    told = [one for one in caplog.records if server in one.message]
+    assert [one.levelname for one in told] == ["WARNING", "INFO"]
+    assert told[1].message == f"{server} answers again"
 
 
 async def test_the_api_server_goes_away_for_a_while(world: World) -> None:

@@ -102,7 +102,7 @@ def test_an_invalid_expression_costs_only_itself() -> None:
     (problem,) = policy.problems
     assert problem.annotation == CONFIG_MAPS
     assert problem.message == (
-        f"annotation {CONFIG_MAPS}: '(' is no regular expression (missing ): (); "
+        f"annotation {CONFIG_MAPS}: '(' is no regular expression: missing ); "
         "the others in the list still count"
     )
 

@@ -45,6 +45,6 @@ def test_a_failure_that_comes_and_goes() -> None:
     for second in range(0, 300, 5):
         if complaints.is_news("Unreachable", "reset", now=second):
             said.append(second)
-        complaints.over()
+        assert complaints.over("Unreachable") is (second in said)
     assert said == [0, 60, 120, 180, 240]
     assert BETWEEN < BETWEEN_REPETITIONS

@@ -255,10 +255,11 @@ class _Reader:
             try:
                 yield Expression(kind, item, _matcher(item))
             except re2.error as error:
-                reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error
+                told = error.args[0]
+                reason = told.decode() if isinstance(told, bytes) else str(told)
                 self._problem(
                     name,
-                    f"{item!r} is no regular expression ({reason}); "
+                    f"{item!r} is no regular expression: {reason.removesuffix(f': {item}')}; "
                     "the others in the list still count",
                 )
 

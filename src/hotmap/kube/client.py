@@ -29,6 +29,7 @@ from hotmap.core.errors import (
     Unreachable,
     api_error,
 )
+from hotmap.kube.complaints import Complaints
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
@@ -148,6 +149,8 @@ class Client:
         self._server_hostname = config.tls.server_name or None
         self._session: aiohttp.ClientSession | None = None
         self._answers: Counter[tuple[str, str]] = Counter()
+        #: What was said of this server's failures, by all who watch it: that it is gone is one.
+        self.complaints = Complaints()
         self._retries = 0
         self._open_watches = 0
         self._last_answer: float | None = None

@@ -32,6 +32,12 @@ class Complaints:
         self._said[kind] = words, now
         return True
 
-    def over(self) -> None:
-        """Let the return of what was said be news, though not within the same minute."""
-        self._said = {kind: ("", at) for kind, (_, at) in self._said.items()}
+    def over(self, kind: str) -> bool:
+        """Let the return of a failure be news, though not within the same minute.
+
+        Returns whether there was one that had been said, so that its end is news too.
+        """
+        words, at = self._said.get(kind, ("", 0.0))
+        if words:
+            self._said[kind] = "", at
+        return bool(words)

@@ -28,7 +28,6 @@ from hotmap.core.errors import (
 )
 from hotmap.core.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
-from hotmap.kube.complaints import Complaints
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
 from hotmap.kube.status import is_too_large_resource_version
@@ -53,6 +52,9 @@ S = TypeVar("S")
 
 #: Objects per page of a list (client-go: tools/pager, defaultPageSize).
 PAGE: Final = 500
+
+#: The kind of failure that all watches of a server share.
+_GONE: Final = "unreachable"
 
 _log = logging.getLogger(__name__)
 
@@ -170,6 +172,7 @@ class Reflector(Generic[T, S]):
         """
         self._client = client
         self._resource = resource
+        self._title = f"{resource.plural} in {namespace}" if namespace else resource.plural
         self._type = type
         self._decoder = msgspec.json.Decoder(type)
         self._transform = transform
@@ -196,7 +199,6 @@ class Reflector(Generic[T, S]):
         self._lists = self._watches = self._events = self._bookmarks = 0
         self._errors = self._unreadable = 0
         self._last_error = ""
-        self._complaints = Complaints()
 
     def statistics(self) -> ReflectorStatistics:
         """Say how far the store is to be trusted, and what it has cost."""
@@ -411,16 +413,19 @@ class Reflector(Generic[T, S]):
             self._refused = True
             self.answered.set()
         self._last_error = str(error)
-        news = self._complaints.is_news(
-            type(error).__name__, self._last_error, now=time.monotonic()
-        )
+        # A server that is gone is gone for all watches: the first one says so.
+        kind = _GONE if isinstance(error, Unreachable) else self._title
+        complaints = self._client.complaints
+        news = complaints.is_news(kind, self._last_error, now=time.monotonic())
         level = logging.WARNING if news else logging.DEBUG
-        _log.log(level, "%s: %s", self._resource.plural, self._last_error)
+        _log.log(level, "%s: %s", self._title, self._last_error)
 
     def _forgive(self) -> None:
         """Forget what went wrong: a watch has brought something again."""
         self._last_error = ""
-        self._complaints.over()
+        self._client.complaints.over(self._title)
+        if self._client.complaints.over(_GONE):
+            _log.info("%s answers again", self._client.server)
 
     def _silent(self) -> Unreachable:
         return Unreachable(
