@@ -20,9 +20,13 @@ from tests.support.served import FOLLOW, Object, claim, deployment
 
 from hotmap.kube.resources import (
     CONFIGMAPS,
+    CRONJOBS,
     DAEMONSETS,
     DEPLOYMENTS,
+    JOBS,
     NAMESPACES,
+    PODS,
+    REPLICASETS,
     SECRETS,
     STATEFULSETS,
     Resource,
@@ -127,8 +131,14 @@ class Fleet:
             Collection(STATEFULSETS, sizes.stateful_sets, _workloads("StatefulSet", dice, sizes)),
             Collection(DAEMONSETS, sizes.daemon_sets, _workloads("DaemonSet", dice, sizes)),
             Collection(NAMESPACES, sizes.namespaces, _namespace),
+            # Watched too, with a label or for the few that there are; none here.
+            *(Collection(one, 0, _nothing) for one in (CRONJOBS, JOBS, PODS, REPLICASETS)),
         )
         self.collections = {one.resource.path(None): one for one in made}
+
+
+def _nothing(number: int, version: int, state: State) -> bytes:
+    raise IndexError("there is none")
 
 
 def number_of(name: str) -> int:
