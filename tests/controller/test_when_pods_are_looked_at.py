@@ -7,12 +7,13 @@ hold what the test puts there.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.controller.world import World
+from tests.controller.world import World, rfc3339
 from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, sources
 
 from hotmap.controller.index import Index
@@ -23,8 +24,10 @@ from hotmap.controller.records import Records
 from hotmap.controller.standings import Standings
 from hotmap.core.consumer import Consumer
 from hotmap.core.freshness import Verdict
+from hotmap.core.objects import ObjectKey
 from hotmap.core.plan import Plan
 from hotmap.core.policy import Defaults
+from hotmap.core.source import Source
 from hotmap.core.state import Looked, Record
 from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
@@ -59,6 +62,7 @@ class Bench:
     """One followed Deployment, and a lookout that may look at its pods."""
 
     def __init__(self, world: World) -> None:
+        self.world = world
         self.now = 0.0
         self.busy = False
         #: How often the lookout has turned round.
@@ -82,6 +86,7 @@ class Bench:
         )
         for key, source in sources(config_map(data={"LEVEL": "info"})).items():
             self.index.sources["ConfigMap"].put(key, source)
+        self.index.sources["ConfigMap"].synced.set()
         self.store = self.index.consumers["Deployment"]
         self.store.subscribe(self.lookout.consumer_changed)
         self.put(WEB)
@@ -111,6 +116,30 @@ class Bench:
             if self.turns == seen and not self.client.under_way:
                 break
         return self.lookout.looks
+
+    async def latent(self) -> None:
+        """Give it a pod that is older than its source."""
+        self.index.sources["ConfigMap"].put(*self._changed())
+        body = {
+            "metadata": {"name": "web-1", "labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "app:1"}]},
+        }
+        await self.world.registry.create("pods", NAMESPACE, body, manager="kube")
+        at = {"running": {"startedAt": rfc3339(time.time())}}
+        status = {"phase": "Running", "containerStatuses": [{"name": "web", "state": at}]}
+        await self.world.registry.modify(
+            "pods",
+            NAMESPACE,
+            "web-1",
+            lambda obj: {**obj, "status": {**obj["status"], **status}},
+            subresource="status",
+            manager="kubelet",
+        )
+
+    def _changed(self) -> tuple[ObjectKey, Source]:
+        later = config_map(data={"LEVEL": "debug"}, changed_at=time.time() + 60)
+        ((key, source),) = sources(later).items()
+        return key, source
 
     @property
     def looked(self) -> Looked:
@@ -221,3 +250,16 @@ async def test_who_goes_away_is_forgotten(bench: Bench) -> None:
     bench.decided(Verdict.ADOPT)
     bench.store.remove(WEB.key)
     assert await bench.looks_at(10.0) == 0
+
+
+async def test_who_goes_away_while_it_is_looked_at(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is kept of it, and nothing breaks."""
+    await bench.latent()
+    bench.decided(Verdict.ADOPT)
+    assert await bench.looks_at(9.0) == 0
+    bench.client.meanwhile = lambda: bench.store.remove(WEB.key)
+    assert await bench.looks_at(10.0) == 1
+    assert await bench.looks_at(5000.0) == 1
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []

@@ -325,7 +325,9 @@ class Lookout:
 
     def _again(self, key: ObjectKey, consumer: Consumer) -> None:
         """Come back after a pause that is twice the last one."""
-        watched = self._watched[key]
+        watched = self._watched.get(key)
+        if watched is None:
+            return  # it went away while its pods were listed
         most = self._settings.pause_rolling if consumer.rolling else self._settings.pause_most
         watched.pause = min(most, max(self._settings.pause, watched.pause * 2))
         self._file(key, consumer, watched.pause)
