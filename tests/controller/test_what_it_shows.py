@@ -16,6 +16,7 @@ from tests.controller.world import REREADS, World, env, files
 from hotmap.controller import absent_namespaces
 from hotmap.controller.lookout import LookSettings
 from hotmap.controller.run import Controller
+from hotmap.controller.settings import DEFAULT_NAMESPACE
 from hotmap.core.objects import ObjectKey
 
 
@@ -201,6 +202,14 @@ async def test_namespaces_that_may_not_be_asked_for(
         await world.quiet(controller, namespace="shop")
         _, body = await get_json(http, controller, "/readyz")
     assert (body["problems"], refusal.met) == ([], 1)
+
+
+async def test_its_own_namespace_is_not_asked_for(world: World) -> None:
+    """The manifests for one namespace grant no right to do so, and it is there."""
+    refusal = world.plane.fail("get", "namespaces", code=403)
+    async with world.controller(watch_namespaces=(DEFAULT_NAMESPACE,)) as controller:
+        await world.quiet(controller, namespace=DEFAULT_NAMESPACE)
+    assert refusal.met == 0
 
 
 async def test_status(world: World, http: aiohttp.ClientSession) -> None:

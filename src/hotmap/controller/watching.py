@@ -75,7 +75,9 @@ class Watching:
         self._keys = keys
         #: Set once anything was ever watched.
         self.started = asyncio.Event()
-        self._namespaces = AbsentNamespaces(client, settings.watch_namespaces)
+        # Our own is there: the manifests for one namespace grant no right to ask for it.
+        others = [name for name in settings.watch_namespaces if name != settings.namespace]
+        self._namespaces = AbsentNamespaces(client, others)
         self._fixed: list[Reflector[Any, Any]] = []
         self._rollouts: Presence | None = None
         self._tasks: list[asyncio.Task[Any]] = []
