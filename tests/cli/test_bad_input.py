@@ -182,7 +182,7 @@ def test_a_login_that_is_not_supported(tmp_path: Path) -> None:
 def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     """Address, reason and the kubeconfig that the address is from."""
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1")
-    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    status, sentence = hotmap("controller", "--listen=none", "--kubeconfig", path, home=tmp_path)
     assert status == FAILED
     assert sentence.startswith("hotmap: cannot reach https://127.0.0.1:1: connection refused;")
     assert path in sentence
@@ -194,7 +194,7 @@ def test_a_server_that_another_authority_vouches_for(plane: Plane, tmp_path: Pat
     authority.write_bytes(Authority("somebody else").pem)
     fields = {"server": server_of(plane), "certificate-authority": str(authority)}
     path = kubeconfig(tmp_path / "kubeconfig", **fields)
-    status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
+    status, sentence = hotmap("controller", "--listen=none", "--kubeconfig", path, home=tmp_path)
     assert status == FAILED
     assert sentence.startswith(f"hotmap: cannot trust {server_of(plane)}: ")
     assert "certificate authority" in sentence
@@ -210,7 +210,7 @@ def test_a_token_that_has_expired(plane: Plane, tmp_path: Path) -> None:
         f"{server_of(plane)} refused the credentials (401 Unauthorized): they are wrong or have "
         f"expired; renew those of kubeconfig {path}, context 'shop'"
     )
-    call = ("controller", "--kubeconfig", path)
+    call = ("controller", "--listen=none", "--kubeconfig", path)
     assert hotmap(*call, home=tmp_path) == (FAILED, f"hotmap: {problem}")
 
 
