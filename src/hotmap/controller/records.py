@@ -100,13 +100,13 @@ class Records:
             ApiError, Unreachable: as the client raises them; nothing is known then.
         """
         reading = asyncio.Semaphore(_READ_AT_ONCE)
-        texts: dict[int, str] = {}
+        found: dict[int, tuple[dict[str, Record], dict[ObjectKey, SeenSource]]] = {}
 
         async def read(shard: int) -> None:
             async with reading:
                 text = await self._read(shard)
             if text is not None:
-                texts[shard] = text
+                found[shard] = read_shard(text), read_sightings(text)
 
         self._records, self._seen, self._dirty, self._versions = {}, {}, {}, {}
         self._new = set()
@@ -116,16 +116,14 @@ class Records:
                     reads.create_task(read(shard))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
-        filed: dict[int, set[str]] = {}
-        for shard, text in sorted(texts.items()):  # of two copies the later shard's is newer
-            records, seen = read_shard(text), read_sightings(text)
+        for shard in sorted(found):  # of two copies the later shard's is newer
+            records, seen = found[shard]
             self._records |= records
             self._seen |= seen
-            filed[shard] = {*records, *map(str, seen)}
         self._seen = {one.source: one for one in sorted(self._seen.values(), key=_last_seen)}
-        self._shards = shards_for(self._size(), least=max(texts, default=0) + 1)
-        for shard, names in filed.items():
-            if any(self._shard_of(name) != shard for name in names):
+        self._shards = shards_for(self._size(), least=max(found, default=0) + 1)
+        for shard, (records, seen) in found.items():
+            if any(self._shard_of(name) != shard for name in (*records, *map(str, seen))):
                 self._dirty[shard] = set()  # a move was not finished
                 self._wake.set()
 
