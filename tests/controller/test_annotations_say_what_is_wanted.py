@@ -382,7 +382,7 @@ async def test_an_annotation_of_a_source_that_cannot_be_read(
     assert message.startswith(f"annotation {annotation}")
     assert words.replace("KIND", kind) in message
     (event,) = await world.events("InvalidAnnotation")
-    assert event["type"] == "Warning"
+    assert (event["type"], event["count"]) == ("Warning", 1)
     regarding = event["involvedObject"]
     assert (regarding["kind"], regarding["name"]) == (kind, "app")
     assert regarding["uid"] == (await world.get(kind, "app"))["metadata"]["uid"]

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.controller.world import FOLLOW, SETTLE, World, env
+from tests.support.objects import KEY, config_map, sources
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.controller.webhooks import AlertSettings, WebhookSettings
+from hotmap.controller.webhooks import AlertSettings, Webhooks, WebhookSettings
 from hotmap.core.policy import Defaults
+from hotmap.core.present import look_at
+from hotmap.core.references import EVERY_KEY, Life, Use
 
 
 class Receiver:
@@ -162,6 +165,22 @@ async def test_a_change_that_was_missed_and_one_that_was_seen(
         (True, []),
         (False, ["LEVEL"]),
     ]
+    assert len(receiver.bodies) == 2
+
+
+async def test_what_was_missed_between_two_terms(world: World, receiver: Receiver) -> None:
+    """Once in each term of leading: another replica may have led, and missed it too."""
+    found = sources(config_map(data={"LEVEL": "debug"}))
+    (app,) = found
+    (present,) = look_at([Use(app, Life.FROZEN, EVERY_KEY, "env")], found, KEY)
+    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    webhooks.start()
+    for term in (1, 2):
+        webhooks.begin_term()
+        for _ in range(2):
+            webhooks.source_found_changed(present)
+        await received(world, receiver, term)
+    await webhooks.aclose()
     assert len(receiver.bodies) == 2
 
 

@@ -1,10 +1,13 @@
-"""Notices that a namespace which is to be served does not exist: a list of it is merely empty."""
+"""Notices that a namespace which is to be served does not exist: a list of it is merely empty.
+
+One that exists has a ConfigMap at least (kube-root-ca.crt), so only empty ones are asked after.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from hotmap.core.errors import Forbidden, HotmapError, NotFound
 from hotmap.core.objects import Namespace
@@ -23,17 +26,28 @@ _log = logging.getLogger(__name__)
 class AbsentNamespaces:
     """Asks after namespaces until each was seen once.
 
-    Who may not ask is not told either: with a Role in the namespace, it exists.
+    `known` is set once the stores tell an empty namespace from one that is not listed yet. Who may
+    not ask is not told either: with a Role in the namespace, it exists.
     """
 
-    def __init__(self, client: Client, wanted: Iterable[str]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        wanted: Iterable[str],
+        *,
+        known: asyncio.Event,
+        is_empty: Callable[[str], bool],
+    ) -> None:
         self._client = client
         self._unseen = list(wanted)
+        self._known = known
+        self._is_empty = is_empty
         #: Those that do not exist, as far as is known.
         self.absent: frozenset[str] = frozenset()
 
     async def run(self) -> None:
         """Ask until all were seen."""
+        await self._known.wait()
         while self._unseen:
             for name in tuple(self._unseen):
                 await self._look(name)
@@ -42,7 +56,8 @@ class AbsentNamespaces:
 
     async def _look(self, name: str) -> None:
         try:
-            await self._client.get(NAMESPACES, None, name, type=Namespace)
+            if self._is_empty(name):
+                await self._client.get(NAMESPACES, None, name, type=Namespace)
         except NotFound:
             if name not in self.absent:
                 _log.warning("namespace %s does not exist; it is served once it does", name)

@@ -75,9 +75,13 @@ class Watching:
         self._keys = keys
         #: Set once anything was ever watched.
         self.started = asyncio.Event()
-        # Our own is there: the manifests for one namespace grant no right to ask for it.
-        others = [name for name in settings.watch_namespaces if name != settings.namespace]
-        self._namespaces = AbsentNamespaces(client, others)
+        self._namespaces = AbsentNamespaces(
+            client,
+            # Our own is there: the manifests for one namespace grant no right to ask for it.
+            [name for name in settings.watch_namespaces if name != settings.namespace],
+            known=index.sources["ConfigMap"].synced,
+            is_empty=lambda namespace: not index.sources_in(namespace),
+        )
         self._fixed: list[Reflector[Any, Any]] = []
         self._rollouts: Presence | None = None
         self._tasks: list[asyncio.Task[Any]] = []
