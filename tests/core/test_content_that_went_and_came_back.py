@@ -237,3 +237,23 @@ def test_uses_of_one_source_share_its_window() -> None:
         Verdict.FRESH,
         "uses no source that it follows",
     )
+
+
+@pytest.mark.parametrize("carried", [True, False])
+def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
+    """The template lost the revision, a pod of it may hold other content: it needs another name."""
+    consumer = deployment(ENV)
+    presents = look_at(consumer.uses, sources(config_map(data=A, changed_at=100)), KEY)
+    revision = revision_of(presents, KEY, uid=consumer.uid, live_rolls=False)
+    starts = pod_starts(consumer, [pod(started=95, revision=revision if carried else "k.other")])
+    facts = Facts(now=200, revision=revision, catch_up=True, starts=starts)
+    judgement = judge(consumer, None, presents, facts)
+    assert (judgement.verdict, judgement.distinct) == (Verdict.FROZEN, carried)
+
+
+def test_a_name_that_was_taken_out_of_the_template_is_left_too() -> None:
+    """Its pods may be there still, so a return to it suspects those that started meanwhile."""
+    asked = Record("u", "k", 1, revision="k.a")
+    away = rolled(asked, "", "k.b", left_at=100.0)
+    assert away.left == (Left("k.a", 100.0),)
+    assert rolled(asked, "z.forged", "k.b").left == (Left("k.a", 100.0), Left("z.forged", 100.0))

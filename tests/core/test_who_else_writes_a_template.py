@@ -155,6 +155,14 @@ def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
     assert found(who, adopted, now=4900 + HELD) is None
 
 
+def test_what_was_forged_before_is_no_undo() -> None:
+    """The record remembers what a rollout replaced; a foreign name of it is still foreign."""
+    record = msgspec.structs.replace(RECORD, left=(Left("z.x", 4000.0),))
+    seen = found(web("z.x", ("argocd", 10, REVISION)), record)
+    assert seen is not None
+    assert seen.kind is Kind.OVERWRITTEN
+
+
 def test_each_write_has_a_mark_of_its_own() -> None:
     """What is taken back again after the next rollout is told again."""
     later = msgspec.structs.replace(RECORD, revision="k.later")

@@ -105,16 +105,18 @@ def record_rollout(
     The window, widened by MARGIN, ends before the second of `now`: what this rollout itself
     starts reads the content that came back, and its first pod may run within that second.
     """
-    wanted, before = content_of(revision), content_of(previous)
+    wanted = content_of(revision)
     end = floor(now) - 1 - MARGIN
     windows = tuple(Window(one.at, end) for one in record.left if one.revision == wanted)
     # Under a name of its own the content leaves its earlier pods behind, as suspect as before: the
     # next rollout may come before they are replaced, and a return to their name find them again.
     left = tuple(one for one in record.left if distinct or one.revision != wanted)
-    if previous and (distinct or before != wanted) and all(one.revision != before for one in left):
-        # What was not examined of it stays to be examined, should it come back.
-        since = min([left_at, *(window.start for window in record.windows)])
-        left = (*left, Left(before, since))
+    # What was not examined of it stays to be examined, should it come back.
+    since = min([left_at, *(window.start for window in record.windows)])
+    # Somebody may have taken the name that was asked for out of the template.
+    for before in map(content_of, (record.revision, previous)):
+        if before and (distinct or before != wanted) and before not in {o.revision for o in left}:
+            left = (*left, Left(before, since))
     return msgspec.structs.replace(
         record,
         windows=() if distinct else windows,

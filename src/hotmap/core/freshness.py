@@ -165,10 +165,12 @@ def judge(
     distinct = all(
         _shows(consumer, f.present, facts) for f in findings if f.verdict is Verdict.FROZEN
     )
-    if record is not None and not distinct and _left_just_now(record, facts):
-        if facts.starts is None:
-            return Judgement(Verdict.LOOK, f"{reason}; it was so a moment ago", tuple(findings))
-        distinct = any(content_of(start.revision) == facts.revision for start in facts.starts)
+    if facts.starts is not None:
+        # Nor would it replace the pods that carry its name still, such as those of a rollout that
+        # somebody took back.
+        distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
+    elif record is not None and not distinct and _left_just_now(record, facts):
+        return Judgement(Verdict.LOOK, f"{reason}; it was so a moment ago", tuple(findings))
     return _new_pods(reason, findings, facts, distinct=distinct)
 
 

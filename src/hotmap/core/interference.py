@@ -124,13 +124,14 @@ def _changed_mark(
 ) -> Interference | None:
     now, before = consumer.revision, record.revision
     ours = {content_of(before), *(one.revision for one in record.left)}
-    if now == before or (now and content_of(now) in ours):
+    is_ours = now.partition(".")[0] in own_keys
+    if now == before or (is_ours and content_of(now) in ours):
         return None
     if not now:
         who = f" ({consumer.template_writer} wrote that last)" if consumer.template_writer else ""
         reason = f"hotmap.dev/revision was removed from its pod template{who}. {_IGNORE}"
         return Interference(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
-    if consumer.revision_owner == FIELD_MANAGER and now.partition(".")[0] in own_keys:
+    if consumer.revision_owner == FIELD_MANAGER and is_ours:
         return None  # ours: a crash came between the patch and the record
     reason = (
         "hotmap.dev/revision in its pod template was overwritten by "
