@@ -88,7 +88,7 @@ def _figures(run: Run) -> Sequence[Figure]:
         Figure(f"{name}: Events found", [run.events], "", once_each),
         Figure(f"{name}: PATCH requests", [patches], "", once_each),
         Figure(f"{name}: POST requests", [posts], "", once_each),
-        Figure(f"{name}: PUT requests", [puts], ""),
+        Figure(f"{name}: PUT requests", [puts], "", at_most(10, "max")),
         Figure(f"{name}: GET requests", [reads], "", at_most(0, "max")),
     ]
 

@@ -13,6 +13,7 @@ from benchmarks.generate import config_map, consumer, secret
 from benchmarks.processes import controller, local_plane
 from benchmarks.scope import Scope, measured
 from benchmarks.test_bed import real_control_plane
+from hotmap.kube.resources import DAEMONSETS
 
 __all__ = ["create", "edit_in_turn", "run"]
 
@@ -39,12 +40,14 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     with measured(f"Rollout delay, {cluster.name}") as result:
         async with person(cluster) as somebody:
             await create(somebody, 0, few)
+            bare = await _bare(cluster, somebody, edits)
             plain = await _delays(cluster, somebody, few, edits, settle="0s")
             settled = await _delays(cluster, somebody, few, edits, settle="500ms")
             await create(somebody, few, many)
             await somebody.create(secret(f"secret-{one}", LEVEL="0") for one in range(many))
             crowded = await _delays(cluster, somebody, many, edits, settle="0s")
         result.figures = [
+            Figure("a bare PATCH: sent → seen, for comparison", bare, "ms"),
             Figure(f"{few:,} consumers, settle 0", plain, "ms", _WITHOUT_SETTLING),
             Figure(
                 f"{few:,} consumers, settle 500 ms, beyond it",
@@ -71,6 +74,22 @@ async def create(somebody: Person, first: int, end: int) -> None:
     numbers = range(first, end)
     await somebody.create(config_map(f"source-{one}", LEVEL="0") for one in numbers)
     await somebody.create_consumers(consumer(f"app-{one}", f"source-{one}") for one in numbers)
+
+
+async def _bare(cluster: Cluster, somebody: Person, edits: int) -> list[float]:
+    """Write rollouts by hand, with no controller; what the API server and the watch take alone."""
+    await somebody.create_consumers([consumer("by-hand", "nothing")])
+    async with watch_templates(cluster) as watch:
+        taken: list[float] = []
+        for number in range(edits):
+            await asyncio.sleep(random.uniform(0.1, 0.3))
+            before = len(watch.seen)
+            began = await somebody.roll("by-hand", f"by hand {number}")
+            await watch.until(before + 1)
+            taken.append((watch.seen[before].at - began) * 1e3)
+    # A controller would take it for another controller's.
+    await somebody.delete(DAEMONSETS, "by-hand")
+    return taken
 
 
 async def _delays(

@@ -111,6 +111,14 @@ class Person:
         body = {"metadata": {"annotations": annotations}}
         await self._client.patch(BY_KIND[kind], NAMESPACE, name, body, type=_Bare)
 
+    async def roll(self, name: str, revision: str) -> float:
+        """Write a rollout as hotmap does, by hand; returns when it was sent."""
+        annotations = {"hotmap.dev/revision": revision}
+        body = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+        began = time.perf_counter()
+        await self._client.patch(DAEMONSETS, NAMESPACE, name, body, type=_Bare)
+        return began
+
     async def pods(self) -> list[Pod]:
         """List the pods."""
         return (await self._client.list_page(PODS, NAMESPACE, type=Pod, limit=0)).items
