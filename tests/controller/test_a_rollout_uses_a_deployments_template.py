@@ -25,12 +25,14 @@ BORROWS = ("Deployment", "web")
 
 
 class Joined:
-    """An index, and the keys that it asks for."""
+    """An index, and the keys that it asks to be looked at once they are settled."""
 
     def __init__(self) -> None:
         self.index = Index(defaults=Defaults())
         self.asked: list[ObjectKey] = []
-        self.index.feed(Queues(self.asked.append, lambda key, settle, most: self.asked.append(key)))
+        self.index.feed(
+            Queues(refresh=lambda key: None, reconcile=lambda key, *_: self.asked.append(key))
+        )
 
     def put(self, consumer: Consumer, name: str = "web") -> None:
         key = consumer.key._replace(name=name)

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, World, both, env, files
 
+from hotmap.core.objects import ObjectKey
 from hotmap.kube import recorder
+
+WEB = ObjectKey("Deployment", "default", "web")
 
 
 async def test_first_sight_writes_records_only(world: World) -> None:
@@ -21,6 +24,41 @@ async def test_first_sight_writes_records_only(world: World) -> None:
     assert await world.events() == []
     assert len(await world.records()) == 1
     assert world.answers()["PATCH"] == 0
+
+
+@pytest.mark.parametrize("opts_in", ["as it is made", "later"])
+async def test_an_edit_right_after_a_consumer_appeared(world: World, opts_in: str) -> None:
+    """What is there at first sight is noted before the settle time is over; the edit counts."""
+    await world.config_map(LEVEL="info")
+    async with world.controller(settle=1.0) as controller:
+        await world.quiet(controller)
+        if opts_in == "later":
+            await world.workload(annotations={})
+            await world.quiet(controller)
+            await world.annotate("web", follow="auto")
+        else:
+            await world.workload()
+
+        async def adopted() -> bool:
+            return controller.journal.latest(WEB) is not None
+
+        await world.until(adopted, "web is noted")
+        assert controller.queue_statistics()["reconcile"].waiting == 1
+        await world.pod("web-1")
+        await world.edit(LEVEL="debug")
+        await world.rolled_out("web")
+        await world.rollout()
+
+
+async def test_what_is_made_together_comes_in_any_order(world: World) -> None:
+    """An optional source that appears within the settle time of its consumer is no change."""
+    async with world.controller(settle=0.3) as controller:
+        await world.quiet(controller)
+        before = await world.workload(spec=env("LEVEL", optional=True))
+        await world.config_map(LEVEL="info")
+        await world.quiet(controller)
+        assert await world.get("Deployment", "web") == before
+        assert await world.events() == []
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])

@@ -77,8 +77,9 @@ async def test_the_number_of_series_does_not_grow_with_the_cluster(
 ) -> None:
     """No label holds the name of an object."""
     await world.config_map(LEVEL="info")
-    await world.workload("web-0")
     async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.workload("web-0")
         await world.quiet(controller)
         before = await get_metrics(http, controller)
         for number in range(1, 20):

@@ -322,6 +322,9 @@ class Index:
         if self._queues is None:
             return
         policy = self.policy(consumer)
+        if policy.opted_in and not (before is not None and before.opted_in):
+            # What is there at first sight has to be noted before anybody edits it.
+            self._queues.refresh(consumer.key)
         if _is_our_business(policy) or (before is not None and _is_our_business(before)):
             self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 

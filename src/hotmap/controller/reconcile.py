@@ -128,7 +128,9 @@ class Reconciler:
             self.forget(key)
             return None
         decision = await self._decider.decide(consumer)
-        if _nudge_settles(decision) and await self._nudges.send(decision):
+        if decision.record is None:
+            self._adopt_at_once(decision)
+        elif _nudge_settles(decision) and await self._nudges.send(decision):
             self._note(decision)
         elif self._nudges.owes(decision):
             await self._nudges.send(decision)
@@ -269,8 +271,8 @@ class Reconciler:
         findings, key = self._for_record(decision)
         asked = record_asked(consumer, record, findings, key_id=key.id, generation=generation)
         now = self._client.server_time()
-        if record is None and (rolls := self._left_behind.pop(consumer.key, None)) is not None:
-            asked = msgspec.structs.replace(asked, rolls=rolls)
+        if record is None:
+            asked = self._with_rolls_left_behind(consumer.key, asked)
         if rollout is not None:
             asked = record_rollout(
                 asked,
@@ -294,6 +296,29 @@ class Reconciler:
             self._records.note(asked)
             return
         self._records.put(asked)
+
+    def _adopt_at_once(self, decision: Decision) -> None:
+        """Note what there is at first sight; an edit within the settle time counts then.
+
+        A source that does not exist goes on being unknown until the settle time is over: what is
+        made together comes in any order, and is no change.
+        """
+        adopted = tuple(
+            finding
+            for finding in decision.judgement.findings
+            if finding.verdict is Verdict.ADOPT and finding.present.exists
+        )
+        if not decision.policy.opted_in or not adopted:
+            return
+        consumer, key = decision.consumer, decision.key
+        generation = UNVOUCHED if consumer.rolling else consumer.generation
+        asked = record_asked(consumer, None, adopted, key_id=key.id, generation=generation)
+        self._records.put(self._with_rolls_left_behind(consumer.key, asked))
+        self._note(decision)
+
+    def _with_rolls_left_behind(self, key: ObjectKey, asked: Record) -> Record:
+        rolls = self._left_behind.pop(key, None)
+        return asked if rolls is None else msgspec.structs.replace(asked, rolls=rolls)
 
     def _leave_behind(self, key: ObjectKey, rolls: Rolls) -> None:
         self._left_behind.pop(key, None)
