@@ -167,7 +167,8 @@ async def test_what_is_held_is_not_current(stage: Stage) -> None:
     (consumer,) = document["consumers"]
     assert consumer["state"] == "held"
     assert "lacks LEVEL" in consumer["reason"]
-    assert {pod["loaded"]["known"] for pod in consumer["pods"]} == {"unknown"}
+    # The pod may have started in the second of the edit; times are whole seconds.
+    assert "proven" not in {pod["loaded"]["known"] for pod in consumer["pods"]}
 
     quiet = stage.hotmap("status", "held", "--quiet")
     assert quiet == (NOT_CURRENT, "", "")
