@@ -15,7 +15,7 @@ from benchmarks.test_bed import real_control_plane
 __all__ = ["run"]
 
 #: Nothing of what is measured is a settle time.
-_FLAGS = ("--leader-elect", "--settle", "0s")
+_FLAGS = ("--flap-limit=0", "--leader-elect", "--settle", "0s")
 
 
 async def run(scope: Scope) -> AsyncIterator[Table]:
