@@ -24,6 +24,20 @@ async def _run_once(world: World) -> None:
         await world.quiet(controller)
 
 
+async def test_what_is_as_it_was_is_said_to_nobody(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A restart beside thousands of workloads is no line for each of them."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await _run_once(world)
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG):
+        await _run_once(world)
+    said = [one for one in caplog.records if "is what was last asked for" in one.message]
+    assert [one.levelname for one in said] == ["DEBUG"]
+
+
 async def test_a_restart_changes_nothing(world: World) -> None:
     """No consumer, no record and no pod is written."""
     await world.config_map(LEVEL="info")

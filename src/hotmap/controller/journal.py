@@ -105,9 +105,8 @@ class Journal:
             self.actions[consumer.key.kind, act, "done" if outcome == "done" else "failed"] += 1
         kept.append(entry)
         del kept[:-_KEPT]
-        warns = plan.warning or outcome != "done"
         _log.log(
-            logging.WARNING if warns else logging.INFO,
+            _level(plan, outcome),
             "%s%s",
             entry.reason,
             "" if outcome == "done" else f"; {outcome}",
@@ -144,3 +143,10 @@ class Journal:
     def forget(self, key: ObjectKey) -> None:
         """Drop a consumer that is gone."""
         self._entries.pop(key, None)
+
+
+def _level(plan: Plan, outcome: str) -> int:
+    """Choose how loud a decision is; that nothing has changed says nobody much after a restart."""
+    if plan.warning or outcome != "done":
+        return logging.WARNING
+    return logging.DEBUG if plan.confirms else logging.INFO

@@ -132,6 +132,8 @@ class Stage:
             str(self._cluster.kubeconfig),
             "--listen",
             "none",
+            "--log-level",
+            "debug",
             "--log-format",
             "json",
             stderr=asyncio.subprocess.PIPE,
