@@ -18,7 +18,6 @@ import logging
 import time
 from collections.abc import Callable
 from heapq import heappop, heappush
-from itertools import islice
 from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
@@ -241,22 +240,18 @@ class Lookout:
                 await asyncio.sleep(spacing)
             elif key is not None:
                 await asyncio.sleep(0)
+            elif self._line or self._heap:
+                await asyncio.sleep(spacing)
             else:
-                await self._rest(written_at, spacing)
+                await self._rest(written_at)
             if self._clock() - written_at >= _WRITE_EVERY:
                 self.write()
                 written_at = self._clock()
 
-    async def _rest(self, written_at: float, least: float) -> None:
-        """Wait until somebody is scheduled or due, or what was shown has to be written.
-
-        At least for `least` seconds where somebody is due already, as there is other work first.
-        """
+    async def _rest(self, written_at: float) -> None:
+        """Wait until somebody is scheduled, or what was shown has to be written."""
         self._wake.clear()
-        times = [due for due, _ in self._heap[:1]]
-        times += list(islice(self._line.values(), 1))
-        times += [written_at + _WRITE_EVERY] if self._unwritten else []
-        left = max(least, min(times) - self._clock()) if times else None
+        left = written_at + _WRITE_EVERY - self._clock() if self._unwritten else None
         try:
             async with asyncio.timeout(left):
                 await self._wake.wait()
