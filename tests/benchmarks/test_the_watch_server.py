@@ -16,7 +16,7 @@ from hotmap.core.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.reflector import Reflector
-from hotmap.kube.resources import BY_KIND, CONFIGMAPS, DEPLOYMENTS, SECRETS, Resource
+from hotmap.kube.resources import BY_KIND, CONFIGMAPS, DEPLOYMENTS, EVENTS, SECRETS, Resource
 from hotmap.kube.store import Store
 
 SIZES = Sizes(
@@ -146,6 +146,14 @@ async def test_what_a_client_keeps_there_is_found_again(served: Served) -> None:
     assert (await read(SECRETS)).data == {"a": "Yw=="}
     page = await served.client.list_page(SECRETS, type=Secret)
     assert page.items[-1].metadata.name == "state"
+
+
+async def test_the_count_of_an_event_is_patched(served: Served) -> None:
+    """A recorder writes repeats so, without a word of the Event's metadata."""
+    event = {"metadata": {"name": "web.1"}, "count": 1}
+    await served.client.create(EVENTS, "ns-0", event, type=dict)
+    written = await served.client.patch(EVENTS, "ns-0", "web.1", {"count": 2}, type=dict)
+    assert written["count"] == 2
 
 
 def test_the_largest_secrets_are_half_a_megabyte() -> None:

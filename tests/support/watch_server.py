@@ -282,9 +282,11 @@ class WatchServer:
             path = f"{path}/{body['metadata'].get('name') or self._revision}"
         self._revision += 1
         namespace = path.split("/namespaces/")[1].split("/")[0]
-        body["metadata"] |= {
+        # A patch need not speak of it: the count of an Event that is repeated does not.
+        metadata = body.setdefault("metadata", {})
+        metadata |= {
             "namespace": namespace,
-            "uid": body["metadata"].get("uid") or f"00000000-{self._revision}",
+            "uid": metadata.get("uid") or f"00000000-{self._revision}",
             "resourceVersion": str(self._revision),
         }
         event = b"MODIFIED" if path in self._made else b"ADDED"
