@@ -23,11 +23,11 @@ from tests.support.served import deployment_as_json
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.machine import resident_mb
 from benchmarks.scope import Scope, measured
-from hotmap.controller.index import Index
-from hotmap.core.consumer import consumer_from_workload
+from hotmap.controller.watch.index import Index
 from hotmap.core.errors import HotmapError
-from hotmap.core.objects import Workload
-from hotmap.core.policy import Defaults
+from hotmap.core.model.consumer import consumer_from_workload
+from hotmap.core.model.objects import Workload
+from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.reflector import Reflector

@@ -13,7 +13,7 @@ from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import pod
 from benchmarks.processes import local_plane, start_plane, stop
 from benchmarks.scope import Scope, measured
-from hotmap.core.objects import Pod
+from hotmap.core.model.objects import Pod
 from hotmap.kube.resources import PODS
 
 __all__ = ["run"]

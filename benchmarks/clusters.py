@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.generate import NAMESPACE
 from hotmap.core.errors import HotmapError
-from hotmap.core.objects import ObjectMeta, Pod, Workload
+from hotmap.core.model.objects import ObjectMeta, Pod, Workload
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import (

@@ -12,7 +12,7 @@ from tests.support.fleet import Fleet, Sizes
 from tests.support.watch_server import WatchServer
 
 from hotmap.core.errors import Conflict, NotFound
-from hotmap.core.objects import ConfigMap, ObjectKey, Secret, Workload
+from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.reflector import Reflector

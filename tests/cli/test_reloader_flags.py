@@ -11,10 +11,10 @@ import pytest
 from hotmap.cli.main import hotmap
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import ReloaderSettings, read_reloader_flags
-from hotmap.controller.webhooks import AlertSettings
+from hotmap.controller.report.webhooks import AlertSettings
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy import OnChange
-from hotmap.core.reloader_dialect import DialectSettings, Names, Writing
+from hotmap.core.policy.policy import OnChange
+from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
 
 ALERTS = {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": "https://example.com/hook"}
 

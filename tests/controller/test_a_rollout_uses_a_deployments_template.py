@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, deployment, rollout
 
-from hotmap.controller.index import Index, Queues
-from hotmap.core.consumer import Consumer
-from hotmap.core.objects import ObjectKey
-from hotmap.core.policy import Defaults
+from hotmap.controller.watch.index import Index, Queues
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Defaults
 
 FOLLOW = {"hotmap.dev/follow": "auto"}
 APP = ObjectKey("ConfigMap", "shop", "app")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, World, both, env, files
 
-from hotmap.core.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube import recorder
 
 WEB = ObjectKey("Deployment", "default", "web")

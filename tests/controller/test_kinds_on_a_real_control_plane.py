@@ -24,7 +24,7 @@ from tests.cluster.fixtures import real_control_plane
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.core.policy import Defaults
+from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 from hotmap.kube.config import TLS, BearerToken
 from hotmap.kube.kubeconfig import load_kubeconfig

@@ -12,7 +12,7 @@ import pytest
 from tests.controller.world import FOLLOW, NAMESPACE, REREADS, Object, World, files
 
 from hotmap.core.errors import NotFound, api_error
-from hotmap.core.policy import Defaults, OnChange
+from hotmap.core.policy.policy import Defaults, OnChange
 
 RUN_NOW = {**FOLLOW, "hotmap.dev/on-change": "run-now"}
 RECREATE = {**FOLLOW, "hotmap.dev/on-change": "recreate"}

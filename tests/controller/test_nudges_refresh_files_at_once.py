@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 
-from hotmap.controller import nudging
+from hotmap.controller.reconcile import nudges as nudging
 from hotmap.core.errors import api_error
 from hotmap.core.payload_digest import file_digest, payload_digest
 

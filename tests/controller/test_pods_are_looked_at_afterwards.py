@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from tests.controller.world import FOLLOW, REREADS, Object, World, files, rfc3339
 
-from hotmap.controller.lookout import LookSettings
+from hotmap.controller.report.pod_checks import LookSettings
 from hotmap.controller.run import Controller
 
 #: Looks that do not wait, so that a test need not either.

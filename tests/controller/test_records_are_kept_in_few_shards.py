@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from tests.controller.world import World
 
-from hotmap.controller import records as module
-from hotmap.controller.records import Records
+from hotmap.controller.storage import records as module
+from hotmap.controller.storage.records import Records
 from hotmap.core.errors import api_error
-from hotmap.core.objects import ObjectKey
-from hotmap.core.state import Record, SeenSource, Sighting, read_shard
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import Record, SeenSource, Sighting, read_shard
 
 
 def record(number: int, revision: str = "") -> Record:

@@ -18,7 +18,7 @@ import pytest
 from tests.walkthroughs.local import running_plane
 
 from hotmap.core.errors import Conflict
-from hotmap.core.reloader_writing import digest_of
+from hotmap.core.reloader.patch import digest_of
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS, CRONJOBS, DEPLOYMENTS, JOBS, NAMESPACES

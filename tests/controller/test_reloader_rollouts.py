@@ -11,9 +11,9 @@ from tests.controller.world import SETTLE, World, env, files, rfc3339
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.core.policy import Defaults
-from hotmap.core.reloader_dialect import DialectSettings, Writing
-from hotmap.core.reloader_writing import digest_of
+from hotmap.core.policy.policy import Defaults
+from hotmap.core.reloader.annotations import DialectSettings, Writing
+from hotmap.core.reloader.patch import digest_of
 
 AUTO = {"reloader.stakater.com/auto": "true"}
 VARIABLE = "STAKATER_APP_CONFIGMAP"

@@ -9,9 +9,9 @@ from tests.controller.world import FOLLOW, PLURALS, SETTLE, World, env
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.core.objects import ObjectKey
-from hotmap.core.policy import Defaults
-from hotmap.core.reloader_dialect import DialectSettings
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Defaults
+from hotmap.core.reloader.annotations import DialectSettings
 
 
 def controller(world: World, **settings: Any) -> Controller:

@@ -10,8 +10,8 @@ from tests.controller.world import SETTLE, World, env
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.core.policy import Defaults
-from hotmap.core.reloader_dialect import DialectSettings
+from hotmap.core.policy.policy import Defaults
+from hotmap.core.reloader.annotations import DialectSettings
 
 AUTO = {"reloader.stakater.com/auto": "true"}
 VARIABLE = "STAKATER_APP_CONFIGMAP"

@@ -8,7 +8,7 @@ import logging
 import pytest
 from tests.controller.world import World
 
-from hotmap.controller import first_answers
+from hotmap.controller import startup as first_answers
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.errors import Forbidden, Unavailable, Unreachable

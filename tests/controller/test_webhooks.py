@@ -13,12 +13,12 @@ from aiohttp import web
 from tests.controller.world import FOLLOW, SETTLE, World, env
 from tests.support.objects import KEY, config_map, sources
 
+from hotmap.controller.report.webhooks import AlertSettings, Webhooks, WebhookSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.controller.webhooks import AlertSettings, Webhooks, WebhookSettings
-from hotmap.core.policy import Defaults
-from hotmap.core.present import look_at
-from hotmap.core.references import EVERY_KEY, Life, Use
+from hotmap.core.decide.snapshot import look_at
+from hotmap.core.model.references import EVERY_KEY, Life, Use
+from hotmap.core.policy.policy import Defaults
 
 
 class Receiver:

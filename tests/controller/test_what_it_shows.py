@@ -13,11 +13,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.world import REREADS, World, env, files
 
-from hotmap.controller import absent_namespaces
-from hotmap.controller.lookout import LookSettings
+from hotmap.controller.report.pod_checks import LookSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE
-from hotmap.core.objects import ObjectKey
+from hotmap.controller.watch import missing_namespaces as absent_namespaces
+from hotmap.core.model.objects import ObjectKey
 
 
 @pytest.fixture

@@ -16,19 +16,19 @@ import pytest
 from tests.controller.world import World, rfc3339
 from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, sources
 
-from hotmap.controller.index import Index
-from hotmap.controller.journal import Journal
-from hotmap.controller.lookout import Lookout, LookSettings
-from hotmap.controller.observing import Observer
-from hotmap.controller.records import Records
-from hotmap.controller.standings import Standings
-from hotmap.core.consumer import Consumer
-from hotmap.core.freshness import Verdict
-from hotmap.core.objects import ObjectKey
-from hotmap.core.plan import Plan
-from hotmap.core.policy import Defaults
-from hotmap.core.source import Source
-from hotmap.core.state import Looked, Record
+from hotmap.controller.report.consumer_states import Standings
+from hotmap.controller.report.decision_log import Journal
+from hotmap.controller.report.pod_checks import Lookout, LookSettings
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.observation import Observer
+from hotmap.core.decide.freshness import Verdict
+from hotmap.core.decide.plan import Plan
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import Source
+from hotmap.core.model.state import Looked, Record
+from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.support.objects import NAMESPACE, deployment
 
-from hotmap.controller.index import Index
-from hotmap.core.objects import ObjectKey
-from hotmap.core.policy import Defaults
+from hotmap.controller.watch.index import Index
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Defaults
 
 ENV = """
 containers:

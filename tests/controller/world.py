@@ -20,8 +20,8 @@ from tests.support.control_plane import ControlPlane
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.errors import AlreadyExists, NotFound
-from hotmap.core.objects import ObjectKey
-from hotmap.core.policy import Defaults
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 
 Object = dict[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.support.objects import consumer
 
-from hotmap.core.annotations import ANNOTATIONS, FOLLOW, IGNORE
-from hotmap.core.misplaced import source_problems
-from hotmap.core.policy import Defaults, Policy, namespace_problems, read_policy
-from hotmap.core.reloader_dialect import EXCLUDES, ROLLOUT_STRATEGY, DialectSettings, Names
+from hotmap.core.model.annotations import ANNOTATIONS, FOLLOW, IGNORE
+from hotmap.core.policy.lint import source_problems
+from hotmap.core.policy.policy import Defaults, Policy, namespace_problems, read_policy
+from hotmap.core.reloader.annotations import EXCLUDES, ROLLOUT_STRATEGY, DialectSettings, Names
 
 NAMES = Names()
 #: Written by Reloader, never by people; what it says wrongly is over.

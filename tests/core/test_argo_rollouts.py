@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, rollout, sources
 
-from hotmap.core.asked import record_asked
-from hotmap.core.consumer import Consumer, rolled_by
-from hotmap.core.freshness import Facts, Judgement, Verdict, judge
-from hotmap.core.objects import ObjectKey
-from hotmap.core.plan import Act, Action, make_plan
-from hotmap.core.policy import read_policy
-from hotmap.core.present import look_at
-from hotmap.core.template_patch import restart_time
+from hotmap.core.decide.freshness import Facts, Judgement, Verdict, judge
+from hotmap.core.decide.plan import Act, Action, make_plan
+from hotmap.core.decide.record import record_asked
+from hotmap.core.decide.snapshot import look_at
+from hotmap.core.model.consumer import Consumer, rolled_by
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.patch.rollout import restart_time
+from hotmap.core.policy.policy import read_policy
 
 FOLLOW = {"hotmap.dev/follow": "auto"}
 RESTART = {**FOLLOW, "reloader.stakater.com/rollout-strategy": "restart"}

@@ -18,24 +18,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.support.objects import KEY, config_map, deployment, pod
 
-from hotmap.core.asked import distinct_name, record_asked, record_rollout
-from hotmap.core.consumer import FIELD_MANAGER, REVISION, Consumer
-from hotmap.core.evidence import pod_starts
-from hotmap.core.freshness import Facts, Judgement, Verdict, judge
-from hotmap.core.interference import (
+from hotmap.core.decide.conflicts import (
     Interference,
     find_interference,
     heed,
     record_told,
     was_told,
 )
-from hotmap.core.objects import ObjectKey, Pod
-from hotmap.core.plan import Act, Plan, live_change_rolls, make_plan
-from hotmap.core.policy import Policy
-from hotmap.core.present import Present, look_at, revision_of
-from hotmap.core.references import Life, Use
-from hotmap.core.source import Source, changed_keys, source_from_config_map
-from hotmap.core.state import UNVOUCHED, Record, Window, read_shard, write_shard
+from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.freshness import Facts, Judgement, Verdict, judge
+from hotmap.core.decide.plan import Act, Plan, live_change_rolls, make_plan
+from hotmap.core.decide.record import distinct_name, record_asked, record_rollout
+from hotmap.core.decide.snapshot import Present, look_at, revision_of
+from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
+from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.model.references import Life, Use
+from hotmap.core.model.source import Source, changed_keys, source_from_config_map
+from hotmap.core.model.state import UNVOUCHED, Record, Window, read_shard, write_shard
+from hotmap.core.policy.policy import Policy
 
 SETTLE = 0.5
 

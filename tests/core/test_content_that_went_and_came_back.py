@@ -14,15 +14,15 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.asked import record_asked, record_rollout
-from hotmap.core.consumer import Consumer
-from hotmap.core.evidence import pod_starts
-from hotmap.core.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
-from hotmap.core.plan import make_plan
-from hotmap.core.policy import Policy
-from hotmap.core.present import look_at, revision_of
-from hotmap.core.references import Use
-from hotmap.core.state import Left, Record, Window
+from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
+from hotmap.core.decide.plan import make_plan
+from hotmap.core.decide.record import record_asked, record_rollout
+from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.references import Use
+from hotmap.core.model.state import Left, Record, Window
+from hotmap.core.policy.policy import Policy
 
 WENT = Window(100, 110)
 A = {"LEVEL": "info", "app.yaml": "a: 1"}

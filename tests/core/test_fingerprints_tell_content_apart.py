@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, secret
 
 from hotmap.core.fingerprint import ABSENT, combine, digest, fingerprint_key, mark, selection
-from hotmap.core.objects import ConfigMap, Secret
-from hotmap.core.references import EVERY_KEY, Keys
-from hotmap.core.source import (
+from hotmap.core.model.objects import ConfigMap, Secret
+from hotmap.core.model.references import EVERY_KEY, Keys
+from hotmap.core.model.source import (
     changed_keys,
     fingerprint_of,
     missing_keys,

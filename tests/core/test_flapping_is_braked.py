@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.core.budget import LIMIT, WINDOW, brake, note_roll, ready_at
-from hotmap.core.freshness import Verdict
-from hotmap.core.plan import Act, Action, Plan
-from hotmap.core.state import Rolls
+from hotmap.core.decide.flap_breaker import LIMIT, WINDOW, brake, note_roll, ready_at
+from hotmap.core.decide.freshness import Verdict
+from hotmap.core.decide.plan import Act, Action, Plan
+from hotmap.core.model.state import Rolls
 
 ROLL = Plan(Verdict.FROZEN, (Action(Act.ROLLOUT),), "it changed: rollout", settles=True)
 NUDGE = Plan(Verdict.LIVE, (Action(Act.NUDGE),), "it changed: nudge", settles=True)

@@ -19,16 +19,16 @@ from tests.support.objects import (
     workload,
 )
 
-from hotmap.core.asked import record_asked
-from hotmap.core.consumer import FIELD_MANAGER, Consumer, consumer_from_workload
-from hotmap.core.evidence import pod_starts
+from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
+from hotmap.core.decide.plan import make_plan
+from hotmap.core.decide.record import record_asked
+from hotmap.core.decide.snapshot import look_at, revision_of
 from hotmap.core.fingerprint import fingerprint_key
-from hotmap.core.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
-from hotmap.core.objects import ConfigMap, ManagedFields
-from hotmap.core.plan import make_plan
-from hotmap.core.policy import Policy
-from hotmap.core.present import look_at, revision_of
-from hotmap.core.state import UNVOUCHED, Record
+from hotmap.core.model.consumer import FIELD_MANAGER, Consumer, consumer_from_workload
+from hotmap.core.model.objects import ConfigMap, ManagedFields
+from hotmap.core.model.state import UNVOUCHED, Record
+from hotmap.core.policy.policy import Policy
 
 A = {"LEVEL": "info", "app.yaml": "a: 1"}
 B_FROZEN = A | {"LEVEL": "debug"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotmap.core.go_values import parse_bool, parse_duration, split_list, unquote
+from hotmap.core.reloader.go_values import parse_bool, parse_duration, split_list, unquote
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, consumer, deployment, sources
 
-from hotmap.core.asked import record_asked
-from hotmap.core.consumer import Consumer
-from hotmap.core.evidence import PodStart
-from hotmap.core.freshness import Finding, Verdict
-from hotmap.core.present import look_at
-from hotmap.core.proof import Known, PodProof, PodSeen, Stage, desired_of
-from hotmap.core.standing import (
+from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.freshness import Finding, Verdict
+from hotmap.core.decide.record import record_asked
+from hotmap.core.decide.snapshot import look_at
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.state import Looked
+from hotmap.core.patch.nudge import Target
+from hotmap.core.status.consumer import (
     Last,
     Standing,
     State,
@@ -22,8 +23,7 @@ from hotmap.core.standing import (
     rollout_left,
     stand,
 )
-from hotmap.core.state import Looked
-from hotmap.core.target import Target
+from hotmap.core.status.pods import Known, PodProof, PodSeen, Stage, desired_of
 
 DONE = Last("ConfigMap shop/app LEVEL changed: rollout")
 DESIRED = desired_of(

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from tests.support.objects import ENV_AND_FILES, KEY, config_map, cron_job, sources
 
-from hotmap.core.freshness import Finding, Judgement, Verdict
-from hotmap.core.jobs import job_again, job_of_cron_job, run_name
-from hotmap.core.present import look_at
+from hotmap.core.decide.freshness import Finding, Judgement, Verdict
+from hotmap.core.decide.snapshot import look_at
+from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
 
 A = {"LEVEL": "info", "app.yaml": "a: 1"}
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, pod, sources, workload
 
-from hotmap.core.asked import record_asked
-from hotmap.core.consumer import Consumer, consumer_from_workload
-from hotmap.core.evidence import pod_starts
-from hotmap.core.freshness import Facts, Judgement, judge
-from hotmap.core.objects import ObjectKey, PodTemplate
-from hotmap.core.plan import Plan, live_change_rolls, make_plan
-from hotmap.core.policy import Policy, Strategy
-from hotmap.core.present import look_at, revision_of
-from hotmap.core.state import Record
+from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.freshness import Facts, Judgement, judge
+from hotmap.core.decide.plan import Plan, live_change_rolls, make_plan
+from hotmap.core.decide.record import record_asked
+from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.objects import ObjectKey, PodTemplate
+from hotmap.core.model.state import Record
+from hotmap.core.policy.policy import Policy, Strategy
 
 DATA_KEYS = "abcd"
 APP = ObjectKey("ConfigMap", "shop", "app")

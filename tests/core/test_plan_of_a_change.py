@@ -15,14 +15,14 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.asked import record_asked
-from hotmap.core.consumer import Consumer
-from hotmap.core.freshness import Facts, Finding, Judgement, Verdict, judge
-from hotmap.core.objects import ConfigMap, ObjectKey
-from hotmap.core.plan import Act, Action, Plan, live_change_rolls, make_plan
-from hotmap.core.policy import Policy, followed_uses, read_policy
-from hotmap.core.present import look_at, revision_of
-from hotmap.core.source import changed_keys
+from hotmap.core.decide.freshness import Facts, Finding, Judgement, Verdict, judge
+from hotmap.core.decide.plan import Act, Action, Plan, live_change_rolls, make_plan
+from hotmap.core.decide.record import record_asked
+from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ConfigMap, ObjectKey
+from hotmap.core.model.source import changed_keys
+from hotmap.core.policy.policy import Policy, followed_uses, read_policy
 
 A = {"LEVEL": "info", "app.yaml": "a: 1", "other": "x"}
 FROZEN = A | {"LEVEL": "debug"}

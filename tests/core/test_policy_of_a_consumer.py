@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.support.objects import ENV, consumer, cron_job, deployment
 
-from hotmap.core.annotations import ANNOTATIONS, IGNORE
-from hotmap.core.objects import ObjectKey
-from hotmap.core.policy import (
+from hotmap.core.model.annotations import ANNOTATIONS, IGNORE
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.references import EVERY_KEY, Life, Use
+from hotmap.core.policy.policy import (
     Agent,
     Defaults,
     OnChange,
@@ -21,7 +22,6 @@ from hotmap.core.policy import (
     read_policy,
     source_ignored,
 )
-from hotmap.core.references import EVERY_KEY, Life, Use
 
 
 def policy(annotations: dict[str, str] | None = None, **options: Any) -> Policy:

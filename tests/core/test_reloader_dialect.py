@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.objects import ENV, consumer, cron_job, deployment
 
-from hotmap.core.objects import ObjectKey
-from hotmap.core.policy import (
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import (
     DEFAULTS,
     Defaults,
     LeftPaused,
@@ -18,7 +18,7 @@ from hotmap.core.policy import (
     source_ignored,
     source_offered,
 )
-from hotmap.core.reloader_dialect import DialectSettings, Names
+from hotmap.core.reloader.annotations import DialectSettings, Names
 
 BOTH = frozenset(("ConfigMap", "Secret"))
 AUTO = "reloader.stakater.com/auto"

@@ -8,18 +8,18 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, KEY, config_map, workload
 
-from hotmap.core.asked import record_asked
-from hotmap.core.consumer import Consumer, consumer_from_workload
-from hotmap.core.freshness import Facts, Judgement, Verdict, judge
-from hotmap.core.objects import ManagedFields, ObjectKey
-from hotmap.core.plan import Act, Action, make_plan
-from hotmap.core.policy import Defaults, read_policy
-from hotmap.core.present import asked_revision, look_at, revision_of
-from hotmap.core.reloader_dialect import LAST_RELOADED_FROM, DialectSettings, Names, Writing
-from hotmap.core.reloader_writing import Stamp
-from hotmap.core.source import Source, source_from_config_map
-from hotmap.core.state import Record
-from hotmap.core.template_patch import template_patch
+from hotmap.core.decide.freshness import Facts, Judgement, Verdict, judge
+from hotmap.core.decide.plan import Act, Action, make_plan
+from hotmap.core.decide.record import record_asked
+from hotmap.core.decide.snapshot import asked_revision, look_at, revision_of
+from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.objects import ManagedFields, ObjectKey
+from hotmap.core.model.source import Source, source_from_config_map
+from hotmap.core.model.state import Record
+from hotmap.core.patch.rollout import template_patch
+from hotmap.core.policy.policy import Defaults, read_policy
+from hotmap.core.reloader.annotations import LAST_RELOADED_FROM, DialectSettings, Names, Writing
+from hotmap.core.reloader.patch import Stamp
 
 ENV_VARS = DialectSettings(writing=Writing.ENV_VARS)
 ANNOTATIONS = DialectSettings(writing=Writing.ANNOTATIONS)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pytest
 from tests.support.objects import NAMESPACE, template
 
-from hotmap.core.objects import ObjectKey, PodTemplate
-from hotmap.core.reloader_dialect import LAST_RELOADED_FROM, Writing
-from hotmap.core.reloader_writing import (
+from hotmap.core.model.objects import ObjectKey, PodTemplate
+from hotmap.core.reloader.annotations import LAST_RELOADED_FROM, Writing
+from hotmap.core.reloader.patch import (
     DELETED,
     Stamp,
     Traces,

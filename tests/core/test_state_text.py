@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.core.objects import ObjectKey
-from hotmap.core.state import (
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import (
     HEADER,
     SHARDS,
     Left,

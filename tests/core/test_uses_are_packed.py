@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.core.objects import ObjectKey
-from hotmap.core.references import Keys, Life, Use
-from hotmap.core.uses import pack_uses
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.references import Keys, Life, Use
+from hotmap.core.model.uses import pack_uses
 
 NAMES = st.text(max_size=8)
 SOURCES = st.builds(ObjectKey, st.sampled_from(["ConfigMap", "Secret"]), NAMES, NAMES)

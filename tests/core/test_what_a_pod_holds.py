@@ -18,12 +18,21 @@ from tests.support.objects import (
     timestamp,
 )
 
-from hotmap.core.evidence import PodStart
-from hotmap.core.objects import Pod
-from hotmap.core.present import look_at
-from hotmap.core.proof import Desired, Known, PodSeen, Stage, desired_of, prove, see_pods, vouches
-from hotmap.core.state import Window
-from hotmap.core.target import Target
+from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.snapshot import look_at
+from hotmap.core.model.objects import Pod
+from hotmap.core.model.state import Window
+from hotmap.core.patch.nudge import Target
+from hotmap.core.status.pods import (
+    Desired,
+    Known,
+    PodSeen,
+    Stage,
+    desired_of,
+    prove,
+    see_pods,
+    vouches,
+)
 
 #: When the sources last changed, and some moment soon after.
 CHANGED, NOW = 1000.0, 1030.0

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.support.objects import deployment, workload
 
-from hotmap.core.consumer import Consumer, consumer_from_workload
-from hotmap.core.objects import Workload
+from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.objects import Workload
 
 ENV = """
 containers:

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from tests.support.objects import ENV, ENV_AND_FILES, deployment, pod
 
-from hotmap.core.evidence import (
+from hotmap.core.decide.evidence import (
     MARGIN,
     PodStart,
     Span,
@@ -15,8 +15,8 @@ from hotmap.core.evidence import (
     proven_younger,
     started_within,
 )
-from hotmap.core.objects import Pod
-from hotmap.core.state import Window
+from hotmap.core.model.objects import Pod
+from hotmap.core.model.state import Window
 
 TWO_READERS = """
     containers:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.objects import template
 
-from hotmap.core.objects import ObjectKey
-from hotmap.core.references import Keys, Life, Use, expansions, find_uses
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.references import Keys, Life, Use, expansions, find_uses
 
 
 def shown(use: Use) -> str:

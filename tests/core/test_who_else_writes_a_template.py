@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, timestamp, workload
 
-from hotmap.core.asked import record_asked, record_reloaders_mark
-from hotmap.core.consumer import Consumer, consumer_from_workload
-from hotmap.core.freshness import Verdict
-from hotmap.core.interference import HELD, Interference, Kind, find_interference, heed
-from hotmap.core.objects import ManagedFields
-from hotmap.core.plan import Act, Action, Plan
-from hotmap.core.state import Left, Others, Record
+from hotmap.core.decide.conflicts import HELD, Interference, Kind, find_interference, heed
+from hotmap.core.decide.freshness import Verdict
+from hotmap.core.decide.plan import Act, Action, Plan
+from hotmap.core.decide.record import record_asked, record_reloaders_mark
+from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.objects import ManagedFields
+from hotmap.core.model.state import Left, Others, Record
 
 NOW = 5000.0
 

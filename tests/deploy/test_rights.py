@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from hotmap.controller.keyring import KEY_SECRET
-from hotmap.controller.recreations import PENDING_SECRET
+from hotmap.controller.reconcile.job_recreation import PENDING_SECRET
 from hotmap.controller.run import LEASE
-from hotmap.core.state import SHARDS
+from hotmap.controller.storage.keyring import KEY_SECRET
+from hotmap.core.model.state import SHARDS
 from hotmap.kube.resources import BY_KIND
 
 ROOT = Path(__file__).parents[2]

@@ -10,14 +10,14 @@ import click
 import pytest
 
 from hotmap.cli.main import hotmap
-from hotmap.controller.journal import Journal
-from hotmap.controller.metrics import Metrics
-from hotmap.controller.reasons import Reason
-from hotmap.controller.records import Records
-from hotmap.core.annotations import ANNOTATIONS, WATCH_LABEL
-from hotmap.core.consumer import REVISION
-from hotmap.core.reloader_dialect import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
-from hotmap.core.target import TARGET
+from hotmap.controller.report.decision_log import Journal
+from hotmap.controller.report.metrics import Metrics
+from hotmap.controller.report.reasons import Reason
+from hotmap.controller.storage.records import Records
+from hotmap.core.model.annotations import ANNOTATIONS, WATCH_LABEL
+from hotmap.core.model.consumer import REVISION
+from hotmap.core.patch.nudge import TARGET
+from hotmap.core.reloader.annotations import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 from tests.support.fault_server import FaultServer, Truth
 
-from hotmap.core.objects import ConfigMap, ObjectKey
+from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig, Credentials
 from hotmap.kube.reflector import Reflector, ReflectorStatistics, Timing

@@ -18,8 +18,8 @@ from tests.support.fault_server import (
     status,
 )
 
-from hotmap.controller.presence import Presence
-from hotmap.core.objects import ConfigMap
+from hotmap.controller.watch.optional_kind import Presence
+from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.reflector import Reflector

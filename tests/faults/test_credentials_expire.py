@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.fault_server import FaultServer, Truth
 
-from hotmap.core.objects import ConfigMap
+from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig, TokenFile
 from hotmap.kube.resources import CONFIGMAPS

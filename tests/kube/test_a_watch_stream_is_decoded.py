@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotmap.core.errors import Expired, Unavailable
-from hotmap.core.objects import ConfigMap, ObjectMeta, Workload
+from hotmap.core.model.objects import ConfigMap, ObjectMeta, Workload
 from hotmap.kube.watch import (
     LONGEST_LINE,
     Added,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hotmap.core.errors import AlreadyExists, Conflict, NotFound
-from hotmap.core.objects import ConfigMap, ObjectKey
+from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.recorder import Recorder

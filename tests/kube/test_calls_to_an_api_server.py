@@ -31,7 +31,7 @@ from hotmap.core.errors import (
     Unavailable,
     Unreachable,
 )
-from hotmap.core.objects import ConfigMap, Workload
+from hotmap.core.model.objects import ConfigMap, Workload
 from hotmap.kube.client import Client, Limits, Page
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.fault_server import Exchange, FaultServer, broken, silence, status
 
-from hotmap.core.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.recorder import Recorder

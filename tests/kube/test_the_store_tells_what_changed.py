@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.core.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.store import Store
 
 A = ObjectKey("ConfigMap", "default", "a")

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from hotmap.core.consumer import (
+from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
+from hotmap.core.model.consumer import (
     FIELD_MANAGER,
     REVISION,
     Consumer,
@@ -26,8 +27,7 @@ from hotmap.core.consumer import (
     consumer_from_rollout,
     consumer_from_workload,
 )
-from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
-from hotmap.core.objects import (
+from hotmap.core.model.objects import (
     ConfigMap,
     CronJob,
     Job,
@@ -38,7 +38,7 @@ from hotmap.core.objects import (
     Secret,
     Workload,
 )
-from hotmap.core.source import Source, source_from_config_map, source_from_secret
+from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 
 NAMESPACE = "shop"
 

@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from hotmap.core.objects import ObjectKey
-from hotmap.core.reloader_writing import digest_of, variable_name
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.reloader.patch import digest_of, variable_name
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_config
 from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS

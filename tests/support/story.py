@@ -20,8 +20,8 @@ from tests.support.controller_process import PATIENCE, ControllerProcess
 from tests.support.invariants import Rollouts, Snapshot, broken, revision_in, shown_by
 from tests.support.leaks import PLANTED, leaks
 
+from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.errors import AlreadyExists, HotmapError, NotFound
-from hotmap.core.evidence import MARGIN
 from hotmap.kube.client import Client
 from hotmap.kube.resources import (
     BY_KIND,

@@ -19,7 +19,7 @@ import msgspec
 
 from hotmap.controller.settings import DEFAULT_NAMESPACE
 from hotmap.core.errors import ApiError, Forbidden, HotmapError, NotFound, SettingsError
-from hotmap.core.objects import ObjectMeta
+from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.kubeconfig import load_config
 from hotmap.kube.resources import PODS

@@ -16,13 +16,13 @@ from pathlib import Path
 from hotmap.cli.logs import set_up_logging
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import namespace_name, read_reloader_flags
-from hotmap.controller.lookout import LookSettings
+from hotmap.controller.report.pod_checks import LookSettings
+from hotmap.controller.report.webhooks import WebhookSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
-from hotmap.controller.webhooks import WebhookSettings
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy import DEFAULTS, Defaults, parse_duration, parse_follow
-from hotmap.core.reloader_dialect import Writing
+from hotmap.core.policy.policy import DEFAULTS, Defaults, parse_duration, parse_follow
+from hotmap.core.reloader.annotations import Writing
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_config
 

@@ -10,7 +10,7 @@ import click
 
 from hotmap.cli.logs import set_up_logging
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy import parse_duration
+from hotmap.core.policy.policy import parse_duration
 from hotmap.local.cluster import LocalCluster
 from hotmap.local.kubelet.sync import SyncSettings
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from hotmap.core.go_values import unquote
+from hotmap.core.reloader.go_values import unquote
 
 __all__ = ["QuotedChoice", "ReloaderFlags", "SectionedCommand", "reloader_flags"]
 

@@ -15,11 +15,11 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from hotmap.cli.reloader_flags import ReloaderFlags
-from hotmap.controller.webhooks import AlertSettings, WebhookSettings
+from hotmap.controller.report.webhooks import AlertSettings, WebhookSettings
 from hotmap.core.errors import SettingsError
-from hotmap.core.go_values import parse_bool, split_list, unquote
-from hotmap.core.policy import OnChange
-from hotmap.core.reloader_dialect import DialectSettings, Names, Writing
+from hotmap.core.policy.policy import OnChange
+from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
+from hotmap.core.reloader.go_values import parse_bool, split_list, unquote
 
 __all__ = ["ReloaderSettings", "namespace_name", "read_reloader_flags"]
 

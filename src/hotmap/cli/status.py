@@ -15,7 +15,7 @@ from hotmap.cli.asking import Asked, CannotTell, Where, reach
 from hotmap.cli.names import Name, read_name
 from hotmap.cli.show import Document, show_consumers, show_decisions, show_proof
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy import parse_duration
+from hotmap.core.policy.policy import parse_duration
 
 __all__ = ["Wanted", "run_status", "run_why"]
 

@@ -17,32 +17,32 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Self
 
-from hotmap.controller.annotation_reports import AnnotationReports
-from hotmap.controller.announcing import Announcer
-from hotmap.controller.deciding import Decider
-from hotmap.controller.executor import Executor
-from hotmap.controller.first_answers import Patience, knock
-from hotmap.controller.index import Index
-from hotmap.controller.journal import Journal
-from hotmap.controller.keyring import load_keyring, passing_keyring
-from hotmap.controller.lookout import Lookout
-from hotmap.controller.metrics import CONTENT_TYPE, Metrics
-from hotmap.controller.nudging import Nudges
-from hotmap.controller.observing import Observer
-from hotmap.controller.payloads import Payloads
-from hotmap.controller.reconcile import Reconciler
-from hotmap.controller.records import Records
-from hotmap.controller.recreations import Recreations
-from hotmap.controller.server import StatusServer
+from hotmap.controller.leadership import Term
+from hotmap.controller.reconcile.deciding import Decider
+from hotmap.controller.reconcile.executor import Executor
+from hotmap.controller.reconcile.job_recreation import Recreations
+from hotmap.controller.reconcile.nudges import Nudges
+from hotmap.controller.reconcile.payload_digests import Payloads
+from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.report.annotation_warnings import AnnotationReports
+from hotmap.controller.report.consumer_states import Standings
+from hotmap.controller.report.decision_log import Journal
+from hotmap.controller.report.events import Announcer
+from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics
+from hotmap.controller.report.pod_checks import Lookout
+from hotmap.controller.report.server import StatusServer
+from hotmap.controller.report.status import Leading, StatusPage
+from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
-from hotmap.controller.standings import Standings
-from hotmap.controller.status import Leading, StatusPage
-from hotmap.controller.term import Term
-from hotmap.controller.watching import Watching
-from hotmap.controller.webhooks import Webhooks
+from hotmap.controller.startup import Patience, knock
+from hotmap.controller.storage.keyring import load_keyring, passing_keyring
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.observation import Observer
+from hotmap.controller.watch.reflectors import Watching
 from hotmap.core.fingerprint import FingerprintKey
-from hotmap.core.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.leaderelection import LeaderElector
 from hotmap.kube.recorder import Recorder

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hotmap.controller.lookout import LookSettings
-from hotmap.controller.webhooks import WebhookSettings
-from hotmap.core.budget import LIMIT
-from hotmap.core.policy import DEFAULTS, Defaults
+from hotmap.controller.report.pod_checks import LookSettings
+from hotmap.controller.report.webhooks import WebhookSettings
+from hotmap.core.decide.flap_breaker import LIMIT
+from hotmap.core.policy.policy import DEFAULTS, Defaults
 
 __all__ = ["DEFAULT_NAMESPACE", "Settings"]
 

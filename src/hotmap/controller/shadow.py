@@ -19,14 +19,14 @@ from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from hotmap.controller.executor import Executor, NudgeResult
-from hotmap.controller.records import Records
-from hotmap.controller.recreations import Recreations
-from hotmap.core.consumer import Consumer
-from hotmap.core.objects import ObjectKey
-from hotmap.core.reloader_writing import Traces, variable_name
-from hotmap.core.target import Target
-from hotmap.core.template_patch import TemplatePatch
+from hotmap.controller.reconcile.executor import Executor, NudgeResult
+from hotmap.controller.reconcile.job_recreation import Recreations
+from hotmap.controller.storage.records import Records
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.patch.nudge import Target
+from hotmap.core.patch.rollout import TemplatePatch
+from hotmap.core.reloader.patch import Traces, variable_name
 from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 

@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound, Unavailable
-from hotmap.core.objects import ObjectKey, ObjectMeta
+from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import LEASES

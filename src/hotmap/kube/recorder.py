@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, HotmapError, NotFound
-from hotmap.core.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.resources import EVENTS
 

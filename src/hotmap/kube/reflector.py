@@ -26,7 +26,7 @@ from hotmap.core.errors import (
     NotFound,
     Unreachable,
 )
-from hotmap.core.objects import ObjectKey, ObjectMeta
+from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from hotmap.core.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey
 
 __all__ = ["Listener", "Store", "StoreStatistics"]
 

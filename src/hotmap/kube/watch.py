@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from hotmap.core.errors import ApiError, Unavailable
-from hotmap.core.objects import ObjectMeta
+from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.status import status_error
 
 __all__ = [

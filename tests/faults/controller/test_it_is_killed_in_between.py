@@ -8,8 +8,8 @@ from base64 import b64decode
 import pytest
 from tests.support.story import Story
 
-from hotmap.core.objects import ObjectKey
-from hotmap.core.state import read_sightings
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import read_sightings
 from hotmap.kube.resources import PODS
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.support.story import CANARY, Object, Story
 
-from hotmap.core.state import HEADER
+from hotmap.core.model.state import HEADER
 from hotmap.kube.resources import SECRETS
 
 Loss = Callable[[Story, Object], Awaitable[None]]

@@ -21,7 +21,7 @@ import msgspec
 import yaml
 
 from hotmap.core.errors import HotmapError
-from hotmap.core.objects import ObjectMeta
+from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, PODS

@@ -1,0 +1,220 @@
+"""One term of leading: from the first look at every consumer to the last write.
+
+1. the records are read: what was last asked of every consumer, and what was seen of its sources;
+   and the Jobs that an earlier leader had not created again yet
+2. every consumer is looked at once, then whenever something changes
+3. in the background pods are looked at: whether what was asked is real
+4. at the end workers finish their key, and the records are written
+
+A controller that loses its Lease ends its term and may begin another; nothing of one reaches the
+next but what the cluster keeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Self
+
+from hotmap.controller.reconcile.job_recreation import Recreations
+from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.report.annotation_warnings import AnnotationReports
+from hotmap.controller.report.pod_checks import Lookout
+from hotmap.controller.report.status import Leading
+from hotmap.controller.settings import Settings
+from hotmap.controller.startup import Patience
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.index import Index, Queues
+from hotmap.core.errors import ApiError, HotmapError, Unreachable
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import Source
+from hotmap.core.model.state import SeenSource
+from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
+
+__all__ = ["Term"]
+
+#: Changes of one source that outlive this process: enough for an edit and its revert.
+_SIGHTINGS = 8
+
+#: Seconds that workers get to finish their key at the end.
+_GRACE = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Term:
+    """The queues and workers of one leader, from entering the context to leaving it."""
+
+    def __init__(
+        self,
+        *,
+        index: Index,
+        records: Records,
+        recreations: Recreations | None,
+        reconciler: Reconciler,
+        lookout: Lookout,
+        leading: Leading,
+        settings: Settings,
+        may_write: Callable[[], bool],
+        patience: Patience,
+        reports: AnnotationReports,
+    ) -> None:
+        self._index = index
+        self._records = records
+        self._recreations = recreations
+        self._reconciler = reconciler
+        self.lookout = lookout
+        #: What the status is answered from.
+        self.leading = leading
+        self._settings = settings
+        self._may_write = may_write
+        self._patience = patience
+        self._reports = reports
+        self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
+        self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
+        self._workers: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    async def __aenter__(self) -> Self:
+        """Begin; returns when the first look at every consumer is queued.
+
+        Waits for as long as the API server cannot show the records: who leads already would
+        otherwise hold the Lease and do nothing with it.
+
+        Raises:
+            ApiError: the records may not be read.
+        """
+        await self._patience.ask(self._records.load, what="the records cannot be read")
+        self._restore_sightings()
+        for sources in self._index.sources.values():
+            self._unsubscribe.append(sources.subscribe(self._keep_sightings))
+        if self._recreations is not None:
+            await self._patience.ask(self._recreations.load, what="pending Jobs cannot be read")
+        for store in self._index.consumers.values():
+            self._unsubscribe.append(store.subscribe(self._forget_deleted))
+            self._unsubscribe.append(store.subscribe(self.lookout.consumer_changed))
+        self._drop_records_of_the_gone()
+        self._index.feed(
+            Queues(
+                refresh=self._refreshes.add,
+                reconcile=lambda key, settle, most: self._reconciles.add_settled(
+                    key, settle=settle, settle_max=most
+                ),
+            )
+        )
+        self._reports.begin()
+        consumers = list(self._index.all_consumers())
+        for consumer in consumers:
+            self._reconciles.add(consumer.key)
+        for _ in range(self._settings.workers):
+            for queue, work in (
+                (self._refreshes, self._reconciler.refresh),
+                (self._reconciles, self._reconciler.reconcile),
+            ):
+                self._workers.append(asyncio.create_task(_work(queue, work, self._worked)))
+        self._background = [
+            asyncio.create_task(self._records.run()),
+            asyncio.create_task(self.lookout.run()),
+        ]
+        if self._recreations is not None:
+            self._background.append(asyncio.create_task(self._recreations.run()))
+        _log.info("watching %d consumers", len(consumers))
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self._index.feed(None)
+        self._reports.end()
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._refreshes.shutdown()
+        self._reconciles.shutdown()
+        if self._workers and self._may_write():
+            await asyncio.wait(self._workers, timeout=_GRACE)
+        tasks = [*self._workers, *self._background]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._may_write():
+            self.lookout.write()
+            await self._records.flush()
+
+    def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
+        """Count the consumers that are waited for and worked on, by queue."""
+        return {
+            "refresh": self._refreshes.statistics(),
+            "reconcile": self._reconciles.statistics(),
+        }
+
+    def _worked(self, key: ObjectKey) -> None:
+        """Follow what was decided on a consumer."""
+        self.lookout.consider(key)
+        self.leading.standings.update(key)
+
+    def _restore_sightings(self) -> None:
+        """Go on from what the leader before saw of the sources, and this one has not."""
+        for seen in self._records.seen():
+            store = self._index.sources.get(seen.source.kind)
+            present = store.get(seen.source) if store is not None else None
+            self._index.history.restore(seen.source, seen.sightings, present)
+
+    def _keep_sightings(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        """Have a change of a followed source outlive this process."""
+        sightings = self._index.history.sightings(key)[-_SIGHTINGS:]
+        if sightings and self._index.followers_of(key):
+            self._records.note_seen(SeenSource(key, sightings))
+
+    def _drop_records_of_the_gone(self) -> None:
+        """Forget the consumers that were deleted while nobody was watching.
+
+        Those out of sight stay: a scope that grows again finds them as they were left.
+        """
+        stores = self._index.consumers.values()
+        if all(store.synced.is_set() for store in stores):
+            self._records.retain(
+                {one.uid for store in stores for one in store.values()},
+                is_seen=self._settings.serves,
+            )
+
+    def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._records.forget(old.uid)
+            self._reconciler.forget(key)
+            self.leading.standings.update(key)
+
+
+async def _work(
+    queue: WorkQueue[ObjectKey],
+    work: Callable[[ObjectKey], Awaitable[float | None]],
+    worked: Callable[[ObjectKey], None],
+) -> None:
+    """Take keys and work on them until the queue is shut down; `worked` is told of each.
+
+    Failures are retried for ever, with pauses that grow per key; a defect of ours is treated
+    alike, so that it stays the trouble of one consumer.
+    """
+    while True:
+        try:
+            key = await queue.get()
+        except QueueShutDown:
+            return
+        try:
+            again = await work(key)
+        except (ApiError, Unreachable) as error:
+            pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
+            _log.info("%s: tried again in %.1f s: %s", key, pause, error)
+        except HotmapError as error:
+            pause = queue.retry(key)
+            _log.error("%s: tried again in %.1f s: %s", key, pause, error)
+        except Exception:
+            queue.retry(key)
+            _log.exception("a defect met %s; the others go on", key)
+        else:
+            queue.forget(key)
+            if again is not None:
+                queue.add_after(key, again)
+        finally:
+            queue.done(key)
+            worked(key)

@@ -1,0 +1,1 @@
+"""Brings one consumer to what its sources say."""

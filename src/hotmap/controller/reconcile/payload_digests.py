@@ -1,0 +1,99 @@
+"""Reads what ConfigMap volumes are to hold, where an agent in the pod compares that exactly.
+
+The stores keep keyed marks and no values, so a ConfigMap is read once more: one list of one
+object, once for each of its versions whatever the number of consumers, and only for consumers
+whose pod template announces an agent. Nothing but digests is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from hotmap.core.errors import ApiError, Unreachable
+from hotmap.core.model.config_volumes import volume_digest
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ConfigMap, ObjectKey
+from hotmap.core.model.source import Source
+from hotmap.core.payload_digest import file_digest
+from hotmap.kube.client import Client
+from hotmap.kube.resources import CONFIGMAPS
+from hotmap.kube.store import Store
+
+__all__ = ["Payloads"]
+
+#: Versions of ConfigMaps whose digests are kept: those of the changes that are under way.
+_KEPT = 256
+
+_log = logging.getLogger(__name__)
+
+FileDigests = Mapping[str, bytes]
+
+
+class Payloads:
+    """Digests of the volumes of consumers with an agent, for one controller."""
+
+    def __init__(self, client: Client, config_maps: Store[Source] | None) -> None:
+        self._client = client
+        #: None: ConfigMaps are not watched.
+        self._config_maps = config_maps
+        self._read: OrderedDict[tuple[ObjectKey, str], FileDigests] = OrderedDict()
+        self._reading = asyncio.Lock()
+
+    async def digests(self, consumer: Consumer) -> tuple[str, ...]:
+        """Digest what each ConfigMap volume of a consumer is to hold.
+
+        A volume is left out when it could not be projected, and when a ConfigMap moved on or
+        could not be read: the next nudge tells, and until then the agent goes by order.
+        """
+        digests = []
+        for volume in consumer.config_volumes:
+            try:
+                files = {source: await self._files(source) for source in volume.sources()}
+            except (ApiError, Unreachable, _MovedOn) as error:
+                _log.debug("%s: no payload digest: %s", consumer.key, error)
+                continue
+            if (digest := volume_digest(volume, files)) is not None:
+                digests.append(digest)
+        return tuple(digests)
+
+    async def _files(self, key: ObjectKey) -> FileDigests | None:
+        """Digest each data key of a ConfigMap in the version that the store has."""
+        source = self._config_maps.get(key) if self._config_maps is not None else None
+        if source is None:
+            return None
+        version = (key, source.resource_version)
+        async with self._reading:
+            if version not in self._read:
+                self._read[version] = await self._read_version(key, source.resource_version)
+            self._read.move_to_end(version)
+            while len(self._read) > _KEPT:
+                self._read.popitem(last=False)
+            return self._read[version]
+
+    async def _read_version(self, key: ObjectKey, resource_version: str) -> FileDigests:
+        page = await self._client.list_page(
+            CONFIGMAPS,
+            key.namespace,
+            type=ConfigMap,
+            field_selector=f"metadata.name={key.name}",
+            resource_version=resource_version,
+            resource_version_match="NotOlderThan",
+        )
+        for item in page.items:
+            if item.metadata.resource_version == resource_version:
+                return _file_digests(item)
+        raise _MovedOn(f"{key} is not in version {resource_version} any more")
+
+
+class _MovedOn(Exception):
+    """The store is behind; what it knows cannot be read any more."""
+
+
+def _file_digests(item: ConfigMap) -> FileDigests:
+    binary = {name: b64decode(text) for name, text in (item.binary_data or {}).items()}
+    values = binary | {name: text.encode() for name, text in (item.data or {}).items()}
+    return {name: file_digest(value) for name, value in values.items()}

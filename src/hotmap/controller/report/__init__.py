@@ -1,0 +1,1 @@
+"""Tells: Events, log, status, metrics, webhooks."""

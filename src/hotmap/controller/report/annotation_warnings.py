@@ -1,0 +1,91 @@
+"""Tells of annotations on sources and Namespaces that cannot be read, on the object itself.
+
+Those on consumers are told by `reconcile`, which looks at every consumer anyway. Only who leads
+tells, so the reports begin and end with a term.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from hotmap.controller.report.reasons import Reason
+from hotmap.controller.watch.index import Index, NamespaceNotes
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import Source
+from hotmap.core.policy.lint import Problem, source_problems
+from hotmap.core.policy.policy import namespace_problems
+from hotmap.core.reloader.annotations import Names
+from hotmap.kube.recorder import Recorder
+
+__all__ = ["AnnotationReports"]
+
+_log = logging.getLogger(__name__)
+
+
+class AnnotationReports:
+    """Writes one Warning Event for each thing that cannot be read, until it is another one."""
+
+    def __init__(self, index: Index, recorder: Recorder, names: Names) -> None:
+        self._index = index
+        self._recorder = recorder
+        self._names = names
+        #: What was told of an object.
+        self._told: dict[ObjectKey, tuple[str, ...]] = {}
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    def begin(self) -> None:
+        """Look at everything that is known, and from now on at what changes."""
+        for store in self._index.sources.values():
+            self._unsubscribe.append(store.subscribe(self._source_changed))
+            for source in store.values():
+                self._source_changed(source.key, None, source)
+        namespaces = self._index.namespaces
+        self._unsubscribe.append(namespaces.subscribe(self._namespace_changed))
+        for notes in namespaces.values():
+            self._namespace_changed(ObjectKey("Namespace", "", notes.name), None, notes)
+
+    def end(self) -> None:
+        """Tell nothing any more."""
+        while self._unsubscribe:
+            self._unsubscribe.pop()()
+
+    def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        if new is None or not new.annotations:
+            self._told.pop(key, None)
+        else:
+            self._tell(key, new.uid, source_problems(new.annotations, key.kind, self._names))
+
+    def _namespace_changed(
+        self, key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
+    ) -> None:
+        if new is None or not new.annotations:
+            self._told.pop(key, None)
+        else:
+            # In the Namespace itself, where those who work in it look (`kubectl events -n …`).
+            there = ObjectKey("Namespace", new.name, new.name)
+            self._tell(there, new.uid, namespace_problems(new.annotations), kept_as=key)
+
+    def _tell(
+        self,
+        regarding: ObjectKey,
+        uid: str,
+        problems: Iterable[Problem],
+        *,
+        kept_as: ObjectKey | None = None,
+    ) -> None:
+        messages = tuple(problem.message for problem in problems)
+        before = self._told.get(kept_as or regarding, ())
+        self._told[kept_as or regarding] = messages
+        for message in messages:
+            if message in before:
+                continue
+            _log.warning("%s: %s", kept_as or regarding, message)
+            self._recorder.event(
+                regarding,
+                api_version="v1",
+                uid=uid,
+                type="Warning",
+                reason=Reason.INVALID_ANNOTATION,
+                message=message,
+            )

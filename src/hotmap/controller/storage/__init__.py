@@ -1,0 +1,1 @@
+"""What the controller keeps, in Secrets of its own namespace."""

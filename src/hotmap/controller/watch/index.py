@@ -1,0 +1,403 @@
+"""Which consumers a changed source concerns, and what is known of both.
+
+Holds the stores that the reflectors fill and turns their changes into object keys for the two
+queues. Only keys leave here: what has changed is looked at again by whoever takes the key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from hotmap.controller.watch.history import History
+from hotmap.core.decide.plan import live_change_rolls
+from hotmap.core.model.annotations import FOLLOW
+from hotmap.core.model.consumer import Consumer, rolled_by
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.references import Life, Use
+from hotmap.core.model.source import Source
+from hotmap.core.policy.policy import (
+    Defaults,
+    Policy,
+    read_policy,
+    source_ignored,
+    source_offered,
+)
+from hotmap.kube.store import Store
+
+__all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "NamespaceNotes", "Queues"]
+
+SOURCE_KINDS = ("ConfigMap", "Secret")
+
+#: ReplicaSets and Pods are those without a workload of their own, and Argo Rollouts are there
+#: where their kind exists; see `watching`.
+CONSUMER_KINDS = (
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "CronJob",
+    "Job",
+    "ReplicaSet",
+    "Pod",
+    "Rollout",
+)
+
+
+class NamespaceNotes(NamedTuple):
+    """What a Namespace says to hotmap."""
+
+    name: str
+    annotations: dict[str, str]
+    uid: str = ""
+
+
+class TemplateSeen(NamedTuple):
+    """A change of a consumer's pod template, as it was seen."""
+
+    #: POSIX seconds of this process.
+    at: float
+    #: The consumer's generation by then.
+    generation: int
+
+
+class Queues(NamedTuple):
+    """How the index asks for work; both take a consumer's object key."""
+
+    #: Nudges, at once.
+    refresh: Callable[[ObjectKey], None]
+    #: Everything else, after the consumer's settle time: (key, settle, settle_max) in seconds.
+    reconcile: Callable[[ObjectKey, float, float], None]
+
+
+class Index:
+    """Sources and consumers of the cluster, and who uses what."""
+
+    def __init__(
+        self,
+        *,
+        defaults: Defaults,
+        namespaces: int = 1,
+        is_partial: bool = False,
+        selects_namespaces: bool = False,
+        view: Callable[[Consumer], Consumer] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`namespaces` says how many are watched, each by itself; 1 also stands for all of them.
+
+        `clock` tells POSIX seconds as the API server does.
+        """
+        names = defaults.dialect.names
+        naming = frozenset((FOLLOW, names.config_map, names.secret))
+        self.sources: dict[str, Store[Source]] = {
+            kind: Store(
+                {"namespace": _namespace_of_source},
+                parts=namespaces,
+                filed_alike=lambda old, new: True,  # a namespace stays
+            )
+            for kind in SOURCE_KINDS
+        }
+        indexes = {"uses": _used_sources, "names": _names_by(naming), "namespace": _home}
+        self.consumers: dict[str, Store[Consumer]] = {
+            kind: Store(
+                {**indexes, "template_in": _template_in} if kind == "Rollout" else indexes,
+                parts=namespaces,
+                filed_alike=_filed_alike,
+            )
+            for kind in CONSUMER_KINDS
+        }
+        self.namespaces: Store[NamespaceNotes] = Store()
+        #: Whether sources may exist that are not watched, so that an absent one proves nothing.
+        self.is_partial = is_partial
+        self._selects_namespaces = selects_namespaces
+        self._view = view
+        self.history = History()
+        self._defaults = defaults
+        self._clock = clock
+        #: Dropped whenever the consumer or its namespace changes.
+        self._policies: dict[ObjectKey, Policy] = {}
+        #: When a consumer's pod template was last seen to change.
+        self._templates_seen: dict[ObjectKey, TemplateSeen] = {}
+        #: When a consumer's generation first moved on since its template was seen to change.
+        self._moved_at: dict[ObjectKey, float] = {}
+        #: What bounds a source's last data change more tightly than its own last write.
+        self._data_changed_at: dict[ObjectKey, float | None] = {}
+        self._queues: Queues | None = None
+        for sources in self.sources.values():
+            sources.subscribe(self._source_changed)
+        for consumers in self.consumers.values():
+            consumers.subscribe(self._consumer_changed)
+        self.namespaces.subscribe(self._namespace_changed)
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def consumer(self, key: ObjectKey) -> Consumer | None:
+        """Return a consumer as it was last seen, or as its view shows it."""
+        consumer = self.consumers[key.kind].get(key)
+        if consumer is None:
+            return None
+        consumer = self._as_run(consumer)
+        return consumer if self._view is None else self._view(consumer)
+
+    def _as_run(self, consumer: Consumer) -> Consumer:
+        """Show a Deployment as the Argo Rollout runs it that uses its template, if one does."""
+        rollouts = self.consumers["Rollout"].by_index("template_in", consumer.key)
+        return rolled_by(consumer, rollouts[0]) if rollouts else consumer
+
+    def policy(self, consumer: Consumer) -> Policy:
+        """Return a consumer's policy, read once per state of its annotations."""
+        policy = self._policies.get(consumer.key)
+        if policy is None:
+            consumer = self._as_run(consumer)
+            notes = self.namespaces.get(ObjectKey("Namespace", "", consumer.key.namespace))
+            if notes is None and self._selects_namespaces:
+                policy = Policy(origin="its Namespace is not selected")
+            else:
+                policy = read_policy(
+                    consumer,
+                    namespace_annotations=notes.annotations if notes else None,
+                    defaults=self._defaults,
+                )
+            policy = self._policies[consumer.key] = _shared(policy)
+        return policy
+
+    def knows(self, kind: str) -> bool:
+        """Tell whether all sources of a kind are known; else an absent one proves nothing."""
+        return kind in self.sources and self.sources[kind].synced.is_set()
+
+    def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
+        """Return the sources of some uses, as far as they exist."""
+        found = {}
+        for use in uses:
+            store = self.sources.get(use.source.kind)
+            if store is not None and (source := store.get(use.source)) is not None:
+                found[use.source] = self._bounded(source)
+        return found
+
+    def _bounded(self, source: Source) -> Source:
+        """Put back the time that writes of labels and annotations alone have moved on."""
+        if source.key not in self._data_changed_at:
+            return source
+        at = self._data_changed_at[source.key]
+        return msgspec.structs.replace(source, changed_at=at)
+
+    def template_seen(self, key: ObjectKey) -> TemplateSeen | None:
+        """Say when a consumer's pod template was last seen to change; None: not since the start."""
+        return self._templates_seen.get(key)
+
+    def ignored(self, sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
+        """Name the sources that say that they never cause an action."""
+        return {
+            key
+            for key, source in sources.items()
+            if source_ignored(source.annotations, self._defaults)
+        }
+
+    def is_offered(self, key: ObjectKey) -> bool:
+        """Tell whether a source wants to be found by those who search.
+
+        One that does not exist cannot say so. It counts, so that its return is not its first sight.
+        """
+        store = self.sources.get(key.kind)
+        source = store.get(key) if store else None
+        return source is None or source_offered(source.annotations, self._defaults)
+
+    def sources_in(self, namespace: str) -> list[ObjectKey]:
+        """List the sources of a namespace."""
+        return [
+            key
+            for store in self.sources.values()
+            for key in store.keys_by_index("namespace", namespace)
+        ]
+
+    def all_consumers(self) -> Iterator[Consumer]:
+        """Walk over all consumers that are hotmap's business."""
+        for store in self.consumers.values():
+            for consumer in store.values():
+                if not consumer.owned and _is_our_business(self.policy(consumer)):
+                    yield consumer
+
+    def users_of(self, source: ObjectKey) -> list[Consumer]:
+        """List the consumers that reference or name a source, opted in or not."""
+        found = {}
+        for store in self.consumers.values():
+            for consumer in store.by_index("uses", hash(source)):
+                if source in consumer.uses.sources():
+                    found[consumer.key] = consumer
+            for consumer in self._naming(store, source.namespace):
+                if self.policy(consumer).follows(source, referenced=False):
+                    found[consumer.key] = consumer
+        return list(found.values())
+
+    def followers_of(self, source: ObjectKey) -> list[Consumer]:
+        """List the consumers whose business a change of a source is."""
+        return [consumer for consumer in self.users_of(source) if self._follows(consumer, source)]
+
+    def _follows(self, consumer: Consumer, source: ObjectKey) -> bool:
+        policy = self.policy(consumer)
+        return policy.follows(
+            source,
+            referenced=any(use.source == source for use in consumer.uses),
+            offered=policy.searches and self.is_offered(source),
+        )
+
+    def _naming(self, store: Store[Consumer], namespace: str) -> list[Consumer]:
+        """List the consumers that may follow sources by name."""
+        notes = self.namespaces.get(ObjectKey("Namespace", "", namespace))
+        if self._defaults.follow not in ("auto", "off") or (notes and notes.annotations):
+            return store.by_index("namespace", namespace)
+        return store.by_index("names", namespace)
+
+    # -- from changes to keys ------------------------------------------------------------------
+
+    def feed(self, queues: Queues | None) -> None:
+        """Put the consumers that a change may concern into queues from now on; None: into none."""
+        self._queues = queues
+
+    def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        # What the first list brings has not changed; that it is known now has.
+        first = not self.knows(key.kind)
+        noted = not first and self.history.note(key, old, new, now=self._clock())
+        if noted or new is None or old is None:
+            self._data_changed_at.pop(key, None)
+        else:
+            self._data_changed_at.setdefault(key, old.changed_at)
+        if self._queues and (first or noted or _speaks_otherwise(old, new)):
+            for consumer in self.followers_of(key):
+                self._ask(self._queues, consumer, key)
+
+    def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        before = self._policies.pop(key, None)
+        if new is None or old is None:
+            self._templates_seen.pop(key, None)
+            self._moved_at.pop(key, None)
+        else:
+            self._note_template(old, new)
+        if key.kind == "Rollout":
+            self._rollout_changed(old, new)
+        if new is not None and not new.owned and _matters(old, new):
+            self._ask_again(new, before)
+
+    def _rollout_changed(self, old: Consumer | None, new: Consumer | None) -> None:
+        """Look again at the Deployments whose template an Argo Rollout uses, or used before."""
+        if old is not None and new is not None and not _matters(old, new):
+            return
+        for deployment in {key for one in (old, new) if one for key in _template_in(one)}:
+            before = self._policies.pop(deployment, None)
+            if (consumer := self.consumers["Deployment"].get(deployment)) is not None:
+                self._ask_again(consumer, before)
+
+    def _note_template(self, old: Consumer, new: Consumer) -> None:
+        """Note when a pod template was edited, once its own controller says that it was.
+
+        That word comes late, maybe after a change of a source that the new pods did not read. So
+        the edit counts as made when the generation first moved on since the word before.
+        """
+        if old.template_version == new.template_version:
+            if old.generation != new.generation:
+                self._moved_at.setdefault(new.key, self._clock())
+        elif (at := self._moved_at.pop(new.key, None)) is not None:
+            self._templates_seen[new.key] = TemplateSeen(at, new.generation)
+
+    def _namespace_changed(
+        self, key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
+    ) -> None:
+        for store in self.consumers.values():
+            for consumer in store.by_index("namespace", key.name):
+                before = self._policies.pop(consumer.key, None)
+                self._ask_again(consumer, before)
+
+    def _ask(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
+        """Ask for a consumer to be looked at since a source changed."""
+        policy = self.policy(consumer)
+        if _nudgeable(consumer, policy, source):
+            queues.refresh(consumer.key)
+        queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+
+    def _ask_again(self, consumer: Consumer, before: Policy | None) -> None:
+        """Ask for a consumer to be looked at since it, or what it inherits, changed."""
+        if self._queues is None:
+            return
+        policy = self.policy(consumer)
+        if policy.opted_in and not (before is not None and before.opted_in):
+            # What is there at first sight has to be noted before anybody edits it.
+            self._queues.refresh(consumer.key)
+        if _is_our_business(policy) or (before is not None and _is_our_business(before)):
+            self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+
+
+@lru_cache(maxsize=1024)
+def _shared(policy: Policy) -> Policy:
+    """Return an equal value that is kept once: most consumers say the same, or nothing."""
+    return policy
+
+
+def _is_our_business(policy: Policy) -> bool:
+    """Tell whether a consumer wants something of us, or tried to say so and has to be told."""
+    return policy.opted_in or bool(policy.problems)
+
+
+def _nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
+    """Tell whether a change of a source may be settled by a nudge alone."""
+    return not live_change_rolls(consumer, policy) and any(
+        use.source == source and use.life is Life.LIVE for use in consumer.uses
+    )
+
+
+def _speaks_otherwise(old: Source | None, new: Source | None) -> bool:
+    return (old.annotations if old else None) != (new.annotations if new else None)
+
+
+def _matters(old: Consumer | None, new: Consumer) -> bool:
+    """Tell whether a consumer's change can change a decision; most are its own status."""
+    if old is None or old.uid != new.uid:
+        return True
+    return _telling(old) != _telling(new)
+
+
+def _telling(consumer: Consumer) -> tuple[object, ...]:
+    """What of a consumer may change a decision."""
+    said = consumer.annotations, consumer.template_annotations
+    return consumer.uses, said, consumer.generation, consumer.rolling, consumer.busy
+
+
+def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
+    """Name the Deployment that an Argo Rollout takes its pod template from, if it does."""
+    key = rollout.argo.template_in if rollout.argo else None
+    return (key,) if key and key.kind == "Deployment" else ()
+
+
+def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
+    """Give the hashes of the sources that are used: a fifth of what their keys would take.
+
+    Two sources may share one, so whoever asks looks at the uses too.
+    """
+    return () if consumer.owned else map(hash, consumer.uses.sources())
+
+
+def _filed_alike(old: Consumer, new: Consumer) -> bool:
+    """Tell whether nothing has changed of what the indexes look at."""
+    before = (old.uses, old.owned, old.annotations, old.template_annotations)
+    after = (new.uses, new.owned, new.annotations, new.template_annotations)
+    return before == after and _template_in(old) == _template_in(new)
+
+
+def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
+    """Make an index of the consumers that may name sources, by their namespace."""
+
+    def names(consumer: Consumer) -> Iterable[Hashable]:
+        if not annotations.isdisjoint((*consumer.annotations, *consumer.template_annotations)):
+            yield consumer.key.namespace
+
+    return names
+
+
+def _home(consumer: Consumer) -> Iterable[Hashable]:
+    return (consumer.key.namespace,)
+
+
+def _namespace_of_source(source: Source) -> Iterable[Hashable]:
+    return (source.key.namespace,)

@@ -1,0 +1,73 @@
+"""Notices that a namespace which is to be served does not exist: a list of it is merely empty.
+
+One that exists has a ConfigMap at least (kube-root-ca.crt), so only empty ones are asked after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from hotmap.core.errors import Forbidden, HotmapError, NotFound
+from hotmap.core.model.objects import Namespace
+from hotmap.kube.client import Client
+from hotmap.kube.resources import NAMESPACES
+
+__all__ = ["AbsentNamespaces"]
+
+#: Seconds between two questions. What appears is served at once, by its watches; only the
+#: complaint lasts so long.
+_AGAIN = 15.0
+
+_log = logging.getLogger(__name__)
+
+
+class AbsentNamespaces:
+    """Asks after namespaces until each was seen once.
+
+    `known` is set once the stores tell an empty namespace from one that is not listed yet. Who may
+    not ask is not told either: with a Role in the namespace, it exists.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        wanted: Iterable[str],
+        *,
+        known: asyncio.Event,
+        is_empty: Callable[[str], bool],
+    ) -> None:
+        self._client = client
+        self._unseen = list(wanted)
+        self._known = known
+        self._is_empty = is_empty
+        #: Those that do not exist, as far as is known.
+        self.absent: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        """Ask until all were seen."""
+        await self._known.wait()
+        while self._unseen:
+            for name in tuple(self._unseen):
+                await self._look(name)
+            if self._unseen:
+                await asyncio.sleep(_AGAIN)
+
+    async def _look(self, name: str) -> None:
+        try:
+            if self._is_empty(name):
+                await self._client.get(NAMESPACES, None, name, type=Namespace)
+        except NotFound:
+            if name not in self.absent:
+                _log.warning("namespace %s does not exist; it is served once it does", name)
+            self.absent |= {name}
+            return
+        except Forbidden:
+            pass
+        except HotmapError:
+            return  # nothing is known; the watches say what is wrong
+        self._unseen.remove(name)
+        if name in self.absent:
+            _log.info("namespace %s exists now", name)
+            self.absent -= {name}

@@ -1,0 +1,45 @@
+"""Looks at a consumer's pods, when a rule asks for it; pods are not watched.
+
+One LIST by the consumer's selector, served from the API server's cache.
+"""
+
+from __future__ import annotations
+
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import Pod
+from hotmap.kube.client import Client
+from hotmap.kube.resources import PODS
+
+__all__ = ["list_pods"]
+
+
+async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
+    """List the pods that a consumer's selector matches, terminating ones too.
+
+    `resourceVersion=0`: any cached state will do, since a pod that started too lately to be in it
+    read the new content, and one that is gone does not matter. A Pod is its own only one; another
+    consumer without a selector (CronJob) has none.
+
+    Raises:
+        ApiError, Unreachable: as the client raises them.
+    """
+    is_pod = consumer.key.kind == "Pod"
+    if not consumer.selector and not is_pod:
+        return []
+    namespace = consumer.key.namespace
+    pods: list[Pod] = []
+    token = ""
+    while True:
+        page = await client.list_page(
+            PODS,
+            namespace,
+            type=Pod,
+            label_selector=consumer.selector,
+            field_selector=f"metadata.name={consumer.key.name}" if is_pod else "",
+            resource_version=None if token else "0",
+            continue_token=token,
+        )
+        pods += page.items
+        token = page.continue_token
+        if not token:
+            return pods

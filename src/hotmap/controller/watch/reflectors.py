@@ -1,0 +1,259 @@
+"""What the controller watches: reflectors that keep the index's stores equal to the cluster.
+
+They run from the start, on a standby too, so that its stores are warm. Who begins to act on
+stores that were filled before asks for consistent lists first (`renew`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from hotmap.controller.settings import Settings
+from hotmap.controller.watch.index import Index, NamespaceNotes
+from hotmap.controller.watch.missing_namespaces import AbsentNamespaces
+from hotmap.controller.watch.optional_kind import Presence
+from hotmap.controller.watch.transforms import Keeping
+from hotmap.core.fingerprint import FingerprintKey
+from hotmap.core.model.annotations import WATCH_LABEL
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import (
+    ConfigMap,
+    CronJob,
+    Job,
+    Namespace,
+    ObjectKey,
+    Pod,
+    Rollout,
+    Secret,
+    Workload,
+    spoken_annotations,
+)
+from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
+from hotmap.kube.client import Client
+from hotmap.kube.reflector import Reflector, ReflectorStatistics
+from hotmap.kube.resources import BY_KIND, NAMESPACES, ROLLOUTS
+from hotmap.kube.store import Store
+
+__all__ = ["Watching"]
+
+#: Seconds between two complaints about what is missing.
+_COMPLAIN = 60.0
+
+_ROLLED = ("Deployment", "StatefulSet", "DaemonSet")
+
+_log = logging.getLogger(__name__)
+
+
+class _Watched(NamedTuple):
+    """One kind, and what is kept of its objects."""
+
+    kind: str
+    type: type[Any]
+    #: Gets an object, and what was kept of it before, if anything was.
+    transform: Callable[..., Any]
+    label_selector: str = ""
+
+
+class Watching:
+    """All reflectors of one controller."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        index: Index,
+        settings: Settings,
+        keys: tuple[FingerprintKey, ...],
+    ) -> None:
+        self._client = client
+        self._index = index
+        self._settings = settings
+        self._keys = keys
+        #: Set once anything was ever watched.
+        self.started = asyncio.Event()
+        self._namespaces = AbsentNamespaces(
+            client,
+            # Our own is there: the manifests for one namespace grant no right to ask for it.
+            [name for name in settings.watch_namespaces if name != settings.namespace],
+            known=index.sources["ConfigMap"].synced,
+            is_empty=lambda namespace: not index.sources_in(namespace),
+        )
+        self._fixed: list[Reflector[Any, Any]] = []
+        self._rollouts: Presence | None = None
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    def start(self) -> None:
+        """Begin to fill the stores."""
+        self._fixed = self._make_reflectors()
+        self._rollouts = self._watch_rollouts()
+        parts = [*self._fixed, *([self._rollouts] if self._rollouts else ())]
+        self._tasks = [asyncio.create_task(one.run()) for one in parts]
+        self._tasks.append(asyncio.create_task(self._namespaces.run()))
+        self.started.set()
+
+    async def stop(self) -> None:
+        """Stop watching; the stores stay as they are."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def complete(self) -> None:
+        """Wait until every store is complete, or the server has refused what it would hold.
+
+        Says once a minute what is missing.
+        """
+        if self._rollouts:
+            await self._answers(self._rollouts)
+        for one in self._reflectors():
+            await self._answers(one)
+
+    async def renew(self) -> None:
+        """List everything anew, consistently, and wait until the stores are equal to that.
+
+        A watch may lag without anybody noticing for as long as a silent connection is trusted;
+        who takes over must not act on what was true before (a source that went backwards
+        would be noticed, a consumer would not).
+        """
+        await self.stop()
+        self.start()
+        await self.complete()
+
+    def _reflectors(self) -> list[Reflector[Any, Any]]:
+        return [*self._fixed, *(self._rollouts.reflectors if self._rollouts else ())]
+
+    async def _answers(self, one: Reflector[Any, Any] | Presence) -> None:
+        while not one.answered.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_COMPLAIN):
+                    await one.answered.wait()
+                    break
+            self._complain()
+
+    def _complain(self) -> None:
+        for one in self.statistics():
+            if not one.synced:
+                _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
+
+    def problems(self) -> list[str]:
+        """Say what stands in the way of nothing, and is hardly meant."""
+        return [f"namespace {name} does not exist" for name in sorted(self._namespaces.absent)]
+
+    def statistics(self) -> list[ReflectorStatistics]:
+        """Say of each watched resource how it stands, over all its namespaces."""
+        by_resource: dict[str, list[ReflectorStatistics]] = {}
+        for one in self._reflectors():
+            statistics = one.statistics()
+            by_resource.setdefault(statistics.resource, []).append(statistics)
+        return [_together(parts) for parts in by_resource.values()]
+
+    def _make_reflectors(self) -> list[Reflector[Any, Any]]:
+        settings, keys = self._settings, self._keys
+        dialect = settings.defaults.dialect
+        keeping = Keeping(settings.defaults)
+
+        def config_map(item: ConfigMap, known: Source | None = None) -> Source:
+            return source_from_config_map(item, keys, dialect, known=known)
+
+        def secret(item: Secret, known: Source | None = None) -> Source | None:
+            return None if _is_ours(item) else source_from_secret(item, keys, dialect, known=known)
+
+        labels = settings.source_selector
+        bare = f"{WATCH_LABEL}=true"
+        watched = [
+            _Watched("ConfigMap", ConfigMap, config_map, labels),
+            _Watched("Secret", Secret, secret, labels),
+            *(_Watched(kind, Workload, keeping.workload(kind)) for kind in _ROLLED),
+            _Watched("CronJob", CronJob, keeping.cron_job),
+            _Watched("Job", Job, keeping.job),
+            _Watched("ReplicaSet", Workload, keeping.replica_set, bare),
+            _Watched("Pod", Pod, keeping.pod, bare),
+        ]
+        reflectors: list[Reflector[Any, Any]] = []
+        for one in watched:
+            if one.kind in dialect.ignored_sources | dialect.ignored_workloads:
+                self._store(one.kind).synced.set()
+            else:
+                reflectors += self._reflect(one)
+        if settings.watch_namespaces:
+            self._index.namespaces.synced.set()
+            _log.info("namespaced mode: annotations of the Namespace are not read")
+            return reflectors
+        namespaces = Reflector(
+            self._client,
+            NAMESPACES,
+            type=Namespace,
+            transform=lambda item: NamespaceNotes(
+                item.metadata.name, spoken_annotations(item.metadata), item.metadata.uid
+            ),
+            store=self._index.namespaces,
+            label_selector=settings.namespace_selector,
+        )
+        return [*reflectors, namespaces]
+
+    def _watch_rollouts(self) -> Presence | None:
+        """Watch Argo Rollouts while their kind exists, unless flags say that nobody cares."""
+        defaults, store = self._settings.defaults, self._store("Rollout")
+        if "Rollout" in defaults.dialect.ignored_workloads:
+            store.synced.set()
+            return None
+        watched = _Watched("Rollout", Rollout, Keeping(defaults).rollout)
+        return Presence(self._client, ROLLOUTS, make=lambda: self._reflect(watched), store=store)
+
+    def _reflect(self, watched: _Watched) -> list[Reflector[Any, Any]]:
+        """Make the reflectors of a kind: one, or one for each namespace that is listed."""
+        settings = self._settings
+        return [
+            Reflector(
+                self._client,
+                BY_KIND[watched.kind],
+                type=watched.type,
+                transform=watched.transform,
+                store=self._store(watched.kind),
+                namespace=namespace,
+                label_selector=watched.label_selector,
+                field_selector=_outside(settings.ignored_namespaces) if not namespace else "",
+                key_of=_key_of,
+                transform_known=watched.transform,
+            )
+            for namespace in settings.watch_namespaces or (None,)
+        ]
+
+    def _store(self, kind: str) -> Store[Any]:
+        stores: dict[str, Store[Any]] = {**self._index.sources, **self._index.consumers}
+        return stores[kind]
+
+
+def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
+    """Sum the watches of one resource up: counts together, and the worst of the rest."""
+    first = parts[0]
+    return first._replace(
+        connected=all(one.connected for one in parts),
+        last_byte_age=max(one.last_byte_age for one in parts),
+        lists=sum(one.lists for one in parts),
+        watches=sum(one.watches for one in parts),
+        events=sum(one.events for one in parts),
+        bookmarks=sum(one.bookmarks for one in parts),
+        errors=sum(one.errors for one in parts),
+        unreadable=sum(one.unreadable for one in parts),
+        refused=any(one.refused for one in parts),
+        last_error=next((one.last_error for one in parts if one.last_error), ""),
+    )
+
+
+def _outside(namespaces: Sequence[str]) -> str:
+    """Select, on the server's side, what lies in none of some namespaces."""
+    return ",".join(f"metadata.namespace!={name}" for name in namespaces)
+
+
+def _key_of(value: Source | Consumer) -> ObjectKey:
+    return value.key
+
+
+def _is_ours(secret: Secret) -> bool:
+    """Tell whether a Secret is our own; state is written every second."""
+    return secret.type in ("hotmap.dev/key", "hotmap.dev/pending", "hotmap.dev/state")

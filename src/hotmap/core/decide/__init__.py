@@ -1,0 +1,1 @@
+"""From a snapshot of one consumer to a decision, and to the record of it."""

@@ -1,0 +1,181 @@
+"""Who else writes what a rollout writes into a pod template, and what follows from that.
+
+| seen since the last record | who | what follows |
+|---|---|---|
+| our annotation is gone | a person or a GitOps tool; its name is a guess | told once |
+| it has a value that we never wrote | the same; managedFields name it | told once |
+| it has a value of a foreign fingerprint key, written as hotmap | another hotmap | told, and held |
+| Reloader's mark was written | a running Reloader | told, and held |
+
+Nothing is ever rolled because of what others write, so two writers cannot drive each other; whoever
+takes a rollout back has replaced the pods by that, and these read what is there. Held means that
+no rollout is written for HELD seconds after the other's last write: whoever it is delivers the
+change, which the freshness rules then see. If nobody does, hotmap goes on when the time is over.
+So it heals by itself once the other is gone, and two that hold for one another are late, not stuck.
+
+An undo that brings back a revision of ours is no interference, nor is what was there at first
+sight. A template whose mark somebody only removed names nobody (kubernetes: structured-merge-diff
+drops removed fields from every manager), so who wrote any of it last is told instead.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+
+from hotmap.core.decide.plan import NEW_PODS, Plan
+from hotmap.core.decide.snapshot import content_of
+from hotmap.core.model.consumer import FIELD_MANAGER, Consumer
+from hotmap.core.model.state import Others, Record
+
+__all__ = ["HELD", "Interference", "Kind", "find_interference", "heed", "record_told", "was_told"]
+
+#: Seconds after a write of another hotmap, or of Reloader, in which nothing is rolled. As long as
+#: the flap breaker's first window, so that both cost as many rollouts.
+HELD = 600.0
+
+
+class Kind(enum.Enum):
+    """What was done, or who does it; the words are a metric's label."""
+
+    REMOVED = "removed"
+    OVERWRITTEN = "overwritten"
+    HOTMAP = "hotmap"
+    RELOADER = "reloader"
+
+
+class Interference(NamedTuple):
+    """Somebody else's write of a consumer's pod template."""
+
+    kind: Kind
+    #: One sentence that does not change while the same goes on, so that Events are counted.
+    reason: str
+    #: Names this one write, so that it is told once.
+    mark: str
+    #: Until when nothing is rolled, POSIX seconds of the API server; 0: nothing is held.
+    until: float = 0.0
+
+
+_IGNORE = (
+    "hotmap does not fight: it writes it again with the next change. A GitOps tool has to be told "
+    "to leave that annotation alone, see docs/guides/gitops.md"
+)
+
+
+def find_interference(
+    consumer: Consumer, record: Record | None, *, own_keys: Collection[str], now: float
+) -> Interference | None:
+    """Find what somebody else wrote into a pod template since a record was made.
+
+    For consumers whose rollouts are written as a revision; in Reloader's ways of writing its marks
+    are ours. `own_keys` are the ids of our fingerprint keys, `now` is POSIX seconds of the API
+    server. What is older than the record (a stale store) says nothing, nor does what was there
+    when the consumer was first seen.
+    """
+    if record is None or consumer.generation < record.generation:
+        return None
+    if found := _another_hotmap(consumer, record, own_keys):
+        return found if found.until > now or not was_told(record, found) else None
+    if found := _reloader(consumer, record):
+        return found if found.until > now else None
+    return _changed_mark(consumer, record, own_keys)
+
+
+def _another_hotmap(
+    consumer: Consumer, record: Record, own_keys: Collection[str]
+) -> Interference | None:
+    key_id, _, _ = consumer.revision.partition(".")
+    mark = f"{Kind.HOTMAP.value} {consumer.revision}"
+    if (
+        not key_id
+        or key_id in own_keys
+        or consumer.revision_owner != FIELD_MANAGER
+        or (consumer.revision == record.revision and _told_of(record) != mark)
+    ):
+        return None
+    return Interference(
+        Kind.HOTMAP,
+        f"another hotmap rolls it too, with the fingerprint key {key_id}. Nothing is rolled here "
+        "for ten minutes after that; have one of them serve other namespaces (--namespaces), or "
+        "both share one --namespace and --leader-elect",
+        mark,
+        (consumer.written_at or 0.0) + HELD,
+    )
+
+
+def _reloader(consumer: Consumer, record: Record) -> Interference | None:
+    at = consumer.reloaded_at
+    if at is None or (record.others and at <= record.others.reloaded_at):
+        return None
+    return Interference(
+        Kind.RELOADER,
+        "Reloader rolls it too, so a change may cost two rollouts. Changes are left to Reloader "
+        "for ten minutes after that; stop it, or take its annotations away",
+        f"{Kind.RELOADER.value} {at:.0f}",
+        at + HELD,
+    )
+
+
+def _changed_mark(
+    consumer: Consumer, record: Record, own_keys: Collection[str]
+) -> Interference | None:
+    now, before = consumer.revision, record.revision
+    ours = {content_of(before), *(one.revision for one in record.left)}
+    is_ours = now.partition(".")[0] in own_keys
+    if now == before or (is_ours and content_of(now) in ours):
+        return None
+    if not now:
+        who = f" ({consumer.template_writer} wrote that last)" if consumer.template_writer else ""
+        reason = f"hotmap.dev/revision was removed from its pod template{who}. {_IGNORE}"
+        return Interference(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
+    if consumer.revision_owner == FIELD_MANAGER and is_ours:
+        return None  # ours: a crash came between the patch and the record
+    reason = (
+        "hotmap.dev/revision in its pod template was overwritten by "
+        f"{consumer.revision_owner or 'somebody'}. {_IGNORE}"
+    )
+    return Interference(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
+
+
+def _told_of(record: Record) -> str:
+    """Name the write of others that was told of last, "" for none."""
+    return record.others.told if record.others else ""
+
+
+def was_told(record: Record | None, found: Interference | None) -> bool:
+    """Tell whether an interference was told of before."""
+    return record is not None and found is not None and _told_of(record) == found.mark
+
+
+def record_told(record: Record, found: Interference) -> Record:
+    """Add to a record that an interference was told of."""
+    seen = record.others.reloaded_at if record.others else 0.0
+    return msgspec.structs.replace(record, others=Others(seen, found.mark))
+
+
+def heed(plan: Plan, found: Interference | None, *, told: bool, now: float) -> Plan:
+    """Put into a plan what follows from an interference; `told` says that it was told before.
+
+    A rollout is held back until the other has had its time. A plan that is held for whatever
+    reason names the interference always, any other one the first time.
+    """
+    if found is None:
+        return plan
+    rolls_out = any(action.act in NEW_PODS for action in plan.actions)
+    if rolls_out and found.until > now:
+        rest = tuple(action for action in plan.actions if action.act not in NEW_PODS)
+        return plan._replace(
+            actions=rest,
+            reason=f"{plan.reason}; held, since {found.reason}",
+            settles=False,
+            warning=True,
+            requeue_after=found.until - now,
+        )
+    if told and not plan.warning:
+        return plan
+    if plan.actions or plan.warning or plan.requeue_after is not None:
+        return plan._replace(reason=f"{plan.reason}; {found.reason}")
+    return plan._replace(reason=found.reason, confirms=False)

@@ -1,0 +1,176 @@
+"""When the pods of a consumer started, and what that proves.
+
+A container that started after a change read the new content. Two clocks are involved: sources
+and the creation of pods carry the API server's, `startTime` and `startedAt` the node's, which may
+be wrong by minutes. So a start is put on the API server's clock, in bounds:
+
+    a pod's creation (API server)  +  startedAt − startTime (both the node's, so how wrong
+                                      that clock is cancels out)
+
+* in the ordinary case it lies between that (less one second, as both are whole seconds) and the
+  same counted from when the pod was scheduled (plus one)
+* `startedAt` before `startTime`, or later than the status was last reported: the clock was set in
+  between. Then it lies between the creation and that report
+* what an init container reads is read from the creation on
+
+The earliest start proves that a pod is younger than a change, the latest one clears it of a window
+before. The scheduling is a condition that the API server stamps when it binds a pod (kubernetes:
+pkg/registry/core/pod/storage), the report an entry of managedFields. A restart long after a clock
+was set in between, hidden by a later report, is not found out.
+
+Times are whole seconds, and the kubelet's own watch may lag, so only a start at least MARGIN after
+the change is proof. Newest ReplicaSets and ControllerRevisions prove nothing: an undo, OnDelete
+and partitions all keep old pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from hotmap.core.model.consumer import REVISION, Consumer
+from hotmap.core.model.objects import ContainerState, Pod
+from hotmap.core.model.references import Life
+from hotmap.core.model.source import parse_time
+from hotmap.core.model.state import Window
+
+__all__ = ["MARGIN", "PodStart", "Span", "pod_starts", "proven_younger", "started_within"]
+
+#: Seconds: one for each truncated clock. Precedent: pods started and edited in the same second
+#: were seen to hold the old value.
+MARGIN = 2.0
+
+_FINISHED = ("Succeeded", "Failed")
+
+
+class Span(NamedTuple):
+    """Bounds of one start: POSIX seconds of the API server's clock."""
+
+    earliest: float
+    latest: float
+
+
+class PodStart(NamedTuple):
+    """When one pod read its configuration."""
+
+    name: str
+    #: The earliest moment at which any of it was read, POSIX seconds of the API server's clock;
+    #: None while it has not started.
+    at: float | None
+    #: The revision its template carried.
+    revision: str
+    #: When each of its containers that use a source was last started.
+    containers: tuple[Span, ...] = ()
+
+
+def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
+    """Reduce a consumer's pods to their starts; terminating and finished ones do not count.
+
+    The start is the earliest among the containers that use a source, so that one restarted
+    container does not vouch for its neighbours; with a use in an init container it is the pod's
+    creation, since those do not run again.
+    """
+    uses = [use for use in consumer.uses if use.life in (Life.FROZEN, Life.LIVE)]
+    init = any(use.init for use in uses)
+    users = {use.container for use in uses}
+    return tuple(
+        _pod_start(pod, users, init=init)
+        for pod in pods
+        if not pod.metadata.deletion_timestamp and pod.status.phase not in _FINISHED
+    )
+
+
+def _pod_start(pod: Pod, users: set[str], *, init: bool) -> PodStart:
+    spans = [_span(pod, at) for at in _container_starts(pod, users)]
+    acknowledged = parse_time(pod.status.start_time)
+    if init and acknowledged is not None:
+        spans.append(_span(pod, acknowledged))
+    revision = (pod.metadata.annotations or {}).get(REVISION, "")
+    at = min((span.earliest for span in spans), default=None)
+    return PodStart(pod.metadata.name, at, revision, tuple(spans))
+
+
+def _container_starts(pod: Pod, users: set[str]) -> list[float]:
+    """List when containers that use a source started, on the node's clock.
+
+    An init container that has ended told what it read; another that ended will start anew.
+    """
+    begun = [
+        (one.name, _started_at(one.state, ended=True))
+        for one in pod.status.init_container_statuses or ()
+    ]
+    begun += [
+        (one.name, _started_at(one.state, ended=False))
+        for one in pod.status.container_statuses or ()
+    ]
+    return [at for name, at in begun if at is not None and (name in users or not users)]
+
+
+def _started_at(state: ContainerState | None, *, ended: bool) -> float | None:
+    if state is None:
+        return None
+    if state.running:
+        return parse_time(state.running.started_at)
+    return parse_time(state.terminated.started_at) if state.terminated and ended else None
+
+
+def _span(pod: Pod, at: float) -> Span:
+    """Put a start on the node's clock between bounds on the API server's; see the table above."""
+    created = parse_time(pod.metadata.creation_timestamp) or 0.0
+    reported = _reported_at(pod)
+    acknowledged = parse_time(pod.status.start_time)
+    running_for = -inf if acknowledged is None else at - acknowledged
+    if running_for < 0 or created + running_for - 1 > reported:
+        return Span(created, max(created, reported))
+    latest = max(created, _scheduled_at(pod)) + running_for + 1
+    return Span(created + max(0.0, running_for - 1), min(latest, max(created, reported)))
+
+
+def _reported_at(pod: Pod) -> float:
+    """Say by when everything in a pod's status had happened; never, where nobody noted it."""
+    times = [
+        at
+        for entry in pod.metadata.managed_fields or ()
+        if entry.subresource == "status" and (at := parse_time(entry.time)) is not None
+    ]
+    return max(times) + 1 if times else inf
+
+
+def _scheduled_at(pod: Pod) -> float:
+    times = [
+        parse_time(one.last_transition_time)
+        for one in pod.status.conditions or ()
+        if one.type == "PodScheduled" and one.status == "True"
+    ]
+    return times[0] or 0.0 if times else 0.0
+
+
+def proven_younger(starts: Sequence[PodStart], changed_at: float | None) -> bool:
+    """Tell whether every pod certainly started after a change; no pods are proof.
+
+    A pod that has not started yet will read what is there when it does, so it does not stand
+    against the proof. An unknown time of change counts as just now.
+    """
+    running = [start.at for start in starts if start.at is not None]
+    if not running:
+        return True
+    return changed_at is not None and all(at >= changed_at + MARGIN for at in running)
+
+
+def started_within(starts: Sequence[PodStart], windows: Iterable[Window]) -> tuple[str, ...]:
+    """Name the pods of which something may have started inside a window, widened by MARGIN.
+
+    Each container counts by itself: one that crashed read its environment anew, whatever its
+    neighbours hold.
+    """
+    wide = [(window.start - MARGIN, window.end + MARGIN) for window in windows]
+    return tuple(
+        start.name
+        for start in starts
+        if any(
+            span.earliest <= high and low <= span.latest
+            for span in start.containers
+            for low, high in wide
+        )
+    )

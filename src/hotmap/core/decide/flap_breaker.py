@@ -1,0 +1,82 @@
+"""May a consumer be rolled now? The flap breaker.
+
+A consumer is rolled at most LIMIT times in a window of ten minutes. Whoever has to be held
+gets a window twice as wide the next time, up to an hour and 20 minutes, so that two writers who
+fight over a source cost fewer and fewer rollouts. An hour without any gives everything back.
+
+The times are kept in the consumer's record, so a change of leader does not forget them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hotmap.core.decide.plan import NEW_PODS, Plan
+from hotmap.core.model.state import Rolls
+
+__all__ = ["LIMIT", "WINDOW", "brake", "note_roll", "ready_at"]
+
+#: Rollouts of one consumer within a window.
+LIMIT = 5
+
+#: Seconds of the first window, and how often it may double.
+WINDOW = 600.0
+_DOUBLINGS = 3
+
+#: Seconds without a rollout after which nothing is held against a consumer any more.
+_FORGIVEN = 3600.0
+
+
+def ready_at(rolls: Rolls, now: float, *, limit: int = LIMIT) -> float:
+    """Say from when on a consumer may be rolled, POSIX seconds; a time that is over means now.
+
+    `limit` 0 holds nobody.
+    """
+    if not limit or len(rolls.times) < limit or _forgiven(rolls, now):
+        return now
+    return rolls.times[-limit] + _width(rolls)
+
+
+def note_roll(rolls: Rolls, now: float, *, limit: int = LIMIT) -> Rolls:
+    """Add a rollout that is written now; only the last `limit` are kept."""
+    if not limit:
+        return Rolls()
+    if _forgiven(rolls, now):
+        rolls = Rolls()
+    flapped = len(rolls.times) >= limit and now - rolls.times[-limit] < 2 * _width(rolls)
+    held = rolls.held + 1 if flapped else rolls.held
+    return Rolls((*rolls.times, now)[-limit:], held)
+
+
+def brake(
+    plan: Plan, rolls: Rolls, *, now: float, writers: Sequence[str], limit: int = LIMIT
+) -> Plan:
+    """Hold back what starts new pods while that has been done to a consumer too often.
+
+    `writers` are the field managers that wrote the changed sources last; they are named, since
+    one of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody.
+    """
+    at = ready_at(rolls, now, limit=limit)
+    rolls_out = any(action.act in NEW_PODS for action in plan.actions)
+    if not rolls_out or at <= now:
+        return plan
+    rest = tuple(action for action in plan.actions if action.act not in NEW_PODS)
+    who = f"; written last by {' and '.join(sorted(set(writers)))}" if writers else ""
+    reason = (
+        f"{plan.reason}; held, since it was rolled {limit} times in {_minutes(_width(rolls))}{who}"
+    )
+    return plan._replace(
+        actions=rest, reason=reason, settles=False, warning=True, requeue_after=at - now
+    )
+
+
+def _width(rolls: Rolls) -> float:
+    return WINDOW * (1 << min(rolls.held, _DOUBLINGS))
+
+
+def _forgiven(rolls: Rolls, now: float) -> bool:
+    return bool(rolls.times) and now - rolls.times[-1] > max(_FORGIVEN, _width(rolls))
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes"

@@ -1,0 +1,319 @@
+"""The least disruptive actions that are sufficient, with the reason in words.
+
+    what changed is in …                        action (strategy auto)
+    ------------------------------------------  -----------------------------------------------
+    frozen use                                  rollout; an agent that may restart is told instead
+    live use, an agent in the pod               nudge; the agent reloads
+    live use, `hotmap.dev/rereads: "true"`      nudge
+    live use, neither                           rollout: new pods have the new files
+    no data key that is used                    nothing
+    only imagePullSecrets                       nothing
+    a source named but not referenced           rollout
+
+    kind                                        what a rollout is for it
+    ------------------------------------------  -----------------------------------------------
+    Deployment, StatefulSet, DaemonSet          its template
+    Rollout                                     its template, or `restartAt`
+    CronJob                                     nothing: its next run reads the new content
+    Job, ReplicaSet or Pod of its own           a report
+    … with `hotmap.dev/on-change`               CronJob: a run now. Job: created again. Pod: evicted
+
+Which row applies is the verdict of `freshness`; the kinds and the strategies are told apart here.
+The same Plan is executed, printed by the command line and replayed in tests.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hotmap.core.decide.freshness import Finding, Judgement, Verdict
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.references import Life, Use
+from hotmap.core.policy.policy import OnChange, Policy, Strategy
+from hotmap.core.reloader.annotations import Writing
+from hotmap.core.reloader.patch import Stamp
+
+__all__ = ["NEW_PODS", "ROLLABLE", "Act", "Action", "Plan", "live_change_rolls", "make_plan"]
+
+#: Kinds whose controller replaces pods when the pod template changes.
+ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
+
+#: Seconds until a consumer that is waited for is looked at again.
+_WAIT = 1.0
+
+#: Seconds until a CronJob is looked at again whose run has to end first; its end is also seen.
+_WAIT_FOR_RUN = 30.0
+
+
+class Act(enum.Enum):
+    """What can be done to a consumer."""
+
+    #: Annotate its pods, so that their kubelets sync now.
+    NUDGE = "nudge"
+    #: Write the revision into its pod template, so that its controller replaces the pods.
+    ROLLOUT = "rollout"
+    #: Say so in an Event and do nothing else.
+    NOTIFY = "notify"
+    #: Have an Argo Rollout replace its pods without another template (`spec.restartAt`).
+    RESTART_PODS = "restart pods"
+    #: Start a Job from a CronJob.
+    RUN_NOW = "run now"
+    #: Delete a Job and create it again.
+    RECREATE = "recreate"
+    #: Evict a bare Pod.
+    EVICT = "evict"
+
+
+#: What starts new pods, so that it has to stop when it goes on and on.
+NEW_PODS = frozenset((Act.ROLLOUT, Act.RESTART_PODS, Act.RUN_NOW, Act.RECREATE, Act.EVICT))
+
+
+class Action(NamedTuple):
+    """One step of a plan."""
+
+    act: Act
+    #: For a rollout: ask under a name of its own, although this content had one before.
+    distinct: bool = False
+    #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
+    announces_frozen: bool = False
+    #: For a rollout: the sources that call for it, where it is written in Reloader's way.
+    stamps: tuple[Stamp, ...] = ()
+
+
+class Plan(NamedTuple):
+    """What to do for one consumer, and why; no actions is a normal plan."""
+
+    verdict: Verdict
+    actions: tuple[Action, ...]
+    #: One sentence, shared by Events, log and `hotmap why`.
+    reason: str
+    #: Whether what is present counts as asked for once the actions are done.
+    settles: bool = False
+    #: Whether a person has to do something.
+    warning: bool = False
+    #: Seconds after which to look again, or None.
+    requeue_after: float | None = None
+    #: Whether it only says that everything is as it was asked for.
+    confirms: bool = False
+
+
+def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
+    """Tell whether a live change of a consumer needs new pods, since nothing re-reads files."""
+    return consumer.key.kind in ROLLABLE and not policy.takes_live_changes()
+
+
+def make_plan(
+    consumer: Consumer,
+    policy: Policy,
+    judgement: Judgement,
+    *,
+    changed: Mapping[ObjectKey, frozenset[str]],
+) -> Plan:
+    """Choose the least disruptive actions that make a consumer load a change.
+
+    Decides only, sends nothing; equal arguments give an equal plan. `changed` names the data keys
+    that were seen to change per source, as far as anybody saw; it words the reason and decides
+    nothing. A plan without actions is normal; its reason then says why.
+    """
+    plan = _plan(consumer, policy, judgement, changed)
+    if not judgement.early:
+        return plan
+    reason = plan.reason if plan.actions else judgement.reason
+    return plan._replace(reason=reason, settles=False, confirms=False, requeue_after=_WAIT)
+
+
+def _plan(
+    consumer: Consumer,
+    policy: Policy,
+    judgement: Judgement,
+    changed: Mapping[ObjectKey, frozenset[str]],
+) -> Plan:
+    verdict = judgement.verdict
+    if verdict in (Verdict.WAIT, Verdict.LOOK):
+        return Plan(verdict, (), judgement.reason, requeue_after=_WAIT)
+    if verdict is Verdict.HOLD:
+        return Plan(verdict, (), judgement.reason, settles=True, warning=True)
+    if verdict in (Verdict.ADOPT, Verdict.FRESH):
+        unused = _unused(judgement, changed)
+        confirms = verdict is Verdict.FRESH and not unused
+        return Plan(verdict, (), unused or judgement.reason, settles=True, confirms=confirms)
+    cause = judgement.reason if judgement.distinct else _cause(judgement, changed)
+    actions, outcome = _choose(consumer, policy, judgement, changed)
+    plan = Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
+    if consumer.busy and plan.actions == (Action(Act.RUN_NOW),):
+        reason = f"{plan.reason}, once the running one has ended (concurrencyPolicy)"
+        return Plan(verdict, (), reason, requeue_after=_WAIT_FOR_RUN)
+    return plan
+
+
+def _choose(
+    consumer: Consumer,
+    policy: Policy,
+    judgement: Judgement,
+    changed: Mapping[ObjectKey, frozenset[str]],
+) -> tuple[tuple[Action, ...], str]:
+    """Pick actions and their outcome in words, most binding condition first."""
+    frozen = judgement.verdict is Verdict.FROZEN
+    if policy.strategy is Strategy.NOTIFY:
+        why = policy.muted or "its strategy is notify"
+        return (Action(Act.NOTIFY),), f"only reported, as {why}"
+    if consumer.key.kind not in ROLLABLE:
+        return _choose_without_rollout(consumer, policy, frozen=frozen)
+    if consumer.replicas == 0:
+        return (), "it has no pods; the next ones read the new content"
+    if not frozen:
+        return (Action(Act.NUDGE),), f"files refreshed at once, {_taker(policy)}"
+    if policy.strategy is Strategy.NUDGE:
+        if not any(finding.present.live for finding in judgement.changed()):
+            return (Action(Act.NOTIFY),), f"takes effect at the next restart, {_ONLY_NUDGED}"
+        outcome = "files refreshed at once; the rest takes effect at the next restart"
+        return (Action(Act.NUDGE), Action(Act.NOTIFY)), f"{outcome}, {_ONLY_NUDGED}"
+    if _agent_restarts(policy):
+        nudge = Action(Act.NUDGE, announces_frozen=True)
+        return (nudge,), "its agent restarts the application in place"
+    why = _why_new_pods(policy, judgement, changed)
+    if policy.restarts and consumer.argo:
+        return (Action(Act.RESTART_PODS),), f"its pods are replaced by restartAt{why}"
+    outcome = _rollout_outcome(consumer) + why
+    stamps = () if policy.writing is Writing.REVISION else _stamps(judgement)
+    return (Action(Act.ROLLOUT, distinct=judgement.distinct, stamps=stamps),), outcome
+
+
+def _stamps(judgement: Judgement) -> tuple[Stamp, ...]:
+    return tuple(
+        Stamp(finding.present.source, finding.present.stamp) for finding in judgement.changed()
+    )
+
+
+_ONLY_NUDGED = "as its strategy is nudge"
+
+
+def _taker(policy: Policy) -> str:
+    """Say who takes refreshed files."""
+    if policy.agent:
+        return "its agent reloads"
+    return "the application re-reads them" if policy.rereads else _ONLY_NUDGED
+
+
+def _rollout_outcome(consumer: Consumer) -> str:
+    if consumer.paused:
+        return "rollout, which starts when it is resumed"
+    if consumer.update_strategy == "OnDelete":
+        return "rollout, which waits for each pod to be deleted (OnDelete)"
+    if consumer.partition:
+        return f"rollout of the pods from ordinal {consumer.partition} on (partition)"
+    return "rollout"
+
+
+def _why_new_pods(
+    policy: Policy, judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]
+) -> str:
+    """Say why files alone need new pods, or "" where something was read at start."""
+    if any(_uses_hit(f, changed)[0].life is not Life.LIVE for f in judgement.changed()):
+        return ""
+    if policy.strategy is Strategy.ROLLOUT:
+        return ", as its strategy is rollout"
+    return ", since nothing in its pods is known to re-read files"
+
+
+def _choose_without_rollout(
+    consumer: Consumer, policy: Policy, *, frozen: bool
+) -> tuple[tuple[Action, ...], str]:
+    on_change = OnChange.REPORT if policy.strategy is Strategy.NUDGE else policy.on_change
+    if consumer.key.kind == "CronJob":
+        if consumer.suspended:
+            return (), "its next run reads the new content (it is suspended)"
+        if on_change is OnChange.RUN_NOW:
+            return (Action(Act.RUN_NOW),), "a Job is started now"
+        return (), "its next run reads the new content"
+    if on_change is OnChange.RECREATE and consumer.finished:
+        return (Action(Act.RECREATE),), "the Job has finished, and is created again"
+    if consumer.finished:
+        return (), "the Job has finished; nothing of it reads the new content"
+    if consumer.suspended or consumer.replicas == 0:
+        return (), "it has no pods; the next ones read the new content"
+    if not frozen and policy.takes_live_changes():
+        return (Action(Act.NUDGE),), f"files refreshed at once, {_taker(policy)}"
+    if _agent_restarts(policy):
+        nudge = Action(Act.NUDGE, announces_frozen=True)
+        return (nudge,), "its agent restarts the application in place"
+    if on_change is OnChange.RECREATE:
+        return (Action(Act.RECREATE),), "the Job is created again"
+    if on_change is OnChange.EVICT:
+        return (Action(Act.EVICT),), "the Pod is evicted"
+    return (Action(Act.NOTIFY),), f"only reported, since a {consumer.key.kind} has no rollout"
+
+
+def _agent_restarts(policy: Policy) -> bool:
+    """Tell whether an agent may take a frozen change."""
+    return (
+        policy.strategy is Strategy.AUTO
+        and policy.agent is not None
+        and policy.agent.restart != "none"
+    )
+
+
+# -- words -------------------------------------------------------------------------------------
+
+
+def _cause(judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+    return "; ".join(_words(finding, changed) for finding in judgement.changed())
+
+
+def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+    """Say of one source what changed and where it is used."""
+    present = finding.present
+    seen = changed.get(present.source, frozenset())
+    uses = _uses_hit(finding, changed)
+    used = sorted(key for key in seen if any(_reads(use, key) for use in uses))
+    place = f"{uses[0].path}{_more(len(uses) - 1)}"
+    if present.exists and not used:
+        return f"{finding.reason} ({place})"
+    what = f"{_shown(used)} changed" if present.exists else "was deleted"
+    return f"{present.source} {what}, {_how(uses[0])}{place}"
+
+
+def _how(use: Use) -> str:
+    if not use.container:
+        return ""
+    return "live in " if use.life is Life.LIVE else "read at start in "
+
+
+def _more(count: int) -> str:
+    if count < 1:
+        return ""
+    return " and 1 more place" if count == 1 else f" and {count} more places"
+
+
+def _uses_hit(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> Sequence[Use]:
+    """Select the uses that read a changed data key (all where none is known to), decisive first."""
+    uses = finding.present.uses
+    seen = changed.get(finding.present.source, frozenset())
+    hit = [use for use in uses if any(_reads(use, key) for key in seen)]
+    life = Life.LIVE if finding.verdict is Verdict.LIVE else Life.FROZEN
+    return sorted(hit or uses, key=lambda use: use.life is not life)
+
+
+def _reads(use: Use, data_key: str) -> bool:
+    return use.keys.select(data_key, binary=False) or use.keys.select(data_key, binary=True)
+
+
+def _unused(judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+    """Say which changed data keys a fresh consumer does not use, or ""."""
+    if judgement.verdict is not Verdict.FRESH:
+        return ""
+    parts = [
+        f"{finding.present.source} {_shown(sorted(seen))} changed, which it does not use"
+        for finding in judgement.findings
+        if (seen := changed.get(finding.present.source))
+        and not any(_reads(use, key) for use in finding.present.uses for key in seen)
+    ]
+    return "; ".join(parts)
+
+
+def _shown(keys: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(keys[:most])
+    return f"{shown} and {len(keys) - most} more" if len(keys) > most else shown

@@ -1,0 +1,1 @@
+"""What the API server's objects say to hotmap: only what is read, and what is kept of it."""

@@ -1,0 +1,238 @@
+"""A source as hotmap keeps it: identity, bounds and marks, never a value.
+
+Made from a decoded ConfigMap or Secret in one step, so that values live only as long as the
+decode. What a consumer uses of it is looked at through `fingerprint_of`.
+"""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64decode, b64encode
+from calendar import timegm
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from hotmap.core.fingerprint import ABSENT, MARK_LENGTH, FingerprintKey, mark_all, selection
+from hotmap.core.model.objects import ConfigMap, ObjectKey, ObjectMeta, Secret, spoken_annotations
+from hotmap.core.model.references import Keys
+from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
+from hotmap.core.reloader.patch import digest_of
+
+__all__ = [
+    "Mark",
+    "Marks",
+    "Source",
+    "changed_keys",
+    "fingerprint_of",
+    "missing_keys",
+    "parse_time",
+    "source_from_config_map",
+    "source_from_secret",
+]
+
+
+class Mark(NamedTuple):
+    """The keyed identity of one data key's value."""
+
+    data_key: str
+    binary: bool
+    value: bytes
+
+
+class Marks(msgspec.Struct, frozen=True, gc=False):
+    """The marks of all data keys of one source under one fingerprint key, sorted.
+
+    Packed: as objects of their own they are half of what is kept of a source (measured).
+    """
+
+    key_id: str
+    #: (data key, whether it is binary) of each; one tuple for all sources with the same ones.
+    names: tuple[tuple[str, bool], ...]
+    #: The values, one after the other.
+    values: bytes
+
+    def __iter__(self) -> Iterator[Mark]:
+        for (data_key, binary), start in zip(
+            self.names, range(0, len(self.values), MARK_LENGTH), strict=True
+        ):
+            yield Mark(data_key, binary, self.values[start : start + MARK_LENGTH])
+
+
+@lru_cache(maxsize=4096)
+def _shared(names: tuple[tuple[str, bool], ...]) -> tuple[tuple[str, bool], ...]:
+    """Return an equal value that is kept once: the same few data keys are found everywhere."""
+    return names
+
+
+class Source(msgspec.Struct, frozen=True, gc=False):
+    """What is known of one ConfigMap or Secret."""
+
+    key: ObjectKey
+    uid: str
+    resource_version: str
+    immutable: bool
+    #: Upper bound of the last data change, POSIX seconds of the API server's clock; None: unknown.
+    changed_at: float | None
+    #: Per fingerprint key, newest first.
+    marks: tuple[Marks, ...]
+    #: Annotations that say something to hotmap, or None.
+    annotations: dict[str, str] | None = None
+    #: What pod templates are marked with for this content, while rollouts are written in
+    #: Reloader's way; else "". Nothing is decided by it.
+    stamp: str = ""
+    #: The field manager that wrote it last, of any part; "" when nobody is named.
+    writer: str = ""
+
+
+def source_from_config_map(
+    item: ConfigMap,
+    keys: Sequence[FingerprintKey],
+    dialect: DialectSettings = DEFAULT_SETTINGS,
+    *,
+    known: Source | None = None,
+) -> Source:
+    """Reduce a ConfigMap to marks under each of `keys` (newest first, at least one).
+
+    `known` is what was made of it before; what stays is kept once.
+    """
+    values = [(name, False, text.encode()) for name, text in (item.data or {}).items()]
+    values += [(name, True, b64decode(text)) for name, text in (item.binary_data or {}).items()]
+    return _source("ConfigMap", item.metadata, item.immutable, values, keys, dialect, known)
+
+
+def source_from_secret(
+    item: Secret,
+    keys: Sequence[FingerprintKey],
+    dialect: DialectSettings = DEFAULT_SETTINGS,
+    *,
+    known: Source | None = None,
+) -> Source:
+    """Reduce a Secret to marks of its decoded values, as `source_from_config_map` does."""
+    values = [(name, False, b64decode(text or "")) for name, text in (item.data or {}).items()]
+    return _source("Secret", item.metadata, item.immutable, values, keys, dialect, known)
+
+
+def _source(
+    kind: str,
+    metadata: ObjectMeta,
+    immutable: bool | None,
+    values: Iterable[tuple[str, bool, bytes]],
+    keys: Sequence[FingerprintKey],
+    dialect: DialectSettings,
+    known: Source | None,
+) -> Source:
+    values = sorted(values)
+    written_at, writer = _last_write(metadata)
+    names = _shared(tuple((data_key, binary) for data_key, binary, _ in values))
+    named = {"kind": kind, "namespace": metadata.namespace, "name": metadata.name}
+    marks = tuple(Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys)
+    return Source(
+        key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
+        uid=known.uid if known and known.uid == metadata.uid else metadata.uid,
+        resource_version=metadata.resource_version,
+        immutable=bool(immutable),
+        changed_at=written_at,
+        marks=marks,
+        annotations=spoken_annotations(metadata, dialect.names.renamed()) or None,
+        stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
+        writer=writer,
+    )
+
+
+def _stamp(values: Iterable[tuple[str, bool, bytes]]) -> str:
+    return digest_of(
+        (data_key.encode(), b64encode(value) if binary else value)
+        for data_key, binary, value in values
+    )
+
+
+def _last_write(metadata: ObjectMeta) -> tuple[float | None, str]:
+    """Bound the last data change from above by the newest managedFields time, and name its manager.
+
+    Over all entries without a subresource, not only those that own data: a deletion by another
+    manager, `stringData` and cleared managedFields all escape the narrower reading (seen on
+    1.36.3). None means that nothing is known, which counts as "just now".
+    """
+    writes = [
+        (at, sys.intern(entry.manager))
+        for entry in metadata.managed_fields or ()
+        if not entry.subresource and (at := parse_time(entry.time)) is not None
+    ]
+    return max(writes) if writes else (None, "")
+
+
+# What one tool has written has few different times: read once, and kept once.
+@lru_cache(maxsize=4096)
+def parse_time(text: str | None) -> float | None:
+    """Read a Kubernetes timestamp (RFC 3339 in UTC, whole seconds) as POSIX seconds."""
+    if not text or len(text) < 20 or text[-1] != "Z":
+        return None
+    try:
+        parts = (text[0:4], text[5:7], text[8:10], text[11:13], text[14:16], text[17:19])
+        year, month, day, hour, minute, second = (int(part) for part in parts)
+    except ValueError:
+        return None
+    return float(timegm((year, month, day, hour, minute, second)))
+
+
+def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: FingerprintKey) -> str:
+    """Fingerprint what a set of uses selects of a source, under one fingerprint key.
+
+    ABSENT when the source does not exist or has none of the selected data keys.
+
+    Raises:
+        KeyError: the source was reduced without this fingerprint key. Nothing can be said then;
+            calling it absent would make a change of it.
+    """
+    if source is None:
+        return ABSENT
+    wanted = tuple(keys)
+    kind, namespace, name = source.key
+    return selection(
+        key,
+        kind=kind,
+        namespace=namespace,
+        name=name,
+        marks=[
+            found
+            for found in _marks_under(source, key)
+            if any(one.select(found.data_key, binary=found.binary) for one in wanted)
+        ],
+    )
+
+
+def _marks_under(source: Source, key: FingerprintKey) -> Marks:
+    for marks in source.marks:
+        if marks.key_id == key.id:
+            return marks
+    raise KeyError(key.id)
+
+
+def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
+    """Name the data keys that a use asks for by name and the source does not have."""
+    if keys.names is None:
+        return ()
+    held = source.marks[0].names if source.marks else ()
+    there = {data_key for data_key, binary in held if keys.binary or not binary}
+    return tuple(sorted(keys.names - there))
+
+
+def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
+    """Name the data keys whose value differs between two states of a source."""
+    before, after = _newest_marks(old), _newest_marks(new)
+    if before == after:
+        return frozenset()
+    one = {(m.data_key, m.binary): m.value for m in before or ()}
+    other = {(m.data_key, m.binary): m.value for m in after or ()}
+    return frozenset(
+        data_key
+        for data_key, binary in one.keys() | other.keys()
+        if one.get((data_key, binary)) != other.get((data_key, binary))
+    )
+
+
+def _newest_marks(source: Source | None) -> Marks | None:
+    return source.marks[0] if source and source.marks else None

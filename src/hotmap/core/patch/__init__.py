@@ -1,0 +1,1 @@
+"""Bodies of the requests that carry out an action."""

@@ -1,0 +1,83 @@
+"""How a rollout is written into a pod template: in hotmap's own way, or in one of Reloader's.
+
+Whichever it is, the patch names nothing else, so an apply by the owner keeps it and no replica
+count is touched; and it carries the uid and the resourceVersion that the decision saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import floor
+from typing import Any, NamedTuple
+
+from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
+from hotmap.core.reloader import patch as reloader_patch
+from hotmap.core.reloader.annotations import Writing
+from hotmap.core.reloader.patch import Stamp, stamp_patch
+
+__all__ = ["TemplatePatch", "restart_time", "template_patch"]
+
+_MERGE = "application/merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class TemplatePatch(NamedTuple):
+    """A patch of a consumer, ready to be sent."""
+
+    body: dict[str, Any]
+    content_type: str
+    field_manager: str
+    #: The revision that the template carries after it.
+    revision: str
+
+
+def template_patch(
+    consumer: Consumer,
+    revision: str,
+    *,
+    writing: Writing,
+    stamps: Sequence[Stamp],
+    distinct: bool,
+    now: float,
+) -> TemplatePatch:
+    """Make the patch that has a consumer's controller replace its pods.
+
+    `revision` names the present content, `stamps` are the sources that changed, `distinct` says
+    that this content was asked for before and that its pods cannot be trusted. `now` is POSIX
+    seconds; only Reloader's annotation tells it.
+
+    Where Reloader's way would change nothing, the revision is written too: Reloader then does
+    nothing, and its users keep pods with the old content. A custom resource (Rollout) takes no
+    strategic merge patch, and a plain one would replace the other variables of a container; so
+    its variables are left alone and the revision is written instead.
+    """
+    precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
+    stamped: dict[str, Any] = {}
+    if writing is Writing.ANNOTATIONS or (
+        writing is Writing.ENV_VARS and consumer.key.kind != "Rollout"
+    ):
+        assert consumer.traces is not None, "the strategy is read at decode"
+        stamped = stamp_patch(
+            consumer.traces, stamps, writing, namespace=consumer.key.namespace, now=now
+        )
+    template: dict[str, Any] = stamped["spec"]["template"] if stamped else {}
+    carried = consumer.revision
+    if distinct or not template:
+        carried = revision
+        annotations = template.setdefault("metadata", {}).setdefault("annotations", {})
+        annotations[REVISION] = revision
+    return TemplatePatch(
+        {"metadata": precondition, "spec": {"template": template}},
+        _STRATEGIC if stamped and consumer.key.kind != "Rollout" else _MERGE,
+        reloader_patch.FIELD_MANAGER if stamped else FIELD_MANAGER,
+        carried,
+    )
+
+
+def restart_time(changed_at: Iterable[float | None], *, now: float) -> int:
+    """Choose an Argo Rollout's restartAt: the first whole second after the changes and `now`.
+
+    Pods that were made before it are replaced, and Argo compares whole seconds, so a pod of the
+    change's own second counts as one of them. POSIX seconds.
+    """
+    return floor(max([now, *(at for at in changed_at if at is not None)])) + 1

@@ -1,0 +1,1 @@
+"""What annotations and flags permit for a consumer."""

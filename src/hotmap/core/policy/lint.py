@@ -1,0 +1,110 @@
+"""Annotations that cannot mean what was hoped for: unreadable, misspelled, on another object.
+
+Here stand the names that count on each sort of object, and what is read of sources. What a consumer
+and a Namespace say is read by `policy`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from hotmap.core.model.annotations import ANNOTATIONS, FOLLOW, IGNORE, OURS
+from hotmap.core.reloader.annotations import (
+    DEFAULT_SETTINGS,
+    EXCLUDES,
+    LAST_RELOADED_FROM,
+    ROLLOUT_STRATEGY,
+    Names,
+)
+
+__all__ = ["Problem", "misplaced", "source_problems"]
+
+
+class Problem(NamedTuple):
+    """Something that a person wrote and that cannot be read."""
+
+    annotation: str
+    message: str
+
+
+class _Place(enum.Enum):
+    """The sorts of objects that people annotate, as the texts call them."""
+
+    CONSUMER = "the workload"
+    SOURCE = "a ConfigMap or Secret"
+    NAMESPACE = "a Namespace"
+
+
+def misplaced(
+    said: Iterable[str], kind: str, names: Names = DEFAULT_SETTINGS.names
+) -> list[Problem]:
+    """Find annotations in hotmap's or Reloader's domain that mean nothing on an object of a kind.
+
+    A name of Reloader's that a flag has replaced is left alone: it may be another instance's.
+    """
+    place = _PLACES.get(kind, _Place.CONSUMER)
+    known = _known(names)
+    return [
+        Problem(name, f"annotation {name} {_why_not(name, kind, place, known)}")
+        for name in sorted(said)
+        if name not in known[place] and name not in _renamed_away(names)
+    ]
+
+
+def source_problems(
+    annotations: Mapping[str, str] | None, kind: str, names: Names = DEFAULT_SETTINGS.names
+) -> tuple[Problem, ...]:
+    """Find what a source says and nobody can read; `kind` is ConfigMap or Secret."""
+    said = annotations or {}
+    unreadable = [
+        Problem(
+            name,
+            f"annotation {name}: {said[name]!r} is neither true nor false; taken as false",
+        )
+        for name in (IGNORE, names.ignore, names.match)
+        if said.get(name, "").strip() not in ("true", "false", "")
+    ]
+    return (*unreadable, *misplaced(said, kind, names))
+
+
+_PLACES = {
+    "ConfigMap": _Place.SOURCE,
+    "Secret": _Place.SOURCE,
+    "Namespace": _Place.NAMESPACE,
+}
+
+
+def _known(names: Names) -> dict[_Place, frozenset[str]]:
+    """Name what counts on which sort of object."""
+    of_sources = frozenset((IGNORE, names.ignore, names.match))
+    of_consumers = {
+        *ANNOTATIONS,
+        *OURS,
+        *names,
+        *EXCLUDES.values(),
+        ROLLOUT_STRATEGY,
+        LAST_RELOADED_FROM,
+    }
+    return {
+        _Place.CONSUMER: frozenset(of_consumers) - of_sources,
+        _Place.SOURCE: of_sources,
+        _Place.NAMESPACE: frozenset((FOLLOW,)),
+    }
+
+
+def _renamed_away(names: Names) -> frozenset[str]:
+    return frozenset(Names()) - frozenset(names)
+
+
+def _why_not(name: str, kind: str, place: _Place, known: Mapping[_Place, frozenset[str]]) -> str:
+    for other, there in known.items():
+        if name in there:
+            return f"means nothing on a {kind}; it belongs on {other.value}"
+    if name.startswith("secretproviderclass"):
+        return "means nothing yet: SecretProviderClass comes in a later version"
+    if "reloader.stakater.com/" in name:
+        return "is none of Reloader's, so it means nothing"
+    own = ", ".join(one for one in ANNOTATIONS if one in known[place])
+    return f"is unknown; known on {place.value}: {own}"

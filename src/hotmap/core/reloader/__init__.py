@@ -1,0 +1,1 @@
+"""Reloader's annotations, and its two ways of writing a rollout."""

@@ -1,0 +1,273 @@
+"""What Reloader writes into a pod template, byte for byte, and what it has left there.
+
+Two strategies (stakater/Reloader 1.4.21, internal/pkg/handler/upgrade.go):
+
+* `env-vars`: `STAKATER_<NAME>_<KIND>` = digest, in the one container that uses the source
+* `annotations`: `reloader.stakater.com/last-reloaded-from` = a JSON document about the last source
+
+The digest is the SHA-1 of the source's data. It is written only because pods would be replaced by
+any other value: it is unkeyed, so whoever reads the pod template can test guesses of a Secret, and
+two different contents can share it (`{a: "1;b=2"}` and `{a: "1", b: "2"}`). hotmap decides by its
+own fingerprints, which have neither fault; here is only how the decision is written down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hotmap.core.model.objects import Container, ObjectKey, PodSpec, PodTemplate, Volume
+from hotmap.core.reloader.annotations import LAST_RELOADED_FROM, Writing
+
+__all__ = [
+    "DELETED",
+    "FIELD_MANAGER",
+    "Stamp",
+    "Traces",
+    "carries",
+    "digest_of",
+    "find_traces",
+    "stamp_patch",
+    "variable_name",
+]
+
+#: The name under which Reloader's writes stand in managedFields.
+FIELD_MANAGER = "Reloader"
+
+#: The digest that the strategy `annotations` writes for a source that is gone: the SHA-1 of
+#: `__RELOADER_EMPTY_DELETE_MARKER__`.
+DELETED = hashlib.sha1(b"__RELOADER_EMPTY_DELETE_MARKER__", usedforsecurity=False).hexdigest()
+
+_PREFIX = "STAKATER_"
+_TYPES = {"ConfigMap": "CONFIGMAP", "Secret": "SECRET"}
+
+
+class Stamp(NamedTuple):
+    """A source whose present content a template is to be marked with."""
+
+    source: ObjectKey
+    #: Its digest, or "" when it is gone.
+    digest: str
+
+
+class Variable(NamedTuple):
+    """One of Reloader's variables in a container."""
+
+    container: str
+    name: str
+    value: str
+
+
+class Traces(NamedTuple):
+    """Of a pod template, what Reloader's strategies need to know."""
+
+    #: The first container, which is marked for sources that no container uses.
+    first: str
+    #: (source, container) of each source that is used.
+    containers: tuple[tuple[ObjectKey, str], ...] = ()
+    variables: tuple[Variable, ...] = ()
+    #: (kind, name, digest) of the last source by annotation, or None.
+    last: tuple[str, str, str] | None = None
+
+    def container_of(self, source: ObjectKey) -> str:
+        """Name the container that is marked for a source."""
+        return dict(self.containers).get(source, self.first)
+
+
+# -- the digest and the name of a variable -----------------------------------------------------
+
+
+def digest_of(entries: Iterable[tuple[bytes, bytes]]) -> str:
+    """Digest a source's data as Reloader does: SHA-1 of the sorted `key=value`, joined by `;`.
+
+    Values of a Secret are decoded; those of a ConfigMap's `binaryData` stay base64
+    (internal/pkg/util/util.go GetSHAfromConfigmap, GetSHAfromSecret).
+    """
+    lines = sorted(key + b"=" + value for key, value in entries)
+    return hashlib.sha1(b";".join(lines), usedforsecurity=False).hexdigest()
+
+
+_NO_NAME_CHARACTERS = re.compile(r"[^A-Z0-9]+")
+
+
+def variable_name(source: ObjectKey) -> str:
+    """Name the variable that stands for a source: `my-config` → `STAKATER_MY_CONFIG_CONFIGMAP`.
+
+    Names that differ only in their signs share a variable (`my-config`, `my.config`); each
+    writes its own digest there, so a change of either still gives another value.
+    """
+    name = _NO_NAME_CHARACTERS.sub("_", source.name.upper())
+    return f"{_PREFIX}{name.removeprefix('_')}_{_TYPES[source.kind]}"
+
+
+# -- what stands in a template -----------------------------------------------------------------
+
+
+def find_traces(template: PodTemplate, namespace: str) -> Traces | None:
+    """Find what Reloader's strategies need of a template; None when it has no container."""
+    spec = template.spec
+    if not spec.containers:
+        return None
+    return Traces(
+        first=spec.containers[0].name,
+        containers=tuple(_marked_containers(spec, namespace)),
+        variables=tuple(
+            Variable(container.name, entry.name, entry.value or "")
+            for container in spec.containers
+            for entry in container.env or ()
+            if entry.name.startswith(_PREFIX) and entry.name.endswith(tuple(_TYPES.values()))
+        ),
+        last=_last_reloaded_from(template),
+    )
+
+
+def _marked_containers(spec: PodSpec, namespace: str) -> Iterator[tuple[ObjectKey, str]]:
+    """Choose the container of each source (getContainerUsingResource).
+
+    The first volume that holds the source decides, if something mounts it; else its first use in
+    an environment. A source of init containers alone is marked in the first container.
+    """
+    containers, inits = spec.containers or [], spec.init_containers or []
+    mounted: dict[ObjectKey, str] = {}
+    for volume in spec.volumes or ():
+        for source in _held(volume, namespace):
+            mounted.setdefault(source, volume.name)
+    chosen: dict[ObjectKey, str] = {}
+    for source, volume_name in mounted.items():
+        if user := _mounting(containers, volume_name):
+            chosen[source] = user
+        elif _mounting(inits, volume_name):
+            chosen[source] = containers[0].name
+    for container in containers:
+        for source in _imported(container, namespace):
+            chosen.setdefault(source, container.name)
+    for container in inits:
+        for source in _imported(container, namespace):
+            chosen.setdefault(source, containers[0].name)
+    yield from chosen.items()
+
+
+def _held(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
+    if volume.config_map:
+        yield ObjectKey("ConfigMap", namespace, volume.config_map.name)
+    if volume.secret:
+        yield ObjectKey("Secret", namespace, volume.secret.secret_name)
+    for part in (volume.projected.sources or ()) if volume.projected else ():
+        if part.config_map:
+            yield ObjectKey("ConfigMap", namespace, part.config_map.name)
+        if part.secret:
+            yield ObjectKey("Secret", namespace, part.secret.name)
+
+
+def _mounting(containers: Sequence[Container], volume: str) -> str:
+    """Name the first container that mounts a volume, or ""."""
+    for container in containers:
+        if any(mount.name == volume for mount in container.volume_mounts or ()):
+            return container.name
+    return ""
+
+
+def _imported(container: Container, namespace: str) -> Iterator[ObjectKey]:
+    for entry in container.env or ():
+        if entry.value_from and (ref := entry.value_from.config_map_key_ref):
+            yield ObjectKey("ConfigMap", namespace, ref.name)
+        if entry.value_from and (ref := entry.value_from.secret_key_ref):
+            yield ObjectKey("Secret", namespace, ref.name)
+    for source in container.env_from or ():
+        if source.config_map_ref:
+            yield ObjectKey("ConfigMap", namespace, source.config_map_ref.name)
+        if source.secret_ref:
+            yield ObjectKey("Secret", namespace, source.secret_ref.name)
+
+
+class _LastReloadedFrom(msgspec.Struct):
+    """The document in Go's order of fields (pkg/common/reload_source.go)."""
+
+    type: str
+    name: str
+    namespace: str
+    hash: str
+    containerRefs: list[str]
+    #: POSIX seconds.
+    observedAt: int
+
+
+_KINDS = {type_: kind for kind, type_ in _TYPES.items()}
+_decoder = msgspec.json.Decoder(_LastReloadedFrom)
+
+
+def _last_reloaded_from(template: PodTemplate) -> tuple[str, str, str] | None:
+    text = (template.metadata.annotations or {}).get(LAST_RELOADED_FROM)
+    if text is None:
+        return None
+    try:
+        document = _decoder.decode(text)
+    except msgspec.DecodeError:
+        return None  # whoever wrote it, it proves nothing
+    kind = _KINDS.get(document.type)
+    return (kind, document.name, document.hash) if kind else None
+
+
+def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
+    """Tell whether a template is marked with a source's present content already."""
+    if traces is None or writing is Writing.REVISION or not stamp.digest:
+        return False
+    if writing is Writing.ANNOTATIONS:
+        return traces.last == (stamp.source.kind, stamp.source.name, stamp.digest)
+    mark = traces.container_of(stamp.source), variable_name(stamp.source), stamp.digest
+    return mark in traces.variables
+
+
+# -- what is written ---------------------------------------------------------------------------
+
+
+def stamp_patch(
+    traces: Traces, stamps: Sequence[Stamp], writing: Writing, *, namespace: str, now: float
+) -> dict[str, Any]:
+    """Make the strategic merge patch that marks a template; {} when it would change nothing.
+
+    Several stamps are one patch, and so one rollout, where Reloader sends one for each. With
+    `annotations` there is one slot: the last stamp stays.
+
+    A variable of a source that is gone is removed by its name. Reloader removes by position,
+    which hits a neighbour when somebody else changed the list meanwhile.
+    """
+    if writing is Writing.ANNOTATIONS:
+        return _annotation_patch(traces, stamps[-1], namespace, now)
+    return _variables_patch(traces, stamps)
+
+
+def _annotation_patch(traces: Traces, stamp: Stamp, namespace: str, now: float) -> dict[str, Any]:
+    document = _LastReloadedFrom(
+        _TYPES[stamp.source.kind],
+        stamp.source.name,
+        namespace,
+        stamp.digest or DELETED,
+        [traces.container_of(stamp.source)],
+        int(now),
+    )
+    text = msgspec.json.encode(document).decode()
+    return {"spec": {"template": {"metadata": {"annotations": {LAST_RELOADED_FROM: text}}}}}
+
+
+def _variables_patch(traces: Traces, stamps: Sequence[Stamp]) -> dict[str, Any]:
+    # Container → variable → entry: two sources may share a variable, and a patch names it once.
+    entries: dict[str, dict[str, dict[str, str]]] = {}
+    for stamp in stamps:
+        name = variable_name(stamp.source)
+        if not stamp.digest:
+            for variable in traces.variables:
+                if variable.name == name:
+                    gone = {"name": name, "$patch": "delete"}
+                    entries.setdefault(variable.container, {})[name] = gone
+        elif not carries(traces, stamp, Writing.ENV_VARS):
+            entry = {"name": name, "value": stamp.digest}
+            entries.setdefault(traces.container_of(stamp.source), {})[name] = entry
+    if not entries:
+        return {}
+    containers = [{"name": name, "env": list(env.values())} for name, env in entries.items()]
+    return {"spec": {"template": {"spec": {"containers": containers}}}}

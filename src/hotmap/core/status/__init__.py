@@ -1,0 +1,1 @@
+"""What is told of a consumer and its pods: desired, projected, loaded."""
