@@ -110,7 +110,7 @@ async def _started(server: ServerProcess, *flags: str) -> AsyncIterator[_Started
         quiet = time.perf_counter() - began
         yield _Started(
             running,
-            ready_after=running.ready_at - began,
+            ready_after=running.rollout_allowed_at - began,
             quiet_after=quiet,
             cpu=cpu_seconds(running.pid),
             resident=resident_mb(running.pid),

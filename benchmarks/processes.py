@@ -96,7 +96,7 @@ class Controller:
         self._url = f"http://127.0.0.1:{port}/metrics"
         self.pid = process.pid
         #: When it said so.
-        self.ready_at = time.perf_counter()
+        self.rollout_allowed_at = time.perf_counter()
 
     @property
     def is_running(self) -> bool:

@@ -40,7 +40,7 @@ async def test_an_edit_right_after_a_consumer_appeared(world: World, opts_in: st
             await world.workload()
 
         async def adopted() -> bool:
-            return controller.journal.latest(WEB) is not None
+            return controller.decision_log.latest(WEB) is not None
 
         await world.until(adopted, "web is noted")
         assert controller.queue_statistics()["reconcile"].waiting == 1

@@ -151,7 +151,9 @@ async def _converge(world: World, controller: Controller, pods: Fleet) -> None:
     try:
         await world.until(fresh, "every pod has the present content", within=12)
     except AssertionError:
-        said = [entry for entries in controller.journal.history().values() for entry in entries]
+        said = [
+            entry for entries in controller.decision_log.history().values() for entry in entries
+        ]
         lines = "\n".join(f"{rfc3339(e.at)} {e.consumer} {e.verdict}: {e.reason}" for e in said)
         raise AssertionError(f"{await pods.stale()}\n{lines}") from None
 

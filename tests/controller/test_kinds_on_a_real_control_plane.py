@@ -157,11 +157,11 @@ class Shop:
     async def adopted(self, controller: Controller, *names: str) -> None:
         """Wait until a controller has looked at some consumers, and keeps what it saw."""
 
-        async def looked() -> bool:
-            seen = {key.name for key in controller.journal.history()}
+        async def pods_checked() -> bool:
+            seen = {key.name for key in controller.decision_log.history()}
             return seen >= set(names) and controller.records.statistics().dirty == 0
 
-        await self.until(looked, f"{names} are adopted", within=60)
+        await self.until(pods_checked, f"{names} are adopted", within=60)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ async def test_a_cron_job_is_left_to_its_next_run(world: World) -> None:
         await world.quiet(controller)
         assert await jobs(world) == []
         assert (world.answers() - before)["PATCH"] == 0
-        latest = controller.journal.history()
+        latest = controller.decision_log.history()
     ((decisions),) = latest.values()
     assert decisions[-1].reason.endswith(": its next run reads the new content")
     assert await world.messages() == []
@@ -630,7 +630,7 @@ async def _is_going(world: World, name: str, kind: str = "Job") -> Object | None
 
 
 async def _waits(controller: Any) -> bool:
-    entries = [entry for kept in controller.journal.history().values() for entry in kept]
+    entries = [entry for kept in controller.decision_log.history().values() for entry in kept]
     return any(entry.reason.endswith("(concurrencyPolicy)") for entry in entries)
 
 

@@ -104,7 +104,7 @@ async def test_an_unused_data_key_is_explained(world: World) -> None:
         await world.quiet(controller)
         await world.edit(MODE="slow")
         await world.quiet(controller)
-        entries = [one[-1] for one in controller.journal.history().values()]
+        entries = [one[-1] for one in controller.decision_log.history().values()]
     assert [e.reason for e in entries] == [
         "ConfigMap default/app MODE changed, which it does not use"
     ]

@@ -9,11 +9,11 @@ import aiohttp
 import pytest
 from tests.controller.world import FOLLOW, REREADS, Object, World, files, rfc3339
 
-from hotmap.controller.report.pod_checks import LookSettings
+from hotmap.controller.report.pod_checks import PodCheckSettings
 from hotmap.controller.run import Controller
 
 #: Looks that do not wait, so that a test need not either.
-SOON = LookSettings(
+SOON = PodCheckSettings(
     per_second=200,
     calm=0.05,
     done=0.02,
@@ -45,7 +45,7 @@ async def stands(
     return document
 
 
-async def looked(world: World, controller: Controller, times: int = 1) -> None:
+async def pods_checked(world: World, controller: Controller, times: int = 1) -> None:
     async def reached() -> bool:
         return await looks(controller) >= times
 
@@ -71,7 +71,7 @@ async def test_older_pods_of_an_adopted_consumer_are_latent(world: World) -> Non
     await world.pod("web-1")
     async with world.controller(looks=SOON) as controller:
         document = await stands(world, controller, "latent")
-        await looked(world, controller, 3)
+        await pods_checked(world, controller, 3)
         counts = (await status(controller))["counts"]
     assert "1 of 1 pod may hold older content (web-1: it started" in document["reason"]
     assert document["behind"] == 1
@@ -90,7 +90,7 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
     await world.pod("web-1", started=time.time() + after)
     async with world.controller(looks=SOON) as controller:
         await stands(world, controller, "current")
-        await looked(world, controller)
+        await pods_checked(world, controller)
     assert await world.messages("Latent") == []
 
 
@@ -104,7 +104,7 @@ async def test_what_was_reported_is_not_reported_again_after_a_restart(world: Wo
         await world.event("Latent")
     async with world.controller(looks=SOON) as controller:
         await stands(world, controller, "latent")
-        await looked(world, controller, 2)
+        await pods_checked(world, controller, 2)
     assert len(await world.messages("Latent")) == 1
 
 
@@ -141,7 +141,7 @@ async def test_files_that_are_read_again_are_not_latent(world: World) -> None:
     await world.workload("api", files(), annotations=REREADS)
     await world.pod("api-1", of="api")
     async with world.controller(looks=SOON) as controller:
-        await looked(world, controller)
+        await pods_checked(world, controller)
         document = await stands(world, controller, "waiting", name="api")
     assert "files follow with the kubelet's own sync" in document["reason"]
     assert await world.messages("Latent") == []
@@ -320,7 +320,7 @@ async def test_a_stateful_set_stuck_on_a_bad_value(
         await partly(world, "StatefulSet", 2, updateRevision="web-good")
         document = await stands(world, controller, "stuck")
         message = await world.event("Stuck")
-        await looked(world, controller, await looks(controller) + 2)
+        await pods_checked(world, controller, await looks(controller) + 2)
         assert [event["count"] for event in await world.events("Stuck")] == [1]
     assert message == document["reason"]
     assert message.endswith("; delete pod web-2")

@@ -389,7 +389,7 @@ async def test_what_reloader_left_paused(world: World, period: str, resumed: boo
         else:
 
             async def looked_at() -> bool:
-                return bool(running.journal.history())
+                return bool(running.decision_log.history())
 
             await world.until(looked_at, "it was looked at")
     obj = await world.get("Deployment", "web")

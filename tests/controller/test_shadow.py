@@ -53,7 +53,9 @@ async def reloader_rolls(world: World, digest: str, name: str = "web") -> None:
 
 def decided(running: Controller) -> bool:
     """Tell whether hotmap has decided on a rollout."""
-    return any(entry.actions for entries in running.journal.history().values() for entry in entries)
+    return any(
+        entry.actions for entries in running.decision_log.history().values() for entry in entries
+    )
 
 
 async def until_decided(world: World, running: Controller) -> None:
@@ -109,7 +111,7 @@ async def test_both_do_the_same(world: World, caplog: pytest.LogCaptureFixture, 
 def _rollouts(running: Controller) -> list[Any]:
     return [
         entry
-        for entries in running.journal.history().values()
+        for entries in running.decision_log.history().values()
         for entry in entries
         if "rollout" in entry.actions
     ]

@@ -320,7 +320,7 @@ async def _says(world: World, controller: Any, words: str) -> None:
     """Wait until the latest decision on the only consumer has some words in its reason."""
 
     async def said() -> bool:
-        entries = [one[-1] for one in controller.journal.history().values()]
+        entries = [one[-1] for one in controller.decision_log.history().values()]
         return any(words in entry.reason for entry in entries)
 
     await world.until(said, f"a decision says {words!r}")

@@ -16,7 +16,7 @@ from tests.support.objects import KEY, config_map, sources
 from hotmap.controller.report.webhooks import AlertSettings, Webhooks, WebhookSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
-from hotmap.core.decide.snapshot import look_at
+from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.references import EVERY_KEY, Life, Use
 from hotmap.core.policy.policy import Defaults
 
@@ -172,7 +172,7 @@ async def test_what_was_missed_between_two_terms(world: World, receiver: Receive
     """Once in each term of leading: another replica may have led, and missed it too."""
     found = sources(config_map(data={"LEVEL": "debug"}))
     (app,) = found
-    (present,) = look_at([Use(app, Life.FROZEN, EVERY_KEY, "env")], found, KEY)
+    (present,) = take_snapshots([Use(app, Life.FROZEN, EVERY_KEY, "env")], found, KEY)
     webhooks = Webhooks(changes(receiver), followers=lambda key: [])
     webhooks.start()
     for term in (1, 2):

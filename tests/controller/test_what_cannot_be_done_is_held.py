@@ -122,7 +122,7 @@ async def test_no_pods(world: World) -> None:
         await world.merge("Deployment", "web", {"spec": {"replicas": 1}})
         await world.rolled_out()
         await world.quiet(controller)
-        (entries,) = controller.journal.history().values()
+        (entries,) = controller.decision_log.history().values()
     assert await world.revision() == ""
     assert await world.events() == []
     assert any(

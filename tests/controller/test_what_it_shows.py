@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.world import REREADS, World, env, files
 
-from hotmap.controller.report.pod_checks import LookSettings
+from hotmap.controller.report.pod_checks import PodCheckSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE
 from hotmap.controller.watch import missing_namespaces as absent_namespaces
@@ -147,7 +147,7 @@ async def test_a_kind_that_may_not_be_seen(world: World, http: aiohttp.ClientSes
     async with world.controller() as controller:
 
         async def looked_at() -> bool:
-            return bool(controller.journal.history())
+            return bool(controller.decision_log.history())
 
         await world.until(looked_at, "the consumer was looked at")
         status, body = await get_json(http, controller, "/readyz")
@@ -333,7 +333,7 @@ async def test_a_standby_knows_of_no_consumer(world: World, http: aiohttp.Client
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
-    soon = LookSettings(calm=0.0)
+    soon = PodCheckSettings(calm=0.0)
     async with (
         world.controller(identity="first", looks=soon) as leader,
         world.controller(identity="second", looks=soon) as standby,
@@ -357,7 +357,7 @@ async def test_who_was_not_decided_on_yet_is_shown(
     await world.workload()
     async with world.controller() as controller:
         await world.quiet(controller)
-        controller.journal.forget(ObjectKey("Deployment", "default", "web"))
+        controller.decision_log.forget(ObjectKey("Deployment", "default", "web"))
         _, overview = await get_json(http, controller, "/v1/status")
         _, proof = await get_json(http, controller, "/v1/status?consumer=default/web")
     assert [one["state"] for one in overview["consumers"]] == ["unproven"]

@@ -16,9 +16,9 @@ import pytest
 from tests.controller.world import World, rfc3339
 from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, sources
 
-from hotmap.controller.report.consumer_states import Standings
-from hotmap.controller.report.decision_log import Journal
-from hotmap.controller.report.pod_checks import Lookout, LookSettings
+from hotmap.controller.report.consumer_states import ConsumerStates
+from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.pod_checks import PodChecker, PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
@@ -27,12 +27,12 @@ from hotmap.core.decide.plan import Plan
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import Looked, Record
+from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 
-SETTINGS = LookSettings(
+SETTINGS = PodCheckSettings(
     per_second=1000, calm=10, done=3, stalled=30, pause=30, pause_most=100, pause_rolling=60
 )
 #: Seconds after which a lookout that has not turned round is at rest: its turns are a millisecond.
@@ -70,15 +70,17 @@ class Bench:
         self.client = Counting(world.client)
         self.index = Index(defaults=Defaults(follow="auto"))
         self.records = Records(world.client, "hotmap")
-        self.journal = Journal(wall_clock=lambda: self.now)
-        self.standings = Standings(index=self.index, journal=self.journal, records=self.records)
-        self.lookout = Lookout(
+        self.decision_log = DecisionLog(wall_clock=lambda: self.now)
+        self.consumer_states = ConsumerStates(
+            index=self.index, decision_log=self.decision_log, records=self.records
+        )
+        self.pod_checker = PodChecker(
             cast(Client, self.client),
             observer=Observer(index=self.index, records=self.records, keys=[KEY]),
             consumer=self.index.consumer,
             records=self.records,
-            journal=self.journal,
-            standings=self.standings,
+            decision_log=self.decision_log,
+            consumer_states=self.consumer_states,
             recorder=Recorder(world.client, component="hotmap"),
             settings=SETTINGS,
             busy=self._is_busy,
@@ -88,7 +90,7 @@ class Bench:
             self.index.sources["ConfigMap"].put(key, source)
         self.index.sources["ConfigMap"].synced.set()
         self.store = self.index.consumers["Deployment"]
-        self.store.subscribe(self.lookout.consumer_changed)
+        self.store.subscribe(self.pod_checker.consumer_changed)
         self.put(WEB)
 
     def _is_busy(self) -> bool:
@@ -102,9 +104,9 @@ class Bench:
     def decided(self, verdict: Verdict, **record: Any) -> None:
         """Decide something on the consumer, and record it."""
         plan = Plan(verdict, (), f"because of {verdict.value}", settles=True)
-        self.journal.note(WEB, plan, revision="k.r", versions=(str(self.now),))
+        self.decision_log.note(WEB, plan, revision="k.r", versions=(str(self.now),))
         self.records.note(Record(WEB.uid, KEY.id, **{"generation": 1, **record}))
-        self.lookout.consider(WEB.key)
+        self.pod_checker.consider(WEB.key)
 
     async def looks_at(self, now: float) -> int:
         """Move the clock, and count the lists made until then."""
@@ -115,7 +117,7 @@ class Bench:
             await asyncio.sleep(REST)
             if self.turns == seen and not self.client.under_way:
                 break
-        return self.lookout.looks
+        return self.pod_checker.looks
 
     async def latent(self) -> None:
         """Give it a pod that is older than its source."""
@@ -142,17 +144,17 @@ class Bench:
         return key, source
 
     @property
-    def looked(self) -> Looked:
+    def pods_checked(self) -> PodCheck:
         record = self.records.get(WEB.uid)
         assert record is not None
-        return record.looked
+        return record.pods_checked
 
 
 @pytest.fixture
 async def bench(world: World) -> AsyncIterator[Bench]:
     await world.namespace(NAMESPACE)
     bench = Bench(world)
-    running = asyncio.create_task(bench.lookout.run())
+    running = asyncio.create_task(bench.pod_checker.run())
     yield bench
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -163,7 +165,7 @@ async def test_an_adoption_is_looked_at_when_it_is_calm(bench: Bench) -> None:
     bench.decided(Verdict.ADOPT)
     assert await bench.looks_at(9.9) == 0
     assert await bench.looks_at(10.0) == 1
-    assert bench.looked is Looked.CURRENT
+    assert bench.pods_checked is PodCheck.CURRENT
     assert await bench.looks_at(5000.0) == 1
 
 
@@ -184,7 +186,7 @@ async def test_a_rollout_is_looked_at_soon_after_it_is_done(bench: Bench) -> Non
     bench.put(WEB)
     assert await bench.looks_at(22.9) == 0
     assert await bench.looks_at(23.0) == 1
-    assert bench.looked is Looked.CURRENT
+    assert bench.pods_checked is PodCheck.CURRENT
 
 
 async def test_a_rollout_that_does_not_go_on(bench: Bench) -> None:
@@ -217,10 +219,10 @@ async def test_what_was_asked_meanwhile_is_looked_at_anew(bench: Bench) -> None:
     asked_later = Record(WEB.uid, KEY.id, 1, serial=1)
     bench.client.meanwhile = lambda: bench.records.note(asked_later)
     assert await bench.looks_at(10.0) == 1
-    assert bench.looked is Looked.NOT_YET
+    assert bench.pods_checked is PodCheck.NOT_YET
     bench.client.meanwhile = lambda: None
     assert await bench.looks_at(40.0) == 2
-    assert bench.looked is Looked.CURRENT
+    assert bench.pods_checked is PodCheck.CURRENT
 
 
 async def test_a_new_rollout_begins_anew(bench: Bench) -> None:
@@ -238,10 +240,10 @@ async def test_what_is_not_over_is_not_looked_at(bench: Bench) -> None:
     """A consumer that is held, or waits, has nothing to confirm."""
     bench.decided(Verdict.ADOPT)
     waits = Plan(Verdict.WAIT, (), "a stale store", requeue_after=1.0)
-    bench.journal.note(WEB, waits, revision="k.r", versions=("later",))
+    bench.decision_log.note(WEB, waits, revision="k.r", versions=("later",))
     assert await bench.looks_at(10.0) == 0
     over = Plan(Verdict.FRESH, (), "as asked", settles=True, confirms=True)
-    bench.journal.note(WEB, over, revision="k.r", versions=("later",))
+    bench.decision_log.note(WEB, over, revision="k.r", versions=("later",))
     assert await bench.looks_at(40.0) == 1
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, rollout, sources
 
-from hotmap.core.decide.freshness import Facts, Judgement, Verdict, judge
-from hotmap.core.decide.plan import Act, Action, make_plan
-from hotmap.core.decide.record import record_asked
-from hotmap.core.decide.snapshot import look_at
+from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.plan import Action, ActionType, make_plan
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.rollout import restart_time
@@ -87,13 +87,13 @@ def test_another_template_is_told(kind: str) -> None:
 
 def judged(
     who: Consumer, *, asked_at: int = 1, changed_at: float = 100.0, now: float = 200.0
-) -> Judgement:
+) -> Assessment:
     """Judge a consumer whose LEVEL changed since it was asked."""
     old = sources(config_map("app", {"LEVEL": "info"}))
     new = sources(config_map("app", {"LEVEL": "debug"}, version=2, changed_at=changed_at))
-    first = judge(who, None, look_at(who.uses, old, KEY), Facts(0, ""))
-    record = record_asked(who, None, first.findings, key_id=KEY.id, generation=asked_at)
-    return judge(who, record, look_at(who.uses, new, KEY), Facts(now, "r"))
+    first = assess(who, None, take_snapshots(who.uses, old, KEY), Facts(0, ""))
+    record = record_applied(who, None, first.findings, key_id=KEY.id, generation=asked_at)
+    return assess(who, record, take_snapshots(who.uses, new, KEY), Facts(now, "r"))
 
 
 def acts(who: Consumer) -> tuple[Action, ...]:
@@ -101,9 +101,13 @@ def acts(who: Consumer) -> tuple[Action, ...]:
 
 
 @pytest.mark.parametrize(
-    ("said", "act"), [(FOLLOW, Act.ROLLOUT), (RESTART, Act.RESTART_PODS)], ids=["own", "restart"]
+    ("said", "act"),
+    [(FOLLOW, ActionType.ROLLOUT), (RESTART, ActionType.RESTART_PODS)],
+    ids=["own", "restart"],
 )
-def test_a_change_asks_for_its_template_or_for_a_restart(said: dict[str, str], act: Act) -> None:
+def test_a_change_asks_for_its_template_or_for_a_restart(
+    said: dict[str, str], act: ActionType
+) -> None:
     """As Reloader's annotation says, on either of the two objects."""
     assert acts(rollout(ENV, annotations=said)) == (Action(act),)
     runs = rollout(template_in=FROM_DEPLOYMENT, annotations=said)
@@ -117,7 +121,7 @@ def test_a_change_asks_for_its_template_or_for_a_restart(said: dict[str, str], a
 def test_without_a_rollout_the_restart_strategy_is_told() -> None:
     """The annotation is for a Rollout; a Deployment alone is rolled, and hears of it."""
     alone = deployment(ENV, annotations=RESTART)
-    assert acts(alone) == (Action(Act.ROLLOUT),)
+    assert acts(alone) == (Action(ActionType.ROLLOUT),)
     assert len(read_policy(alone).problems) == 1
 
 

@@ -19,17 +19,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.support.objects import KEY, config_map, deployment, pod
 
 from hotmap.core.decide.conflicts import (
-    Interference,
-    find_interference,
-    heed,
-    record_told,
-    was_told,
+    WriterConflict,
+    defer_to,
+    find_writer_conflict,
+    is_reported,
+    record_reported,
 )
 from hotmap.core.decide.evidence import pod_starts
-from hotmap.core.decide.freshness import Facts, Judgement, Verdict, judge
-from hotmap.core.decide.plan import Act, Plan, live_change_rolls, make_plan
-from hotmap.core.decide.record import distinct_name, record_asked, record_rollout
-from hotmap.core.decide.snapshot import Present, look_at, revision_of
+from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.plan import ActionType, Plan, live_change_rolls, make_plan
+from hotmap.core.decide.record import distinct_revision, record_applied, record_rollout
+from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.references import Life, Use
@@ -246,7 +246,7 @@ class Controller:
     def record(self) -> Record | None:
         return read_shard(self.state).get(self.cluster.consumer.uid)
 
-    def since(self, record: Record | None, present: Present) -> list[Sighting]:
+    def since(self, record: Record | None, present: SourceSnapshot) -> list[Sighting]:
         """List the changes of used data keys that were seen since a source was asked for."""
         for one in record.sources if record else ():
             if one.name == present.source.name:
@@ -259,37 +259,37 @@ class Controller:
                 ]
         return []
 
-    def decide(self) -> tuple[Judgement, Plan, str]:
+    def decide(self) -> tuple[Assessment, Plan, str]:
         """Judge and plan from what is true now."""
         cluster, record = self.cluster, self.record
         consumer = cluster.observed()
-        presents = look_at(consumer.uses, cluster.sources, KEY)
+        snapshots = take_snapshots(consumer.uses, cluster.sources, KEY)
         live_rolls = live_change_rolls(consumer, self.policy)
-        seen = [self.since(record, present) for present in presents]
+        seen = [self.since(record, present) for present in snapshots]
         waited = 0.0 if self.waiting_since is None else cluster.now - self.waiting_since
         facts = Facts(
             now=cluster.now,
-            revision=revision_of(presents, KEY, uid=consumer.uid, live_rolls=live_rolls),
+            revision=revision_of(snapshots, KEY, uid=consumer.uid, live_rolls=live_rolls),
             catch_up=self.policy.catch_up,
             live_rolls=live_rolls,
             windows=tuple(Window(s[0].at, s[-1].at) for s in seen if len(s) > 1),
             waited=waited,
         )
-        judgement = judge(consumer, record, presents, facts)
-        if judgement.verdict is Verdict.LOOK:
+        assessment = assess(consumer, record, snapshots, facts)
+        if assessment.verdict is Verdict.LOOK:
             starts = pod_starts(consumer, [p.observed(consumer) for p in cluster.pods])
-            judgement = judge(consumer, record, presents, facts._replace(starts=starts))
-        plan = make_plan(consumer, self.policy, judgement, changed={})
-        again = make_plan(consumer, self.policy, judgement, changed={})
+            assessment = assess(consumer, record, snapshots, facts._replace(starts=starts))
+        plan = make_plan(consumer, self.policy, assessment, changed={})
+        again = make_plan(consumer, self.policy, assessment, changed={})
         assert plan == again
-        found = self.interference()
-        plan = heed(plan, found, told=was_told(record, found), now=cluster.now)
-        return judgement, plan, facts.revision
+        found = self.writer_conflict()
+        plan = defer_to(plan, found, told=is_reported(record, found), now=cluster.now)
+        return assessment, plan, facts.revision
 
-    def interference(self) -> Interference | None:
+    def writer_conflict(self) -> WriterConflict | None:
         """Find what somebody else wrote into the template."""
         cluster = self.cluster
-        return find_interference(
+        return find_writer_conflict(
             cluster.observed(), self.record, own_keys={KEY.id}, now=cluster.now
         )
 
@@ -311,51 +311,51 @@ class Controller:
         """Act on a decision and record it, unless a crash comes in between."""
         cluster, record = self.cluster, self.record
         consumer = cluster.observed()
-        judgement, plan, revision = self.decide()
+        assessment, plan, revision = self.decide()
         if plan.requeue_after is not None:
             if self.waiting_since is None:
                 self.waiting_since = cluster.now
             return plan
         self.waiting_since = None
-        rollout = next((a for a in plan.actions if a.act is Act.ROLLOUT), None)
+        rollout = next((a for a in plan.actions if a.act is ActionType.ROLLOUT), None)
         if rollout is not None:
-            name = distinct_name(revision, record, previous=consumer.revision)
+            name = distinct_revision(revision, record, previous=consumer.revision)
             cluster.write_revision(name if rollout.distinct else revision)
             if crash:
                 self.go_down()
                 self.come_up()
                 return plan
         if plan.settles:
-            self._note(consumer, record, judgement, revision, rollout is not None)
+            self._note(consumer, record, assessment, revision, rollout is not None)
         return plan
 
     def _note(
         self,
         consumer: Consumer,
         record: Record | None,
-        judgement: Judgement,
+        assessment: Assessment,
         revision: str,
         rolled: bool,
     ) -> None:
         generation = self.cluster.generation
         if not rolled and consumer.rolling:
             generation = record.generation if record else UNVOUCHED
-        seen = [s.at for f in judgement.findings for s in self.since(record, f.present)]
-        asked = record_asked(
-            consumer, record, judgement.findings, key_id=KEY.id, generation=generation
+        seen = [s.at for f in assessment.findings for s in self.since(record, f.present)]
+        asked = record_applied(
+            consumer, record, assessment.findings, key_id=KEY.id, generation=generation
         )
         if rolled:
             asked = record_rollout(
                 asked,
                 previous=consumer.revision,
                 revision=revision,
-                distinct=judgement.distinct,
+                distinct=assessment.distinct,
                 left_at=min(seen, default=self.cluster.now),
                 now=self.cluster.now,
             )
-        found = self.interference()
+        found = self.writer_conflict()
         if found is not None:
-            asked = record_told(asked, found)
+            asked = record_reported(asked, found)
         self.state = write_shard([asked])
 
 
@@ -520,18 +520,18 @@ class Convergence(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.now >= self.changed_at + SETTLE)
     @rule(crash=st.sampled_from((False, False, False, True)))
     def reconcile(self, crash: bool = False) -> None:
-        judgement, plan, revision = self.controller.decide()
+        assessment, plan, revision = self.controller.decide()
         # A crash loses what was seen, so that a pod of a ReplicaSet returned to goes unsuspected.
         crash = crash and not any(p.replica_set[1] == revision for p in self.cluster.pods)
         used = self.used()
-        if plan.actions and self.asked is not None and not judgement.distinct:
+        if plan.actions and self.asked is not None and not assessment.distinct:
             assert used != self.asked, plan.reason
         assert self.controller.reconcile(crash=crash) == plan
         acts = [action.act for action in plan.actions]
-        self.rollouts += Act.ROLLOUT in acts and not judgement.distinct
-        self.meddled &= Act.ROLLOUT not in acts
+        self.rollouts += ActionType.ROLLOUT in acts and not assessment.distinct
+        self.meddled &= ActionType.ROLLOUT not in acts
         if not self.meddled:
-            assert self.controller.interference() is None, "nobody else wrote the template"
+            assert self.controller.writer_conflict() is None, "nobody else wrote the template"
         self.causes += crash
         assert self.rollouts <= self.causes, plan.reason
         if plan.settles and plan.verdict is not Verdict.HOLD:

@@ -15,13 +15,13 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.evidence import pod_starts
-from hotmap.core.decide.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
+from hotmap.core.decide.freshness import ROLLOUT_PATIENCE, Assessment, Facts, Verdict, assess
 from hotmap.core.decide.plan import make_plan
-from hotmap.core.decide.record import record_asked, record_rollout
-from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.decide.record import record_applied, record_rollout
+from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.references import Use
-from hotmap.core.model.state import Left, Record, Window
+from hotmap.core.model.state import Record, RetiredRevision, Window
 from hotmap.core.policy.policy import Policy
 
 WENT = Window(100, 110)
@@ -30,10 +30,10 @@ A = {"LEVEL": "info", "app.yaml": "a: 1"}
 
 def asked_for(consumer: Consumer, data: dict[str, str]) -> Record:
     """Make the record of a consumer that was asked for a ConfigMap's content."""
-    presents = look_at(consumer.uses, sources(config_map(data=data)), KEY)
-    judgement = judge(consumer, None, presents, Facts(now=0, revision=""))
-    return record_asked(
-        consumer, None, judgement.findings, key_id=KEY.id, generation=consumer.generation
+    snapshots = take_snapshots(consumer.uses, sources(config_map(data=data)), KEY)
+    assessment = assess(consumer, None, snapshots, Facts(now=0, revision=""))
+    return record_applied(
+        consumer, None, assessment.findings, key_id=KEY.id, generation=consumer.generation
     )
 
 
@@ -48,23 +48,23 @@ def judged(
     live_rolls: bool = False,
     rolling: bool = False,
     waited: float = 0,
-    looked: bool = True,
+    pods_checked: bool = True,
     gone: bool = False,
-) -> Judgement:
+) -> Assessment:
     """Judge a consumer of ConfigMap app that was asked for A, with windows in between."""
     consumer = deployment(spec, rolling=rolling)
     record = asked_for(consumer, A)
     record = Record(record.uid, KEY.id, 1, record.sources, recorded)
-    presents = look_at(consumer.uses, {} if gone else sources(config_map(data=data)), KEY)
+    snapshots = take_snapshots(consumer.uses, {} if gone else sources(config_map(data=data)), KEY)
     facts = Facts(
         now=now,
-        revision=revision_of(presents, KEY, uid=consumer.uid, live_rolls=live_rolls),
+        revision=revision_of(snapshots, KEY, uid=consumer.uid, live_rolls=live_rolls),
         windows=windows,
         live_rolls=live_rolls,
         waited=waited,
-        starts=pod_starts(consumer, [pod(started=started)]) if looked else None,
+        starts=pod_starts(consumer, [pod(started=started)]) if pods_checked else None,
     )
-    return judge(consumer, record, presents, facts)
+    return assess(consumer, record, snapshots, facts)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def judged(
 )
 def test_a_pod_that_started_in_between_is_stale(started: float | None, verdict: Verdict) -> None:
     """Equal content is fresh, but for pods that started in the window or 2 s beside it."""
-    judgement = judged(started=started)
-    assert judgement.verdict is verdict
-    assert judgement.distinct is (verdict is Verdict.FROZEN)
+    assessment = judged(started=started)
+    assert assessment.verdict is verdict
+    assert assessment.distinct is (verdict is Verdict.FROZEN)
 
 
 def test_the_reason_names_the_pods() -> None:
@@ -97,25 +97,25 @@ def test_recorded_windows_count_as_well() -> None:
 
 def test_the_pods_are_asked_for() -> None:
     """A window without the pods' starts asks for them."""
-    judgement = judged(looked=False)
-    assert judgement.verdict is Verdict.LOOK
-    assert judgement.reason == "its content went and came back: the pods' starts decide"
+    assessment = judged(pods_checked=False)
+    assert assessment.verdict is Verdict.LOOK
+    assert assessment.reason == "its content went and came back: the pods' starts decide"
 
 
 @pytest.mark.parametrize("now", [110.5, 112])
 def test_a_window_that_just_ended_is_examined_later(now: float) -> None:
     """A container that is about to start may still read the other content, so it is too early."""
-    judgement = judged(now=now, looked=False)
-    assert (judgement.verdict, judgement.early) == (Verdict.FRESH, True)
-    plan = make_plan(deployment(ENV), Policy(), judgement, changed={})
+    assessment = judged(now=now, pods_checked=False)
+    assert (assessment.verdict, assessment.early) == (Verdict.FRESH, True)
+    plan = make_plan(deployment(ENV), Policy(), assessment, changed={})
     assert (plan.actions, plan.settles, plan.requeue_after) == ((), False, 1.0)
     assert plan.reason == "its content went and came back; its pods are looked at in a moment"
 
 
 def test_a_rollout_is_waited_for_first() -> None:
     """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
-    assert judged(rolling=True, looked=False).early
-    late = judged(rolling=True, looked=False, waited=ROLLOUT_PATIENCE)
+    assert judged(rolling=True, pods_checked=False).early
+    late = judged(rolling=True, pods_checked=False, waited=ROLLOUT_PATIENCE)
     assert (late.verdict, late.early) == (Verdict.LOOK, False)
 
 
@@ -132,15 +132,15 @@ def test_a_live_change_does_not_forget_a_window(started: float, verdict: Verdict
     """Other files changed meanwhile: the nudge does not settle what a pod may hold frozen."""
     changed = A | {"app.yaml": "a: 2"}
     assert judged(ENV_AND_FILES, started=started, data=changed).verdict is verdict
-    early = judged(ENV_AND_FILES, data=changed, now=111, looked=False)
+    early = judged(ENV_AND_FILES, data=changed, now=111, pods_checked=False)
     assert (early.verdict, early.early) == (Verdict.LIVE, True)
 
 
 def test_new_pods_that_could_not_start_are_not_asked_for() -> None:
     """A suspect pod is left alone while a source that new pods need does not exist."""
-    judgement = judged(started=105, gone=True)
-    assert judgement.verdict is Verdict.HOLD
-    assert "does not exist" in judgement.reason
+    assessment = judged(started=105, gone=True)
+    assert assessment.verdict is Verdict.HOLD
+    assert "does not exist" in assessment.reason
 
 
 # -- a return to an earlier revision ----------------------------------------------------------
@@ -155,14 +155,14 @@ def rolled(record: Record, previous: str, revision: str, **options: float | bool
 def test_a_revision_that_is_left_is_remembered() -> None:
     """A rollout notes which content it replaced and since when that is gone."""
     record = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=99.5)
-    assert (record.left, record.windows) == ((Left("k.a", 99.5),), ())
+    assert (record.left, record.windows) == ((RetiredRevision("k.a", 99.5),), ())
 
 
 def test_a_return_opens_a_window() -> None:
     """The old ReplicaSet is used again, and a pod of it may have started meanwhile."""
     away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
     back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
-    assert back.left == (Left("k.b", 120.0),)
+    assert back.left == (RetiredRevision("k.b", 120.0),)
     (window,) = back.windows
     assert window.start == 100.0
 
@@ -207,9 +207,9 @@ def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
 def test_the_number_of_a_revision_is_no_content() -> None:
     """`k.a.1` and `k.a` are the same content, under names of their own."""
     again = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True)
-    assert again.left == (Left("k.a", 100.0),)
+    assert again.left == (RetiredRevision("k.a", 100.0),)
     away = rolled(again, "k.a.1", "k.b", left_at=200.0)
-    assert away.left == (Left("k.a", 100.0),)
+    assert away.left == (RetiredRevision("k.a", 100.0),)
     assert rolled(away, "k.b", "k.a").windows != ()
 
 
@@ -232,8 +232,8 @@ def test_uses_of_one_source_share_its_window() -> None:
     uses: tuple[Use, ...] = consumer.uses
     record = Record(consumer.uid, KEY.id, 1, windows=(WENT,))
     facts = Facts(now=200, revision="", starts=pod_starts(consumer, [pod(started=105)]))
-    judgement = judge(consumer, record, look_at(uses, {}, KEY), facts)
-    assert (judgement.verdict, judgement.reason) == (
+    assessment = assess(consumer, record, take_snapshots(uses, {}, KEY), facts)
+    assert (assessment.verdict, assessment.reason) == (
         Verdict.FRESH,
         "uses no source that it follows",
     )
@@ -243,17 +243,20 @@ def test_uses_of_one_source_share_its_window() -> None:
 def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
     """The template lost the revision, a pod of it may hold other content: it needs another name."""
     consumer = deployment(ENV)
-    presents = look_at(consumer.uses, sources(config_map(data=A, changed_at=100)), KEY)
-    revision = revision_of(presents, KEY, uid=consumer.uid, live_rolls=False)
+    snapshots = take_snapshots(consumer.uses, sources(config_map(data=A, changed_at=100)), KEY)
+    revision = revision_of(snapshots, KEY, uid=consumer.uid, live_rolls=False)
     starts = pod_starts(consumer, [pod(started=95, revision=revision if carried else "k.other")])
     facts = Facts(now=200, revision=revision, catch_up=True, starts=starts)
-    judgement = judge(consumer, None, presents, facts)
-    assert (judgement.verdict, judgement.distinct) == (Verdict.FROZEN, carried)
+    assessment = assess(consumer, None, snapshots, facts)
+    assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, carried)
 
 
 def test_a_name_that_was_taken_out_of_the_template_is_left_too() -> None:
     """Its pods may be there still, so a return to it suspects those that started meanwhile."""
     asked = Record("u", "k", 1, revision="k.a")
     away = rolled(asked, "", "k.b", left_at=100.0)
-    assert away.left == (Left("k.a", 100.0),)
-    assert rolled(asked, "z.forged", "k.b").left == (Left("k.a", 100.0), Left("z.forged", 100.0))
+    assert away.left == (RetiredRevision("k.a", 100.0),)
+    assert rolled(asked, "z.forged", "k.b").left == (
+        RetiredRevision("k.a", 100.0),
+        RetiredRevision("z.forged", 100.0),
+    )

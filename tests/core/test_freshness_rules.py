@@ -20,10 +20,10 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.evidence import pod_starts
-from hotmap.core.decide.freshness import ROLLOUT_PATIENCE, Facts, Judgement, Verdict, judge
+from hotmap.core.decide.freshness import ROLLOUT_PATIENCE, Assessment, Facts, Verdict, assess
 from hotmap.core.decide.plan import make_plan
-from hotmap.core.decide.record import record_asked
-from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.fingerprint import fingerprint_key
 from hotmap.core.model.consumer import FIELD_MANAGER, Consumer, consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ManagedFields
@@ -60,9 +60,9 @@ def app(data: dict[str, str] = A, **options: Any) -> ConfigMap:
 
 def asked(who: Consumer, *items: ConfigMap) -> Record:
     """Make the record of a consumer that was last asked for these sources."""
-    presents = look_at(who.uses, sources(*items), KEY)
-    first = judge(who, None, presents, Facts(now=0, revision=""))
-    return record_asked(who, None, first.findings, key_id=KEY.id, generation=1)
+    snapshots = take_snapshots(who.uses, sources(*items), KEY)
+    first = assess(who, None, snapshots, Facts(now=0, revision=""))
+    return record_applied(who, None, first.findings, key_id=KEY.id, generation=1)
 
 
 def judged(
@@ -72,25 +72,27 @@ def judged(
     *,
     started: Sequence[float | None] | None = None,
     **facts: Any,
-) -> Judgement:
+) -> Assessment:
     """Judge a consumer that was asked for `before` (None: no record) and finds `now`.
 
     `started` are the starts of its pods; None says that nobody has looked.
     """
     record = before if isinstance(before, Record) or before is None else asked(who, *before)
-    presents = look_at(who.uses, sources(*now), KEY)
+    snapshots = take_snapshots(who.uses, sources(*now), KEY)
     live_rolls = facts.get("live_rolls", False)
     if started is not None:
         pods = [pod(f"web-{number}", started=at) for number, at in enumerate(started)]
         facts["starts"] = pod_starts(who, pods)
-    revision = revision_of(presents, KEY, uid=who.uid, live_rolls=live_rolls)
-    return judge(who, record, presents, Facts(now=1000, revision=revision, **facts))
+    revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
+    return assess(who, record, snapshots, Facts(now=1000, revision=revision, **facts))
 
 
-def kept(who: Consumer, record: Record | None, judgement: Judgement, generation: int = 1) -> Record:
+def kept(
+    who: Consumer, record: Record | None, assessment: Assessment, generation: int = 1
+) -> Record:
     """Make the record after a judgement that settles."""
-    assert make_plan(who, Policy(), judgement, changed={}).settles
-    return record_asked(who, record, judgement.findings, key_id=KEY.id, generation=generation)
+    assert make_plan(who, Policy(), assessment, changed={}).settles
+    return record_applied(who, record, assessment.findings, key_id=KEY.id, generation=generation)
 
 
 def deployment(spec: str = ENV, **options: Any) -> Consumer:
@@ -116,20 +118,20 @@ def test_rule_0_the_template_was_already_asked(
 ) -> None:
     """A template with the present revision, written by us since the change, was asked."""
     now = [app(B_FROZEN, version=2, changed_at=changed_at)]
-    presents = look_at(deployment().uses, sources(*now), KEY)
-    revision = revision_of(presents, KEY, uid="uid-web", live_rolls=False)
+    snapshots = take_snapshots(deployment().uses, sources(*now), KEY)
+    revision = revision_of(snapshots, KEY, uid="uid-web", live_rolls=False)
     for name in (revision, f"{revision}.1"):
         who = deployment(revision=name, written_at=written_at)
-        judgement = judged(who, [app()], now)
-        assert judgement.verdict is verdict
-        assert judgement.distinct is (verdict is Verdict.FROZEN)
+        assessment = judged(who, [app()], now)
+        assert assessment.verdict is verdict
+        assert assessment.distinct is (verdict is Verdict.FROZEN)
 
 
 def test_rule_0_another_revision_is_another_content() -> None:
     """Our own write of other content proves nothing."""
     who = deployment(revision=f"{KEY.id}.other", written_at=500)
-    judgement = judged(who, [app()], [app(B_FROZEN, version=2, changed_at=400)])
-    assert (judgement.verdict, judgement.distinct) == (Verdict.FROZEN, False)
+    assessment = judged(who, [app()], [app(B_FROZEN, version=2, changed_at=400)])
+    assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, False)
 
 
 # -- rule 1: nothing is known -----------------------------------------------------------------
@@ -155,9 +157,9 @@ def test_rule_1_other_uses_are_unknown() -> None:
     """A use that changed has nothing to be compared with; it is adopted, whatever it holds."""
     record = asked(deployment(ENV), app())
     other = deployment(ENV_AND_FILES, generation=2)
-    judgement = judged(other, record, [app(B_BOTH, version=2)])
-    assert judgement.verdict is Verdict.ADOPT
-    assert judgement.reason == (
+    assessment = judged(other, record, [app(B_BOTH, version=2)])
+    assert assessment.verdict is Verdict.ADOPT
+    assert assessment.reason == (
         "ConfigMap shop/app is used in another way than before: noted, nothing to do"
     )
 
@@ -172,8 +174,8 @@ def test_rule_1_a_source_beside_an_unknown_one_is_compared() -> None:
 @pytest.mark.parametrize(("live_rolls", "verdict"), [(False, Verdict.ADOPT), (True, Verdict.LOOK)])
 def test_rule_1_reread_files_catch_up_by_themselves(live_rolls: bool, verdict: Verdict) -> None:
     """Catch-up rolls nothing for files that the application re-reads."""
-    judgement = judged(deployment(FILES), None, [app()], catch_up=True, live_rolls=live_rolls)
-    assert judgement.verdict is verdict
+    assessment = judged(deployment(FILES), None, [app()], catch_up=True, live_rolls=live_rolls)
+    assert assessment.verdict is verdict
 
 
 @pytest.mark.parametrize(("waited", "verdict"), [(0, Verdict.WAIT), (60, Verdict.LOOK)])
@@ -250,7 +252,7 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     generation: int, written_at: float | None, started: list[float | None] | None, verdict: Verdict
 ) -> None:
     """The record's content is back, but the template was asked for another one meanwhile."""
-    other = look_at(deployment().uses, sources(app(B_FROZEN)), KEY)
+    other = take_snapshots(deployment().uses, sources(app(B_FROZEN)), KEY)
     revision = revision_of(other, KEY, uid="uid-web", live_rolls=False)
     who = deployment(generation=generation, revision=revision, written_at=written_at)
     now = [app(version=3, changed_at=100)]
@@ -324,7 +326,7 @@ def test_rule_6_the_generation_moved(
     A live change that needs new pods is judged in the same way.
     """
     spec, change = (FILES, B_LIVE) if live_rolls else (ENV, B_FROZEN)
-    judgement = judged(
+    assessment = judged(
         deployment(spec, generation=2, rolling=rolling),
         asked(deployment(spec), app()),
         [app(change, version=2, changed_at=100)],
@@ -332,23 +334,23 @@ def test_rule_6_the_generation_moved(
         started=started,
         live_rolls=live_rolls,
     )
-    assert judgement.verdict is verdict
+    assert assessment.verdict is verdict
 
 
 def test_rule_6_an_undo_that_returns_the_present_revision_needs_another_name() -> None:
     """Writing the revision that is there already would change nothing."""
     now = [app(B_FROZEN, version=2, changed_at=100)]
-    presents = look_at(deployment().uses, sources(*now), KEY)
-    revision = revision_of(presents, KEY, uid="uid-web", live_rolls=False)
+    snapshots = take_snapshots(deployment().uses, sources(*now), KEY)
+    revision = revision_of(snapshots, KEY, uid="uid-web", live_rolls=False)
     undone = deployment(generation=2, revision=revision)
-    judgement = judged(undone, asked(deployment(), app()), now, started=[50])
-    assert (judgement.verdict, judgement.distinct) == (Verdict.FROZEN, True)
+    assessment = judged(undone, asked(deployment(), app()), now, started=[50])
+    assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, True)
 
 
 def test_rule_6_an_unvouched_generation_is_never_the_same() -> None:
     """What was recorded in the middle of a rollout vouches for no generation."""
     who = deployment()
-    record = record_asked(
+    record = record_applied(
         who,
         None,
         judged(who, None, [app()]).findings,
@@ -361,8 +363,8 @@ def test_rule_6_an_unvouched_generation_is_never_the_same() -> None:
 @pytest.mark.parametrize(("live_rolls", "verdict"), [(False, Verdict.LIVE), (True, Verdict.FROZEN)])
 def test_files_that_nobody_rereads_need_new_pods(live_rolls: bool, verdict: Verdict) -> None:
     """A live change is a frozen one where nothing in the pods takes it."""
-    judgement = judged(deployment(FILES), [app()], [app(B_LIVE)], live_rolls=live_rolls)
-    assert judgement.verdict is verdict
+    assessment = judged(deployment(FILES), [app()], [app(B_LIVE)], live_rolls=live_rolls)
+    assert assessment.verdict is verdict
 
 
 # -- rule 7: immutable and recreated ----------------------------------------------------------
@@ -599,7 +601,7 @@ def test_a_record_under_another_key_is_not_mixed_in() -> None:
     old = asked(who, app())
     other = fingerprint_key(b"another key")
     gone = judged(who, old, [])
-    record = record_asked(who, old, gone.findings, key_id=other.id, generation=1)
+    record = record_applied(who, old, gone.findings, key_id=other.id, generation=1)
     assert record.key_id == other.id
     assert [source.frozen for source in record.sources] == ["-"]
 
@@ -620,8 +622,8 @@ def test_a_revision_names_content(
     """The same content gives the same name, so a revert returns to the earlier ReplicaSet."""
 
     def revision(data: dict[str, str], live_rolls: bool) -> str:
-        presents = look_at(deployment(ENV_AND_FILES).uses, sources(app(data)), KEY)
-        return revision_of(presents, KEY, uid="u", live_rolls=live_rolls)
+        snapshots = take_snapshots(deployment(ENV_AND_FILES).uses, sources(app(data)), KEY)
+        return revision_of(snapshots, KEY, uid="u", live_rolls=live_rolls)
 
     assert (revision(*one) == revision(*other)) is same
     assert revision(*one).startswith(f"{KEY.id}.")
@@ -629,12 +631,12 @@ def test_a_revision_names_content(
 
 def test_a_revision_is_bound_to_its_consumer() -> None:
     """Two consumers of the same content have different revisions: a clone is not asked."""
-    presents = look_at(deployment().uses, sources(app()), KEY)
-    revisions = {revision_of(presents, KEY, uid=uid, live_rolls=False) for uid in ("u", "v")}
+    snapshots = take_snapshots(deployment().uses, sources(app()), KEY)
+    revisions = {revision_of(snapshots, KEY, uid=uid, live_rolls=False) for uid in ("u", "v")}
     assert len(revisions) == 2
 
 
 def test_credentials_are_not_looked_at() -> None:
     """A Secret that only pulls images is nothing to be fresh of."""
     who = deployment("{containers: [{name: web}], imagePullSecrets: [{name: registry}]}")
-    assert look_at(who.uses, {}, KEY) == ()
+    assert take_snapshots(who.uses, {}, KEY) == ()

@@ -10,24 +10,24 @@ from tests.support.objects import ENV, KEY, config_map, consumer, deployment, so
 
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.freshness import Finding, Verdict
-from hotmap.core.decide.record import record_asked
-from hotmap.core.decide.snapshot import look_at
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.state import Looked
+from hotmap.core.model.state import PodCheck
 from hotmap.core.patch.nudge import Target
 from hotmap.core.status.consumer import (
+    ConsumerStatus,
     Last,
-    Standing,
     State,
     conclude,
-    rollout_left,
+    remaining_rollout,
     stand,
 )
-from hotmap.core.status.pods import Known, PodProof, PodSeen, Stage, desired_of
+from hotmap.core.status.pods import Confidence, ObservedPod, PodProof, Stage, desired_of
 
 DONE = Last("ConfigMap shop/app LEVEL changed: rollout")
 DESIRED = desired_of(
-    look_at(deployment(ENV).uses, sources(config_map(data={"LEVEL": "info"})), KEY),
+    take_snapshots(deployment(ENV).uses, sources(config_map(data={"LEVEL": "info"})), KEY),
     KEY,
     uid="uid-web",
     live_rolls=False,
@@ -42,7 +42,7 @@ def behind(kind: str = "Deployment", count: int = 2, **fields: Any) -> Consumer:
 
 def held(
     name: str = "web-1",
-    known: Known = Known.PROVEN,
+    known: Confidence = Confidence.PROVEN,
     *,
     ready: bool = True,
     at: float | None = 1010.0,
@@ -51,7 +51,7 @@ def held(
     told: Target | None = None,
 ) -> PodProof:
     """A pod, and how it is known that it loaded what is desired."""
-    seen = PodSeen(PodStart(name, at, ""), ready, trouble, template, told)
+    seen = ObservedPod(PodStart(name, at, ""), ready, trouble, template, told)
     stage = Stage(known, "it started 5 min before the last change")
     return PodProof(seen, None, stage)
 
@@ -102,12 +102,12 @@ def held(
 )
 def test_what_a_rollout_waits_for(one: Consumer, state: State, reason: str) -> None:
     """By the word of its own controller, so without looking at pods."""
-    assert rollout_left(one) == Standing(state, reason, one.behind)
+    assert remaining_rollout(one) == ConsumerStatus(state, reason, one.behind)
 
 
 def test_a_finished_rollout_leaves_nothing() -> None:
     """All pods are of the newest template."""
-    assert rollout_left(behind(count=0)) is None
+    assert remaining_rollout(behind(count=0)) is None
 
 
 # -- from its pods -----------------------------------------------------------------------------
@@ -117,21 +117,21 @@ def test_a_finished_rollout_leaves_nothing() -> None:
     ("proofs", "state", "reason"),
     [
         pytest.param(
-            [held(), held("web-2", Known.PROBABLY)],
+            [held(), held("web-2", Confidence.PROBABLY)],
             State.CURRENT,
             "all pods hold the present content (probably or proven)",
             id="all are known to hold it",
         ),
         pytest.param([], State.CURRENT, "it has no pods; the next ones read what is there", id="0"),
         pytest.param(
-            [held(), held("web-2", Known.UNKNOWN)],
+            [held(), held("web-2", Confidence.UNKNOWN)],
             State.LATENT,
             "1 of 2 pods may hold older content (web-2: it started 5 min before the last change); "
             "it takes effect at the next restart",
             id="one may not hold it",
         ),
         pytest.param(
-            [held(), held("web-2", Known.UNKNOWN, at=None)],
+            [held(), held("web-2", Confidence.UNKNOWN, at=None)],
             State.WAITING,
             "waiting for 1 pod: web-2 does not run",
             id="one has not started",
@@ -152,16 +152,16 @@ def test_what_its_pods_show(proofs: list[PodProof], state: State, reason: str) -
 
 def test_files_that_follow_are_waited_for() -> None:
     """Where files alone are missing nothing is latent: the kubelet brings them."""
-    late = held("web-1", Known.UNKNOWN)._replace(follows=True)
+    late = held("web-1", Confidence.UNKNOWN)._replace(follows=True)
     found = conclude(behind(count=0), [held(), late], DESIRED)
     assert (found.state, found.behind) == (State.WAITING, 1)
-    both = conclude(behind(count=0), [late, held("web-2", Known.UNKNOWN)], DESIRED)
+    both = conclude(behind(count=0), [late, held("web-2", Confidence.UNKNOWN)], DESIRED)
     assert both.state is State.LATENT
 
 
 def test_a_rollout_under_way_excuses_older_pods() -> None:
     """They are about to be replaced: nothing is latent."""
-    found = conclude(behind(), [held("web-1", Known.UNKNOWN)], DESIRED)
+    found = conclude(behind(), [held("web-1", Confidence.UNKNOWN)], DESIRED)
     assert found.state is State.WAITING
 
 
@@ -185,7 +185,7 @@ TOLD = DESIRED.target
 )
 def test_agents_restart_in_place(told: Target | None, restart: bool, state: State) -> None:
     """A pod whose agent was told of the change is waited for."""
-    older = held(known=Known.UNKNOWN, told=told)
+    older = held(known=Confidence.UNKNOWN, told=told)
     found = conclude(behind(count=0), [older], DESIRED, agents_restart=restart)
     assert (found.state, found.behind) == (state, 1)
 
@@ -201,7 +201,7 @@ def ordered(**fields: Any) -> Consumer:
     )
 
 
-BROKEN = held("db-2", Known.UNKNOWN, ready=False, template="db-bad")
+BROKEN = held("db-2", Confidence.UNKNOWN, ready=False, template="db-bad")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_stateful_set_that_is_stuck(
 @pytest.mark.parametrize(("retried", "state"), [(False, State.WAITING), (True, State.STUCK)])
 def test_a_pod_that_crashes_gets_its_chance(retried: bool, state: State) -> None:
     """Its kubelet starts it again and it reads what is there then; only if not, it is stuck."""
-    crashes = held("db-2", Known.UNKNOWN, ready=False, trouble="Error", template="db-bad")
+    crashes = held("db-2", Confidence.UNKNOWN, ready=False, trouble="Error", template="db-bad")
     found = conclude(ordered(), [crashes], DESIRED, stalled=True, retried=retried)
     assert found.state is state
 
@@ -259,66 +259,76 @@ def test_a_pod_that_does_not_get_ready_is_named() -> None:
 
 # -- without a request ---------------------------------------------------------------------------
 
-LATENT = Standing(State.LATENT, "1 of 2 pods …", 1)
+LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
 
 
 @pytest.mark.parametrize(
-    ("last", "looked", "found", "one", "state"),
+    ("last", "pods_checked", "found", "one", "state"),
     [
         pytest.param(None, None, None, behind(count=0), State.UNPROVEN, id="no decision yet"),
         pytest.param(DONE, None, None, behind(count=0), State.UNPROVEN, id="nothing is recorded"),
         pytest.param(
-            DONE._replace(failed=True), Looked.CURRENT, None, behind(), State.FAILED, id="failed"
+            DONE._replace(failed=True), PodCheck.CURRENT, None, behind(), State.FAILED, id="failed"
         ),
-        pytest.param(DONE._replace(held=True), Looked.CURRENT, None, behind(), State.HELD, id="h"),
+        pytest.param(
+            DONE._replace(held=True), PodCheck.CURRENT, None, behind(), State.HELD, id="h"
+        ),
         pytest.param(
             DONE._replace(waits=True),
-            Looked.CURRENT,
+            PodCheck.CURRENT,
             None,
             behind(count=0),
             State.WAITING,
             id="waits",
         ),
-        pytest.param(DONE, Looked.NOT_YET, None, behind(), State.WAITING, id="rolling out"),
+        pytest.param(DONE, PodCheck.NOT_YET, None, behind(), State.WAITING, id="rolling out"),
         pytest.param(
-            DONE, Looked.NOT_YET, None, behind(count=0), State.UNPROVEN, id="rolled out, not seen"
-        ),
-        pytest.param(DONE, Looked.NOT_YET, LATENT, behind(), State.LATENT, id="what a look found"),
-        pytest.param(DONE, Looked.LATENT, LATENT, behind(), State.LATENT, id="latent"),
-        pytest.param(DONE, Looked.LATENT, None, behind(), State.LATENT, id="latent, as recorded"),
-        pytest.param(
-            DONE, Looked.CURRENT, None, behind(), State.CURRENT, id="a rollout of somebody else"
+            DONE, PodCheck.NOT_YET, None, behind(count=0), State.UNPROVEN, id="rolled out, not seen"
         ),
         pytest.param(
-            DONE, Looked.CURRENT, LATENT, behind(), State.CURRENT, id="what a look found is over"
+            DONE, PodCheck.NOT_YET, LATENT, behind(), State.LATENT, id="what a look found"
+        ),
+        pytest.param(DONE, PodCheck.LATENT, LATENT, behind(), State.LATENT, id="latent"),
+        pytest.param(DONE, PodCheck.LATENT, None, behind(), State.LATENT, id="latent, as recorded"),
+        pytest.param(
+            DONE, PodCheck.CURRENT, None, behind(), State.CURRENT, id="a rollout of somebody else"
+        ),
+        pytest.param(
+            DONE, PodCheck.CURRENT, LATENT, behind(), State.CURRENT, id="what a look found is over"
         ),
     ],
 )
 def test_how_it_stands_without_a_request(
-    last: Last | None, looked: Looked | None, found: Standing | None, one: Consumer, state: State
+    last: Last | None,
+    pods_checked: PodCheck | None,
+    found: ConsumerStatus | None,
+    one: Consumer,
+    state: State,
 ) -> None:
     """From the last decision, the record, its own controller's word, and the last look."""
-    assert stand(one, last, looked, found).state is state
+    assert stand(one, last, pods_checked, found).state is state
 
 
 @pytest.mark.parametrize(
-    ("verdict", "looked"),
+    ("verdict", "pods_checked"),
     [
-        pytest.param(Verdict.ADOPT, Looked.NOT_YET, id="adopted"),
-        pytest.param(Verdict.FROZEN, Looked.NOT_YET, id="new pods are asked for"),
-        pytest.param(Verdict.LIVE, Looked.LATENT, id="files alone follow: as before"),
-        pytest.param(Verdict.FRESH, Looked.LATENT, id="nothing changed: as before"),
-        pytest.param(Verdict.HOLD, Looked.LATENT, id="held back: as before"),
+        pytest.param(Verdict.ADOPT, PodCheck.NOT_YET, id="adopted"),
+        pytest.param(Verdict.FROZEN, PodCheck.NOT_YET, id="new pods are asked for"),
+        pytest.param(Verdict.LIVE, PodCheck.LATENT, id="files alone follow: as before"),
+        pytest.param(Verdict.FRESH, PodCheck.LATENT, id="nothing changed: as before"),
+        pytest.param(Verdict.HOLD, PodCheck.LATENT, id="held back: as before"),
     ],
 )
-def test_when_pods_are_to_be_looked_at_again(verdict: Verdict, looked: Looked) -> None:
+def test_when_pods_are_to_be_looked_at_again(verdict: Verdict, pods_checked: PodCheck) -> None:
     """After an adoption and after a rollout; nothing else changes what a look has shown."""
     who = deployment(ENV)
-    (present,) = look_at(who.uses, sources(config_map(data={"LEVEL": "info"})), KEY)
-    first = record_asked(
+    (present,) = take_snapshots(who.uses, sources(config_map(data={"LEVEL": "info"})), KEY)
+    first = record_applied(
         who, None, [Finding(present, Verdict.ADOPT, "")], key_id=KEY.id, generation=1
     )
-    assert first.looked is Looked.NOT_YET
-    before = msgspec.structs.replace(first, looked=Looked.LATENT)
-    after = record_asked(who, before, [Finding(present, verdict, "")], key_id=KEY.id, generation=1)
-    assert after.looked is looked
+    assert first.pods_checked is PodCheck.NOT_YET
+    before = msgspec.structs.replace(first, pods_checked=PodCheck.LATENT)
+    after = record_applied(
+        who, before, [Finding(present, verdict, "")], key_id=KEY.id, generation=1
+    )
+    assert after.pods_checked is pods_checked

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from tests.support.objects import ENV_AND_FILES, KEY, config_map, cron_job, sources
 
-from hotmap.core.decide.freshness import Finding, Judgement, Verdict
-from hotmap.core.decide.snapshot import look_at
+from hotmap.core.decide.freshness import Assessment, Finding, Verdict
+from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
 
 A = {"LEVEL": "info", "app.yaml": "a: 1"}
@@ -22,9 +22,11 @@ def name_for(data: dict[str, str], *, changed_at: float | None = 100.0, cron: st
     """Name the run of a CronJob whose one source changed then and holds some data."""
     who = cron_job(ENV_AND_FILES)
     key = who.key._replace(name=cron)
-    presents = look_at(who.uses, sources(config_map("app", data, changed_at=changed_at)), KEY)
-    findings = tuple(Finding(present, Verdict.FROZEN, "changed") for present in presents)
-    return run_name(msgspec.structs.replace(who, key=key), Judgement(Verdict.FROZEN, "", findings))
+    snapshots = take_snapshots(
+        who.uses, sources(config_map("app", data, changed_at=changed_at)), KEY
+    )
+    findings = tuple(Finding(present, Verdict.FROZEN, "changed") for present in snapshots)
+    return run_name(msgspec.structs.replace(who, key=key), Assessment(Verdict.FROZEN, "", findings))
 
 
 def test_the_same_change_has_the_same_name() -> None:

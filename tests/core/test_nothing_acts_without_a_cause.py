@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, pod, sources, workload
 
 from hotmap.core.decide.evidence import pod_starts
-from hotmap.core.decide.freshness import Facts, Judgement, judge
+from hotmap.core.decide.freshness import Assessment, Facts, assess
 from hotmap.core.decide.plan import Plan, live_change_rolls, make_plan
-from hotmap.core.decide.record import record_asked
-from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer, consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, PodTemplate
 from hotmap.core.model.state import Record
@@ -80,27 +80,27 @@ def decided(
     *,
     version: int = 1,
     started: float = 50,
-) -> tuple[Judgement, Plan]:
+) -> tuple[Assessment, Plan]:
     """Judge and plan for content that was written at 100 s, with a pod of a known age."""
     held = {} if data is None else sources(config_map(data=data, version=version, changed_at=100))
-    presents = look_at(who.uses, held, KEY)
+    snapshots = take_snapshots(who.uses, held, KEY)
     live_rolls = live_change_rolls(who, policy)
     facts = Facts(
         now=1000,
-        revision=revision_of(presents, KEY, uid=who.uid, live_rolls=live_rolls),
+        revision=revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls),
         catch_up=policy.catch_up,
         live_rolls=live_rolls,
         starts=pod_starts(who, [pod(started=started)]),
     )
-    judgement = judge(who, record, presents, facts)
+    assessment = assess(who, record, snapshots, facts)
     changed = {} if data is None else {APP: frozenset(data)}
-    return judgement, make_plan(who, policy, judgement, changed=changed)
+    return assessment, make_plan(who, policy, assessment, changed=changed)
 
 
 def asked(who: Consumer, policy: Policy, data: dict[str, str]) -> Record:
     """Make the record of a consumer that was asked for some content."""
-    judgement, _ = decided(who, policy._replace(catch_up=False), None, data)
-    return record_asked(who, None, judgement.findings, key_id=KEY.id, generation=1)
+    assessment, _ = decided(who, policy._replace(catch_up=False), None, data)
+    return record_applied(who, None, assessment.findings, key_id=KEY.id, generation=1)
 
 
 @given(templates(), policies, contents, contents, st.integers(1, 2))
@@ -151,10 +151,10 @@ def test_a_settled_plan_is_not_made_again(
     """Once what is present was asked for, the same facts give no more actions."""
     who = consumer_of(template, generation)
     record = asked(who, policy, before)
-    judgement, plan = decided(who, policy, record, after, version=2)
+    assessment, plan = decided(who, policy, record, after, version=2)
     if plan.settles:
-        findings = judgement.findings
-        settled = record_asked(who, record, findings, key_id=KEY.id, generation=generation)
+        findings = assessment.findings
+        settled = record_applied(who, record, findings, key_id=KEY.id, generation=generation)
         _, again = decided(who, policy, settled, after, version=2)
         assert again.actions == ()
 

@@ -15,10 +15,10 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.decide.freshness import Facts, Finding, Judgement, Verdict, judge
-from hotmap.core.decide.plan import Act, Action, Plan, live_change_rolls, make_plan
-from hotmap.core.decide.record import record_asked
-from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.decide.freshness import Assessment, Facts, Finding, Verdict, assess
+from hotmap.core.decide.plan import Action, ActionType, Plan, live_change_rolls, make_plan
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import changed_keys
@@ -30,7 +30,11 @@ LIVE = A | {"app.yaml": "a: 2"}
 UNUSED = A | {"other": "y"}
 APP = ObjectKey("ConfigMap", "shop", "app")
 
-ROLLOUT, NUDGE, NOTIFY = Action(Act.ROLLOUT), Action(Act.NUDGE), Action(Act.NOTIFY)
+ROLLOUT, NUDGE, NOTIFY = (
+    Action(ActionType.ROLLOUT),
+    Action(ActionType.NUDGE),
+    Action(ActionType.NOTIFY),
+)
 
 
 def planned(
@@ -52,14 +56,14 @@ def planned(
     new = {} if data is None else sources(config_map("app", data, version=2))
     uses = followed_uses(who, policy, new)
     live_rolls = live_change_rolls(who, policy)
-    first = judge(who, None, look_at(uses, old, KEY), Facts(0, ""))
+    first = assess(who, None, take_snapshots(uses, old, KEY), Facts(0, ""))
     generation = who.generation if asked_at is None else asked_at
-    record = record_asked(who, None, first.findings, key_id=KEY.id, generation=generation)
-    presents = look_at(uses, new, KEY)
-    revision = revision_of(presents, KEY, uid=who.uid, live_rolls=live_rolls)
-    judgement = judge(who, record, presents, Facts(9, revision, live_rolls=live_rolls, **facts))
+    record = record_applied(who, None, first.findings, key_id=KEY.id, generation=generation)
+    snapshots = take_snapshots(uses, new, KEY)
+    revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
+    assessment = assess(who, record, snapshots, Facts(9, revision, live_rolls=live_rolls, **facts))
     changed = {APP: changed_keys(old[APP], new.get(APP))} if seen else {}
-    return make_plan(who, policy, judgement, changed=changed)
+    return make_plan(who, policy, assessment, changed=changed)
 
 
 def opted_in(kind: str, spec: str, said: dict[str, str] | None = None, **options: Any) -> Consumer:
@@ -121,7 +125,7 @@ RESTARTER = {"agent": "restart=supervised"}
         pytest.param(
             RESTARTER,
             FROZEN,
-            (Action(Act.NUDGE, announces_frozen=True),),
+            (Action(ActionType.NUDGE, announces_frozen=True),),
             f"{ENV_CAUSE}: its agent restarts the application in place",
             id="frozen, agent that may restart",
         ),
@@ -243,7 +247,7 @@ def test_no_pods_need_no_action(data: dict[str, str]) -> None:
             "CronJob",
             {"on-change": "run-now"},
             {},
-            (Action(Act.RUN_NOW),),
+            (Action(ActionType.RUN_NOW),),
             "a Job is started now",
         ),
         (
@@ -286,19 +290,25 @@ def test_no_pods_need_no_action(data: dict[str, str]) -> None:
             "Job",
             {"on-change": "recreate"},
             {"ended": "Failed"},
-            (Action(Act.RECREATE),),
+            (Action(ActionType.RECREATE),),
             "the Job has finished, and is created again",
         ),
         (
             "Job",
             {"on-change": "recreate", "agent": "restart=supervised"},
             {},
-            (Action(Act.NUDGE, announces_frozen=True),),
+            (Action(ActionType.NUDGE, announces_frozen=True),),
             "its agent restarts the application in place",
         ),
-        ("Job", {"on-change": "recreate"}, {}, (Action(Act.RECREATE),), "the Job is created again"),
+        (
+            "Job",
+            {"on-change": "recreate"},
+            {},
+            (Action(ActionType.RECREATE),),
+            "the Job is created again",
+        ),
         ("Pod", {}, {}, (NOTIFY,), "only reported, since a Pod has no rollout"),
-        ("Pod", {"on-change": "evict"}, {}, (Action(Act.EVICT),), "the Pod is evicted"),
+        ("Pod", {"on-change": "evict"}, {}, (Action(ActionType.EVICT),), "the Pod is evicted"),
         ("ReplicaSet", {}, {}, (NOTIFY,), "only reported, since a ReplicaSet has no rollout"),
         (
             "ReplicaSet",
@@ -366,7 +376,7 @@ def test_a_cron_job_whose_runs_exclude_each_other_waits() -> None:
 def test_a_live_change_is_a_run_too() -> None:
     """The pods of a CronJob read their files at their start, whatever may rewrite them later."""
     plan = planned(opted_in("CronJob", FILES, {"on-change": "run-now", "rereads": "true"}), LIVE)
-    assert plan.actions == (Action(Act.RUN_NOW),)
+    assert plan.actions == (Action(ActionType.RUN_NOW),)
 
 
 @pytest.mark.parametrize("kind", ["Job", "Pod", "ReplicaSet"])
@@ -476,10 +486,10 @@ def test_verdicts_without_actions(
 def test_what_is_too_early_settles_nothing() -> None:
     """Files are refreshed meanwhile, but nothing counts as asked and it is looked at again."""
     who = opted_in("Deployment", FILES, {"rereads": "true"})
-    presents = look_at(who.uses, sources(config_map("app", LIVE)), KEY)
-    finding = Finding(presents[0], Verdict.LIVE, "changed")
-    judgement = _judged(Verdict.LIVE)._replace(findings=(finding,), early=True)
-    plan = make_plan(who, read_policy(who), judgement, changed={})
+    snapshots = take_snapshots(who.uses, sources(config_map("app", LIVE)), KEY)
+    finding = Finding(snapshots[0], Verdict.LIVE, "changed")
+    assessment = _judged(Verdict.LIVE)._replace(findings=(finding,), early=True)
+    plan = make_plan(who, read_policy(who), assessment, changed={})
     assert plan.actions == (NUDGE,)
     assert (plan.settles, plan.requeue_after) == (False, 1.0)
 
@@ -490,5 +500,5 @@ def test_what_only_confirms(data: dict[str, str], confirms: bool) -> None:
     assert planned(opted_in("Deployment", ENV), data).confirms is confirms
 
 
-def _judged(verdict: Verdict) -> Judgement:
-    return Judgement(verdict, "because", ())
+def _judged(verdict: Verdict) -> Assessment:
+    return Assessment(verdict, "because", ())

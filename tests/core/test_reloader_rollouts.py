@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, KEY, config_map, workload
 
-from hotmap.core.decide.freshness import Facts, Judgement, Verdict, judge
-from hotmap.core.decide.plan import Act, Action, make_plan
-from hotmap.core.decide.record import record_asked
-from hotmap.core.decide.snapshot import asked_revision, look_at, revision_of
+from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.plan import Action, ActionType, make_plan
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import recorded_revision, revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer, consumer_from_workload
 from hotmap.core.model.objects import ManagedFields, ObjectKey
 from hotmap.core.model.source import Source, source_from_config_map
@@ -41,17 +41,17 @@ def marked(
     return consumer_from_workload("Deployment", workload(text, **options), dialect)
 
 
-def decide(who: Consumer, source: Source | None, record: Record | None, **facts: Any) -> Judgement:
-    presents = look_at(who.uses, {source.key: source} if source else {}, KEY)
-    revision = revision_of(presents, KEY, uid=who.uid, live_rolls=True)
+def decide(who: Consumer, source: Source | None, record: Record | None, **facts: Any) -> Assessment:
+    snapshots = take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
+    revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=True)
     known = {"now": 100.0, "live_rolls": True, "writing": Writing.ENV_VARS, **facts}
-    return judge(who, record, presents, Facts(revision=revision, **known))
+    return assess(who, record, snapshots, Facts(revision=revision, **known))
 
 
 def asked(who: Consumer, source: Source | None) -> Record:
     """The record after a source was first seen."""
-    judgement = decide(who, source, None)
-    return record_asked(who, None, judgement.findings, key_id=KEY.id, generation=who.generation)
+    assessment = decide(who, source, None)
+    return record_applied(who, None, assessment.findings, key_id=KEY.id, generation=who.generation)
 
 
 # -- what is kept -----------------------------------------------------------------------------
@@ -95,9 +95,9 @@ def test_a_mark_that_another_wrote_after_the_change() -> None:
     new = read(NEW, version=2, changed_at=50)
     before = asked(marked(""), read(OLD))
     who = marked(new.stamp, generation=2, written_at=51)
-    judgement = decide(who, new, before)
-    assert judgement.verdict is Verdict.ADOPT
-    assert judgement.reason.endswith("is what the template was already asked for")
+    assessment = decide(who, new, before)
+    assert assessment.verdict is Verdict.ADOPT
+    assert assessment.reason.endswith("is what the template was already asked for")
 
 
 def test_reloaders_own_field_manager_counts() -> None:
@@ -118,15 +118,15 @@ def test_reloaders_own_field_manager_counts() -> None:
 def test_catching_up_trusts_a_mark(right: bool) -> None:
     """At first sight a right mark is proof; a wrong one leaves it to the pods' starts."""
     source = read(OLD)
-    judgement = decide(marked(source.stamp if right else "1"), source, None, catch_up=True)
-    assert judgement.verdict is (Verdict.ADOPT if right else Verdict.LOOK)
+    assessment = decide(marked(source.stamp if right else "1"), source, None, catch_up=True)
+    assert assessment.verdict is (Verdict.ADOPT if right else Verdict.LOOK)
 
 
 def test_moving_over_adopts() -> None:
     """Whatever Reloader left, the first sight of a consumer changes nothing."""
     for digest in ("", "1", read(OLD).stamp):
-        judgement = decide(marked(digest), read(OLD), None)
-        assert judgement.verdict is Verdict.ADOPT
+        assessment = decide(marked(digest), read(OLD), None)
+        assert assessment.verdict is Verdict.ADOPT
 
 
 def test_an_undo_brought_the_mark_back() -> None:
@@ -134,8 +134,8 @@ def test_an_undo_brought_the_mark_back() -> None:
     old, new = read(OLD), read(NEW, version=2, changed_at=50)
     before = asked(marked(new.stamp), new)
     who = marked(old.stamp, generation=1)
-    judgement = decide(who, read(OLD, version=3, changed_at=60), before)
-    assert (judgement.verdict, judgement.distinct) == (Verdict.FROZEN, True)
+    assessment = decide(who, read(OLD, version=3, changed_at=60), before)
+    assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, True)
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -143,17 +143,17 @@ def test_a_source_that_appears(wanted: bool) -> None:
     """An optional source that was never there is a change, unless flags leave creations alone."""
     optional = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
     who = marked("", optional)
-    judgement = decide(who, read(NEW), asked(who, None), wants_created=wanted)
-    assert judgement.verdict is (Verdict.FROZEN if wanted else Verdict.ADOPT)
+    assessment = decide(who, read(NEW), asked(who, None), wants_created=wanted)
+    assert assessment.verdict is (Verdict.FROZEN if wanted else Verdict.ADOPT)
 
 
 def test_a_source_that_was_recreated() -> None:
     """Also where creations are left alone, other content under an old name is a change."""
     who = marked("")
-    judgement = decide(
+    assessment = decide(
         who, read(NEW, uid="uid-2", version=9), asked(who, read(OLD)), wants_created=False
     )
-    assert judgement.verdict is Verdict.FROZEN
+    assert assessment.verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_a_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> N
     """Only where flags ask for it, and never where new pods could not start without it."""
     spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true") if optional else ENV
     who = marked("1", spec)
-    judgement = decide(who, None, asked(who, read(OLD)), wants_deleted=wanted)
-    assert judgement.verdict is verdict
+    assessment = decide(who, None, asked(who, read(OLD)), wants_deleted=wanted)
+    assert assessment.verdict is verdict
     if verdict is Verdict.FROZEN:
-        record = record_asked(who, None, judgement.findings, key_id=KEY.id, generation=2)
+        record = record_applied(who, None, assessment.findings, key_id=KEY.id, generation=2)
         assert decide(who, None, record, wants_deleted=True).verdict is Verdict.FRESH
 
 
@@ -191,20 +191,20 @@ def test_the_revision_that_was_asked_for(spec: str, live_rolls: bool) -> None:
     """A record names its content as the content itself was named."""
     who = marked("", spec)
     source = read(OLD)
-    presents = look_at(who.uses, {source.key: source}, KEY)
-    assert asked_revision(
+    snapshots = take_snapshots(who.uses, {source.key: source}, KEY)
+    assert recorded_revision(
         asked(who, source), KEY, namespace="shop", uid=who.uid, live_rolls=live_rolls
-    ) == revision_of(presents, KEY, uid=who.uid, live_rolls=live_rolls)
+    ) == revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
 
 
 def test_the_plan_names_what_is_to_be_marked() -> None:
     """Each changed source with its digest; none where rollouts are written in hotmap's way."""
     who, new = marked(""), read(NEW, version=2)
-    judgement = decide(who, new, asked(who, read(OLD)))
+    assessment = decide(who, new, asked(who, read(OLD)))
     for dialect, stamps in ((ENV_VARS, (Stamp(APP, new.stamp),)), (DialectSettings(), ())):
         policy = read_policy(who, defaults=Defaults(follow="auto", dialect=dialect))
-        plan = make_plan(who, policy, judgement, changed={})
-        assert plan.actions == (Action(Act.ROLLOUT, stamps=stamps),)
+        plan = make_plan(who, policy, assessment, changed={})
+        assert plan.actions == (Action(ActionType.ROLLOUT, stamps=stamps),)
 
 
 # -- what is written --------------------------------------------------------------------------

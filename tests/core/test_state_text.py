@@ -13,11 +13,11 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
     HEADER,
     SHARDS,
-    Left,
-    Looked,
-    Others,
+    ForeignWrites,
+    PodCheck,
     Record,
-    Rolls,
+    RetiredRevision,
+    RolloutTimes,
     SeenSource,
     Sighting,
     SourceRecord,
@@ -49,13 +49,13 @@ records = st.builds(
     st.integers(-1, 2**53),
     st.lists(source_records, max_size=3).map(tuple),
     st.lists(st.builds(Window, times, times), max_size=2).map(tuple),
-    st.lists(st.builds(Left, texts, times), max_size=2).map(tuple),
+    st.lists(st.builds(RetiredRevision, texts, times), max_size=2).map(tuple),
     st.integers(0, 9),
-    st.builds(Rolls, st.lists(times, max_size=3).map(tuple), st.integers(0, 9)),
+    st.builds(RolloutTimes, st.lists(times, max_size=3).map(tuple), st.integers(0, 9)),
     texts,
-    st.sampled_from(Looked),
+    st.sampled_from(PodCheck),
     texts,
-    st.none() | st.builds(Others, times, texts),
+    st.none() | st.builds(ForeignWrites, times, texts),
 )
 
 RECORD = Record(
@@ -64,13 +64,13 @@ RECORD = Record(
     4,
     (SourceRecord("ConfigMap", "app", "Zk", "9d1", "1042", "uY3", "-", False),),
     (Window(1.5, 2.5),),
-    (Left("kH3x.abc", 9.0),),
+    (RetiredRevision("kH3x.abc", 9.0),),
     1,
-    Rolls((3.0, 4.5), 1),
+    RolloutTimes((3.0, 4.5), 1),
     "kH3x.abc",
-    Looked.LATENT,
+    PodCheck.LATENT,
     "shop",
-    Others(8.0, "removed kH3x.abc"),
+    ForeignWrites(8.0, "removed kH3x.abc"),
 )
 
 LINE = (
@@ -82,7 +82,9 @@ LINE = (
 
 def test_a_record_that_tells_no_look_is_to_be_looked_at() -> None:
     """As it was written before looks were recorded: everything else in it holds."""
-    earlier = msgspec.structs.replace(RECORD, looked=Looked.NOT_YET, namespace="", others=None)
+    earlier = msgspec.structs.replace(
+        RECORD, pods_checked=PodCheck.NOT_YET, namespace="", others=None
+    )
     line = LINE.removesuffix(',2,"shop",[8.0,"removed kH3x.abc"]]')
     assert read_shard(f"{HEADER}\n{line}]\n") == {"6f0c": earlier}
 

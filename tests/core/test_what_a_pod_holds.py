@@ -19,19 +19,19 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.decide.snapshot import look_at
+from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target
 from hotmap.core.status.pods import (
+    Confidence,
     Desired,
-    Known,
-    PodSeen,
+    ObservedPod,
     Stage,
     desired_of,
+    observe_pods,
     prove,
-    see_pods,
-    vouches,
+    template_vouches,
 )
 
 #: When the sources last changed, and some moment soon after.
@@ -46,8 +46,8 @@ def desired(
     """What the pods of a consumer with this pod spec are to hold."""
     consumer = deployment(spec)
     source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=changed_at)
-    presents = look_at(consumer.uses, sources(source), KEY)
-    return desired_of(presents, KEY, uid=consumer.uid, live_rolls=live_rolls)
+    snapshots = take_snapshots(consumer.uses, sources(source), KEY)
+    return desired_of(snapshots, KEY, uid=consumer.uid, live_rolls=live_rolls)
 
 
 ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
@@ -56,12 +56,12 @@ FILES_AT_START = desired(FILES, live_rolls=True)
 
 def seen(
     at: float | None, *, revision: str = "", told: Target | None = None, trouble: str = ""
-) -> PodSeen:
-    return PodSeen(PodStart("web-1", at, revision), True, trouble, "", told)
+) -> ObservedPod:
+    return ObservedPod(PodStart("web-1", at, revision), True, trouble, "", told)
 
 
 def only(
-    wish: Desired, one: PodSeen, *, now: float = NOW, **facts: Any
+    wish: Desired, one: ObservedPod, *, now: float = NOW, **facts: Any
 ) -> tuple[Stage | None, Stage]:
     """The projected and the loaded stage of one pod."""
     (proof,) = prove(wish, [one], now=now, **facts)
@@ -71,18 +71,24 @@ def only(
 @pytest.mark.parametrize(
     ("wish", "at", "known"),
     [
-        pytest.param(ENV_WISH, 1002, Known.PROVEN, id="the margin after the change"),
-        pytest.param(ENV_WISH, 1001, Known.PROBABLY, id="inside the margin"),
-        pytest.param(ENV_WISH, 1000, Known.PROBABLY, id="in the second of the change"),
-        pytest.param(ENV_WISH, 999, Known.UNKNOWN, id="before the change"),
-        pytest.param(ENV_WISH, None, Known.UNKNOWN, id="not started yet"),
-        pytest.param(FILES_AT_START, 1002, Known.PROVEN, id="files that nobody re-reads, after"),
-        pytest.param(FILES_AT_START, 999, Known.UNKNOWN, id="files that nobody re-reads, before"),
-        pytest.param(desired(""), 1, Known.PROVEN, id="no source is read at all"),
-        pytest.param(desired(changed_at=None), 1002, Known.UNKNOWN, id="nobody noted a change"),
+        pytest.param(ENV_WISH, 1002, Confidence.PROVEN, id="the margin after the change"),
+        pytest.param(ENV_WISH, 1001, Confidence.PROBABLY, id="inside the margin"),
+        pytest.param(ENV_WISH, 1000, Confidence.PROBABLY, id="in the second of the change"),
+        pytest.param(ENV_WISH, 999, Confidence.UNKNOWN, id="before the change"),
+        pytest.param(ENV_WISH, None, Confidence.UNKNOWN, id="not started yet"),
+        pytest.param(
+            FILES_AT_START, 1002, Confidence.PROVEN, id="files that nobody re-reads, after"
+        ),
+        pytest.param(
+            FILES_AT_START, 999, Confidence.UNKNOWN, id="files that nobody re-reads, before"
+        ),
+        pytest.param(desired(""), 1, Confidence.PROVEN, id="no source is read at all"),
+        pytest.param(
+            desired(changed_at=None), 1002, Confidence.UNKNOWN, id="nobody noted a change"
+        ),
     ],
 )
-def test_a_start_tells_what_was_loaded(wish: Desired, at: float | None, known: Known) -> None:
+def test_a_start_tells_what_was_loaded(wish: Desired, at: float | None, known: Confidence) -> None:
     """Proven, or probably, by time alone; what a template was asked for plays no part yet."""
     _, loaded = only(wish, seen(at))
     assert loaded.known is known
@@ -91,14 +97,16 @@ def test_a_start_tells_what_was_loaded(wish: Desired, at: float | None, known: K
 @pytest.mark.parametrize(
     ("revision", "vouched", "known"),
     [
-        pytest.param(ENV_WISH.template, False, Known.INFERRED, id="its template names it"),
-        pytest.param(f"{ENV_WISH.template}.2", False, Known.INFERRED, id="… under its own name"),
-        pytest.param("kid.other", False, Known.UNKNOWN, id="its template names other content"),
-        pytest.param("", False, Known.UNKNOWN, id="its template names nothing"),
-        pytest.param("", True, Known.INFERRED, id="all pods are of the template asked for"),
+        pytest.param(ENV_WISH.template, False, Confidence.INFERRED, id="its template names it"),
+        pytest.param(
+            f"{ENV_WISH.template}.2", False, Confidence.INFERRED, id="… under its own name"
+        ),
+        pytest.param("kid.other", False, Confidence.UNKNOWN, id="its template names other content"),
+        pytest.param("", False, Confidence.UNKNOWN, id="its template names nothing"),
+        pytest.param("", True, Confidence.INFERRED, id="all pods are of the template asked for"),
     ],
 )
-def test_a_template_speaks_for_its_pods(revision: str, vouched: bool, known: Known) -> None:
+def test_a_template_speaks_for_its_pods(revision: str, vouched: bool, known: Confidence) -> None:
     """Where clocks do not: a pod that seems older than the change was made for its content."""
     _, loaded = only(ENV_WISH, seen(990, revision=revision), vouched=vouched)
     assert loaded.known is known
@@ -118,21 +126,21 @@ def test_when_a_template_speaks_for_all_pods(fields: dict[str, Any], vouched: bo
     """Our write came after the change, and its own controller has no other pod left."""
     web = deployment(ENV, revision="kid.any", **fields)
     source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
-    assert vouches(web, look_at(web.uses, sources(source), KEY)) is vouched
+    assert template_vouches(web, take_snapshots(web.uses, sources(source), KEY)) is vouched
 
 
 def test_a_template_does_not_outweigh_a_start() -> None:
     """What is proven stays proven, whatever the template was asked for."""
     _, loaded = only(ENV_WISH, seen(1010, revision="kid.other"))
-    assert loaded.known is Known.PROVEN
+    assert loaded.known is Confidence.PROVEN
 
 
 def test_a_pod_that_started_in_between_is_not_inferred() -> None:
     """An edit and its revert, with a pod that started in between: its template proves nothing."""
     there = pod(started=995, revision=ENV_WISH.template)
-    pods = see_pods(WEB, [there])
+    pods = observe_pods(WEB, [there])
     (proof,) = prove(ENV_WISH, pods, now=NOW, windows=[Window(990.0, 999.0)])
-    assert proof.loaded.known is Known.UNKNOWN
+    assert proof.loaded.known is Confidence.UNKNOWN
     assert "another one" in proof.loaded.why
 
 
@@ -142,17 +150,19 @@ TOLD = FILES_WISH.target._replace(sequence=7)
 @pytest.mark.parametrize(
     ("at", "told", "now", "known"),
     [
-        pytest.param(1002, None, NOW, Known.PROVEN, id="mounted after the change"),
-        pytest.param(1001, None, NOW, Known.PROBABLY, id="mounted inside the margin"),
-        pytest.param(500, TOLD, NOW, Known.INFERRED, id="nudged after the change"),
-        pytest.param(500, TOLD._replace(live="old"), NOW, Known.UNKNOWN, id="nudged before it"),
-        pytest.param(500, None, NOW, Known.UNKNOWN, id="the kubelet may not have synced yet"),
-        pytest.param(500, None, 1092, Known.INFERRED, id="the kubelet's period is over"),
-        pytest.param(None, TOLD, NOW, Known.UNKNOWN, id="not started"),
+        pytest.param(1002, None, NOW, Confidence.PROVEN, id="mounted after the change"),
+        pytest.param(1001, None, NOW, Confidence.PROBABLY, id="mounted inside the margin"),
+        pytest.param(500, TOLD, NOW, Confidence.INFERRED, id="nudged after the change"),
+        pytest.param(
+            500, TOLD._replace(live="old"), NOW, Confidence.UNKNOWN, id="nudged before it"
+        ),
+        pytest.param(500, None, NOW, Confidence.UNKNOWN, id="the kubelet may not have synced yet"),
+        pytest.param(500, None, 1092, Confidence.INFERRED, id="the kubelet's period is over"),
+        pytest.param(None, TOLD, NOW, Confidence.UNKNOWN, id="not started"),
     ],
 )
 def test_files_follow_by_nudge_or_by_time(
-    at: float | None, told: Target | None, now: float, known: Known
+    at: float | None, told: Target | None, now: float, known: Confidence
 ) -> None:
     """Projected; and loaded with it, by an application that re-reads its files."""
     projected, loaded = only(FILES_WISH, seen(at, told=told), now=now)
@@ -169,13 +179,17 @@ def test_what_mounts_nothing_has_nothing_projected() -> None:
 @pytest.mark.parametrize(
     ("at", "told", "projected", "loaded"),
     [
-        pytest.param(500, TOLD, Known.UNKNOWN, Known.UNKNOWN, id="told of other content"),
-        pytest.param(500, BOTH_WISH.target, Known.INFERRED, Known.UNKNOWN, id="files alone follow"),
-        pytest.param(1010, None, Known.PROVEN, Known.PROVEN, id="started after the change"),
+        pytest.param(500, TOLD, Confidence.UNKNOWN, Confidence.UNKNOWN, id="told of other content"),
+        pytest.param(
+            500, BOTH_WISH.target, Confidence.INFERRED, Confidence.UNKNOWN, id="files alone follow"
+        ),
+        pytest.param(
+            1010, None, Confidence.PROVEN, Confidence.PROVEN, id="started after the change"
+        ),
     ],
 )
 def test_the_weakest_part_counts(
-    at: float, told: Target | None, projected: Known, loaded: Known
+    at: float, told: Target | None, projected: Confidence, loaded: Confidence
 ) -> None:
     """An environment does not follow a nudge, so such a pod has loaded a part alone."""
     stages = only(BOTH_WISH, seen(at, told=told))
@@ -224,7 +238,7 @@ def test_a_pod_is_reduced_to_what_tells() -> None:
             ],
         },
     }
-    (one,) = see_pods(WEB, [msgspec.convert(body, Pod)])
+    (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
     assert (one.start.name, one.ready, one.trouble) == ("db-2", False, "CrashLoopBackOff")
     assert (one.template, one.told) == ("db-85db44f89d", Target(3, "live", "frozen"))
 
@@ -234,7 +248,7 @@ def test_a_step_of_a_start_is_no_trouble(reason: str) -> None:
     """A container that is being created is not one that cannot run."""
     waiting = {"name": "web", "state": {"waiting": {"reason": reason}}}
     body = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [waiting]}}
-    (one,) = see_pods(WEB, [msgspec.convert(body, Pod)])
+    (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
     assert (one.trouble, one.ready) == ("", False)
 
 
@@ -262,5 +276,5 @@ def test_what_keeps_a_pod_from_running(init: Any, main: Any, trouble: str) -> No
             "containerStatuses": [{"name": "web", "state": main}],
         },
     }
-    (one,) = see_pods(WEB, [msgspec.convert(body, Pod)])
+    (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
     assert one.trouble == trouble

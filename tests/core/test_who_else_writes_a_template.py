@@ -8,18 +8,18 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, timestamp, workload
 
-from hotmap.core.decide.conflicts import HELD, Interference, Kind, find_interference, heed
+from hotmap.core.decide.conflicts import HELD, Kind, WriterConflict, defer_to, find_writer_conflict
 from hotmap.core.decide.freshness import Verdict
-from hotmap.core.decide.plan import Act, Action, Plan
-from hotmap.core.decide.record import record_asked, record_reloaders_mark
+from hotmap.core.decide.plan import Action, ActionType, Plan
+from hotmap.core.decide.record import record_applied, record_reloader_write
 from hotmap.core.model.consumer import Consumer, consumer_from_workload
 from hotmap.core.model.objects import ManagedFields
-from hotmap.core.model.state import Left, Others, Record
+from hotmap.core.model.state import ForeignWrites, Record, RetiredRevision
 
 NOW = 5000.0
 
 #: Our fingerprint key is `k`; the record vouches for generation 3.
-RECORD = Record("uid-web", "k", 3, revision="k.now", left=(Left("k.old", 900.0),))
+RECORD = Record("uid-web", "k", 3, revision="k.now", left=(RetiredRevision("k.old", 900.0),))
 
 REVISION = '{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:hotmap.dev/revision":{}}}}}}'
 IMAGE = '{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\\"name\\":\\"web\\"}":{}}}}}}'
@@ -51,8 +51,8 @@ def web(
     )
 
 
-def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Interference | None:
-    return find_interference(who, record, own_keys={"k", "j"}, now=now)
+def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> WriterConflict | None:
+    return find_writer_conflict(who, record, own_keys={"k", "j"}, now=now)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_was_there_at_first_sight_is_nobodys_interference() -> None:
     """A lost key, a template restored from elsewhere, a Reloader that is gone: all adopted."""
     who = web("z.x", ("hotmap", 4990, REVISION), ("Reloader", 4995, VARIABLE))
     assert found(who, None) is None
-    record = record_asked(who, None, (), key_id="k", generation=4)
+    record = record_applied(who, None, (), key_id="k", generation=4)
     assert found(who, record) is None
     again = web("z.x", ("hotmap", 4990, REVISION), ("Reloader", 4999, VARIABLE))
     assert found(again, record) is not None
@@ -105,7 +105,7 @@ def test_what_was_there_at_first_sight_is_nobodys_interference() -> None:
 
 def test_our_own_writes_as_reloader_are_ours() -> None:
     """Whoever goes on from Reloader's way of writing to hotmap's is not told of a Reloader."""
-    record = record_reloaders_mark(RECORD, now=4990.5)
+    record = record_reloader_write(RECORD, now=4990.5)
     assert found(web("k.now", ("Reloader", 4991, VARIABLE)), record) is None
     assert found(web("k.now", ("Reloader", 4993, VARIABLE)), record) is not None
 
@@ -150,14 +150,14 @@ def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
     who = web("z.x", ("hotmap", 4900, REVISION))
     seen = found(who)
     assert seen is not None
-    adopted = msgspec.structs.replace(RECORD, revision="z.x", others=Others(told=seen.mark))
+    adopted = msgspec.structs.replace(RECORD, revision="z.x", others=ForeignWrites(told=seen.mark))
     assert found(who, adopted) == seen
     assert found(who, adopted, now=4900 + HELD) is None
 
 
 def test_what_was_forged_before_is_no_undo() -> None:
     """The record remembers what a rollout replaced; a foreign name of it is still foreign."""
-    record = msgspec.structs.replace(RECORD, left=(Left("z.x", 4000.0),))
+    record = msgspec.structs.replace(RECORD, left=(RetiredRevision("z.x", 4000.0),))
     seen = found(web("z.x", ("argocd", 10, REVISION)), record)
     assert seen is not None
     assert seen.kind is Kind.OVERWRITTEN
@@ -175,35 +175,37 @@ def test_each_write_has_a_mark_of_its_own() -> None:
 
 # -- what follows ------------------------------------------------------------------------------
 
-ROLLOUT = Plan(Verdict.FROZEN, (Action(Act.ROLLOUT),), "LEVEL changed: rollout", settles=True)
-NUDGE = Plan(Verdict.LIVE, (Action(Act.NUDGE),), "files changed: refreshed", settles=True)
+ROLLOUT = Plan(
+    Verdict.FROZEN, (Action(ActionType.ROLLOUT),), "LEVEL changed: rollout", settles=True
+)
+NUDGE = Plan(Verdict.LIVE, (Action(ActionType.NUDGE),), "files changed: refreshed", settles=True)
 NOTHING = Plan(Verdict.FRESH, (), "is what was last asked for", settles=True, confirms=True)
 WAITING = Plan(Verdict.WAIT, (), "its rollout runs", requeue_after=1.0)
 BRAKED = ROLLOUT._replace(actions=(), settles=False, warning=True, requeue_after=300.0)
 
-REMOVED = Interference(Kind.REMOVED, "it was removed", "removed k.now")
-OTHER = Interference(Kind.HOTMAP, "another one rolls it", "hotmap z.x", NOW + 60)
+REMOVED = WriterConflict(Kind.REMOVED, "it was removed", "removed k.now")
+OTHER = WriterConflict(Kind.HOTMAP, "another one rolls it", "hotmap z.x", NOW + 60)
 
 
 def test_nothing_follows_from_nothing() -> None:
     """Without interference a plan stays as it is."""
-    assert heed(ROLLOUT, None, told=False, now=NOW) is ROLLOUT
+    assert defer_to(ROLLOUT, None, told=False, now=NOW) is ROLLOUT
 
 
 def test_what_was_removed_is_written_again_with_the_next_change() -> None:
     """A change is acted on as ever; where nothing changed, nothing is done but telling."""
-    assert heed(ROLLOUT, REMOVED, told=True, now=NOW) is ROLLOUT
-    changed = heed(ROLLOUT, REMOVED, told=False, now=NOW)
+    assert defer_to(ROLLOUT, REMOVED, told=True, now=NOW) is ROLLOUT
+    changed = defer_to(ROLLOUT, REMOVED, told=False, now=NOW)
     assert changed == ROLLOUT._replace(reason="LEVEL changed: rollout; it was removed")
-    quiet = heed(NOTHING, REMOVED, told=False, now=NOW)
+    quiet = defer_to(NOTHING, REMOVED, told=False, now=NOW)
     assert quiet == NOTHING._replace(reason="it was removed", confirms=False)
-    assert heed(NOTHING, REMOVED, told=True, now=NOW) is NOTHING
+    assert defer_to(NOTHING, REMOVED, told=True, now=NOW) is NOTHING
 
 
 def test_a_rollout_is_left_to_the_other() -> None:
     """It is held until the other has had its time, told or not, and then made again."""
     for told in (False, True):
-        held = heed(ROLLOUT, OTHER, told=told, now=NOW)
+        held = defer_to(ROLLOUT, OTHER, told=told, now=NOW)
         assert held == Plan(
             Verdict.FROZEN,
             (),
@@ -212,15 +214,15 @@ def test_a_rollout_is_left_to_the_other() -> None:
             warning=True,
             requeue_after=60.0,
         )
-    assert heed(ROLLOUT, OTHER, told=True, now=NOW + 60) is ROLLOUT
+    assert defer_to(ROLLOUT, OTHER, told=True, now=NOW + 60) is ROLLOUT
 
 
 def test_files_are_refreshed_whoever_rolls() -> None:
     """A nudge disturbs nobody, so it is never held."""
-    assert heed(NUDGE, OTHER, told=True, now=NOW) is NUDGE
-    assert heed(WAITING, OTHER, told=False, now=NOW).requeue_after == 1.0
+    assert defer_to(NUDGE, OTHER, told=True, now=NOW) is NUDGE
+    assert defer_to(WAITING, OTHER, told=False, now=NOW).requeue_after == 1.0
 
 
 def test_the_flap_breaker_names_it_too() -> None:
     """Whoever is held for rolling too often learns who takes the rollouts back."""
-    assert heed(BRAKED, REMOVED, told=True, now=NOW).reason.endswith("; it was removed")
+    assert defer_to(BRAKED, REMOVED, told=True, now=NOW).reason.endswith("; it was removed")

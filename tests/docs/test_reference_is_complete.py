@@ -10,7 +10,7 @@ import click
 import pytest
 
 from hotmap.cli.main import hotmap
-from hotmap.controller.report.decision_log import Journal
+from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.metrics import Metrics
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
@@ -88,16 +88,16 @@ def test_each_flag_is_explained(name: str, command: click.Command) -> None:
 def exposed_metrics() -> set[str]:
     """Render the metrics of a controller that has not started, and name them."""
     client = Client(ClusterConfig("https://localhost", "a test", BearerToken()))
-    journal = Journal(wall_clock=lambda: 0.0)
+    journal = DecisionLog(wall_clock=lambda: 0.0)
     journal.decisions["fresh"] += 1
     journal.actions["Deployment", "rollout", "done"] += 1
     metrics = Metrics(
         client=client,
-        journal=journal,
+        decision_log=journal,
         records=Records(client, "hotmap"),
         reflectors=list,
         queues=dict,
-        standings=lambda: None,
+        consumer_states=lambda: None,
         looks=lambda: 0,
         pending_jobs=lambda: 0,
     )

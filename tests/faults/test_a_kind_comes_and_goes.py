@@ -18,7 +18,7 @@ from tests.support.fault_server import (
     status,
 )
 
-from hotmap.controller.watch.optional_kind import Presence
+from hotmap.controller.watch.optional_kind import OptionalKind
 from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
@@ -69,7 +69,7 @@ class Watched:
     """A presence at work on a fault server."""
 
     def __init__(
-        self, server: FaultServer, discovery: Discovery, presence: Presence, store: Store[str]
+        self, server: FaultServer, discovery: Discovery, presence: OptionalKind, store: Store[str]
     ) -> None:
         self.server = server
         self.discovery = discovery
@@ -109,7 +109,7 @@ async def watched(server: FaultServer, says: Behaviour) -> AsyncIterator[Watched
             )
             return [reflector]
 
-        presence = Presence(client, KIND, make=make, store=store, poll=POLL)
+        presence = OptionalKind(client, KIND, make=make, store=store, poll=POLL)
         task = asyncio.create_task(presence.run())
         try:
             yield Watched(server, discovery, presence, store)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotmap.core.decide.plan import live_change_rolls
-from hotmap.core.decide.snapshot import look_at, revision_of
+from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.consumer import Consumer, consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
@@ -129,7 +129,9 @@ def _present_revisions(
     uses = followed_uses(consumer, policy, tuple(sources))
     live_rolls = live_change_rolls(consumer, policy)
     return {
-        revision_of(look_at(uses, sources, key), key, uid=consumer.uid, live_rolls=live_rolls)
+        revision_of(
+            take_snapshots(uses, sources, key), key, uid=consumer.uid, live_rolls=live_rolls
+        )
         for key in keys
     }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from hotmap.cli.logs import set_up_logging
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import namespace_name, read_reloader_flags
-from hotmap.controller.report.pod_checks import LookSettings
+from hotmap.controller.report.pod_checks import PodCheckSettings
 from hotmap.controller.report.webhooks import WebhookSettings
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
@@ -89,7 +89,7 @@ def run_controller(
         else asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=workers,
         flap_limit=flap_limit,
-        looks=LookSettings(per_second=looks),
+        looks=PodCheckSettings(per_second=looks),
         identity=_identity(asked.replicas if leader_elect is None else leader_elect)
         if not reloader.shadow
         else "",

@@ -17,13 +17,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from hotmap.controller.reconcile.job_recreation import Recreations
+from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.reconcile import Reconciler
-from hotmap.controller.report.annotation_warnings import AnnotationReports
-from hotmap.controller.report.pod_checks import Lookout
+from hotmap.controller.report.annotation_warnings import AnnotationWarnings
+from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.status import Leading
 from hotmap.controller.settings import Settings
-from hotmap.controller.startup import Patience
+from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index, Queues
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
@@ -33,7 +33,7 @@ from hotmap.core.model.source import Source
 from hotmap.core.model.state import SeenSource
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
-__all__ = ["Term"]
+__all__ = ["LeaderTerm"]
 
 #: Changes of one source that outlive this process: enough for an edit and its revert.
 _SIGHTINGS = 8
@@ -44,7 +44,7 @@ _GRACE = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Term:
+class LeaderTerm:
     """The queues and workers of one leader, from entering the context to leaving it."""
 
     def __init__(
@@ -52,25 +52,25 @@ class Term:
         *,
         index: Index,
         records: Records,
-        recreations: Recreations | None,
+        job_recreations: JobRecreations | None,
         reconciler: Reconciler,
-        lookout: Lookout,
+        pod_checker: PodChecker,
         leading: Leading,
         settings: Settings,
         may_write: Callable[[], bool],
-        patience: Patience,
-        reports: AnnotationReports,
+        startup_retry: StartupRetry,
+        reports: AnnotationWarnings,
     ) -> None:
         self._index = index
         self._records = records
-        self._recreations = recreations
+        self._recreations = job_recreations
         self._reconciler = reconciler
-        self.lookout = lookout
+        self.pod_checker = pod_checker
         #: What the status is answered from.
         self.leading = leading
         self._settings = settings
         self._may_write = may_write
-        self._patience = patience
+        self._patience = startup_retry
         self._reports = reports
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
         self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
@@ -95,7 +95,7 @@ class Term:
             await self._patience.ask(self._recreations.load, what="pending Jobs cannot be read")
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
-            self._unsubscribe.append(store.subscribe(self.lookout.consumer_changed))
+            self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
         self._drop_records_of_the_gone()
         self._index.feed(
             Queues(
@@ -117,7 +117,7 @@ class Term:
                 self._workers.append(asyncio.create_task(_work(queue, work, self._worked)))
         self._background = [
             asyncio.create_task(self._records.run()),
-            asyncio.create_task(self.lookout.run()),
+            asyncio.create_task(self.pod_checker.run()),
         ]
         if self._recreations is not None:
             self._background.append(asyncio.create_task(self._recreations.run()))
@@ -138,7 +138,7 @@ class Term:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._may_write():
-            self.lookout.write()
+            self.pod_checker.write()
             await self._records.flush()
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
@@ -150,8 +150,8 @@ class Term:
 
     def _worked(self, key: ObjectKey) -> None:
         """Follow what was decided on a consumer."""
-        self.lookout.consider(key)
-        self.leading.standings.update(key)
+        self.pod_checker.consider(key)
+        self.leading.consumer_states.update(key)
 
     def _restore_sightings(self) -> None:
         """Go on from what the leader before saw of the sources, and this one has not."""
@@ -182,7 +182,7 @@ class Term:
         if old is not None and (new is None or new.uid != old.uid):
             self._records.forget(old.uid)
             self._reconciler.forget(key)
-            self.leading.standings.update(key)
+            self.leading.consumer_states.update(key)
 
 
 async def _work(

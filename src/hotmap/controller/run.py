@@ -17,25 +17,25 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NoReturn, Self
 
-from hotmap.controller.leadership import Term
+from hotmap.controller.leadership import LeaderTerm
 from hotmap.controller.reconcile.deciding import Decider
 from hotmap.controller.reconcile.executor import Executor
-from hotmap.controller.reconcile.job_recreation import Recreations
+from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
-from hotmap.controller.reconcile.payload_digests import Payloads
+from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.reconcile import Reconciler
-from hotmap.controller.report.annotation_warnings import AnnotationReports
-from hotmap.controller.report.consumer_states import Standings
-from hotmap.controller.report.decision_log import Journal
-from hotmap.controller.report.events import Announcer
+from hotmap.controller.report.annotation_warnings import AnnotationWarnings
+from hotmap.controller.report.consumer_states import ConsumerStates
+from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.events import EventReporter
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics
-from hotmap.controller.report.pod_checks import Lookout
+from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.server import StatusServer
 from hotmap.controller.report.status import Leading, StatusPage
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
-from hotmap.controller.startup import Patience, knock
+from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import load_keyring, passing_keyring
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
@@ -70,7 +70,7 @@ class Controller:
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client = client
         self._settings = settings
-        self.journal = Journal(wall_clock=time.time)
+        self.decision_log = DecisionLog(wall_clock=time.time)
         self._shadow = Shadow(reason_of=self._latest_reason) if settings.shadow else None
         self.index = Index(
             defaults=settings.defaults,
@@ -83,20 +83,22 @@ class Controller:
         self.records = (ShadowRecords if self._shadow else Records)(client, settings.namespace)
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._recorder = (ShadowRecorder if self._shadow else Recorder)(client, component="hotmap")
-        self._recreations = Recreations(
+        self._recreations = JobRecreations(
             client, settings.namespace, recorder=self._recorder, may_write=self._may_write
         )
         self._metrics = Metrics(
             client=client,
-            journal=self.journal,
+            decision_log=self.decision_log,
             records=self.records,
             reflectors=self.reflector_statistics,
             queues=self.queue_statistics,
-            standings=lambda: self._term.leading.standings.statistics() if self._term else None,
-            looks=lambda: self._term.lookout.looks if self._term else 0,
+            consumer_states=lambda: (
+                self._term.leading.consumer_states.statistics() if self._term else None
+            ),
+            looks=lambda: self._term.pod_checker.looks if self._term else 0,
             pending_jobs=lambda: len(self._recreations),
         )
-        self._status_page = StatusPage(client, index=self.index, journal=self.journal)
+        self._status_page = StatusPage(client, index=self.index, decision_log=self.decision_log)
         self._server = StatusServer(
             metrics=self._metrics.render,
             metrics_type=CONTENT_TYPE,
@@ -104,12 +106,12 @@ class Controller:
             readiness=self._readiness,
             status=self._status,
         )
-        self._patience = Patience()
+        self._patience = StartupRetry()
         self._keys: tuple[FingerprintKey, ...] = ()
         self._watching: Watching | None = None
         self._elector: LeaderElector | None = None
         self._leading: asyncio.Task[None] | None = None
-        self._term: Term | None = None
+        self._term: LeaderTerm | None = None
         self._comparing: asyncio.Task[NoReturn] | None = None
         #: Set once the Lease was ours, or none was needed.
         self._elected = asyncio.Event()
@@ -180,9 +182,11 @@ class Controller:
     async def _reach(self) -> None:
         """Wait for a first answer of the API server, for as long as our patience goes."""
         if self._settings.patient:
-            await self._patience.ask(lambda: knock(self._client), what="not started yet")
+            await self._patience.ask(
+                lambda: wait_for_apiserver(self._client), what="not started yet"
+            )
         else:
-            await knock(self._client)
+            await wait_for_apiserver(self._client)
 
     async def _load_keyring(self) -> tuple[FingerprintKey, ...]:
         namespace = self._settings.namespace
@@ -241,44 +245,48 @@ class Controller:
             self._acting.clear()
             self._term = None
 
-    def _make_term(self) -> Term:
+    def _make_term(self) -> LeaderTerm:
         observer = Observer(index=self.index, records=self.records, keys=self._keys)
-        standings = Standings(index=self.index, journal=self.journal, records=self.records)
-        return Term(
+        consumer_states = ConsumerStates(
+            index=self.index, decision_log=self.decision_log, records=self.records
+        )
+        return LeaderTerm(
             index=self.index,
             records=self.records,
-            recreations=None if self._shadow else self._recreations,
+            job_recreations=None if self._shadow else self._recreations,
             reconciler=self._make_reconciler(observer),
-            lookout=Lookout(
+            pod_checker=PodChecker(
                 self._client,
                 observer=observer,
                 consumer=self.index.consumer,
                 records=self.records,
-                journal=self.journal,
-                standings=standings,
+                decision_log=self.decision_log,
+                consumer_states=consumer_states,
                 recorder=self._recorder,
                 settings=self._settings.looks,
                 busy=lambda: any(one.ready for one in self.queue_statistics().values()),
             ),
-            leading=Leading(observer, standings),
+            leading=Leading(observer, consumer_states),
             settings=self._settings,
             may_write=self._may_write,
-            patience=self._patience,
-            reports=AnnotationReports(
+            startup_retry=self._patience,
+            reports=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),
         )
 
     def _make_reconciler(self, observer: Observer) -> Reconciler:
         executor = (
-            ShadowExecutor(self._client, recreations=self._recreations)
+            ShadowExecutor(self._client, job_recreations=self._recreations)
             if self._shadow
-            else Executor(self._client, may_write=self._may_write, recreations=self._recreations)
+            else Executor(
+                self._client, may_write=self._may_write, job_recreations=self._recreations
+            )
         )
-        announcer = Announcer(
+        event_reporter = EventReporter(
             self._recorder,
             records=self.records,
-            journal=self.journal,
+            decision_log=self.decision_log,
             alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
             found_changed=self._webhooks.source_found_changed,
         )
@@ -291,23 +299,23 @@ class Controller:
                 self._client,
                 index=self.index,
                 observer=observer,
-                heeds_others=executor.writes,
+                detects_conflicts=executor.writes,
                 flap_limit=self._settings.flap_limit,
             ),
             executor=executor,
             nudges=Nudges(
                 executor,
-                Payloads(self._client, self.index.sources.get("ConfigMap")),
-                refused=announcer.nudge_refused,
+                PayloadDigests(self._client, self.index.sources.get("ConfigMap")),
+                refused=event_reporter.nudge_refused,
             ),
-            announcer=announcer,
-            journal=self.journal,
+            event_reporter=event_reporter,
+            decision_log=self.decision_log,
             observe_delay=self._metrics.observe_delay,
             flap_limit=self._settings.flap_limit,
         )
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
-        latest = self.journal.latest(consumer)
+        latest = self.decision_log.latest(consumer)
         return latest.reason if latest else ""
 
     def _may_write(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hotmap.controller.report.pod_checks import LookSettings
+from hotmap.controller.report.pod_checks import PodCheckSettings
 from hotmap.controller.report.webhooks import WebhookSettings
 from hotmap.core.decide.flap_breaker import LIMIT
 from hotmap.core.policy.policy import DEFAULTS, Defaults
@@ -37,7 +37,7 @@ class Settings(NamedTuple):
     #: Rollouts of one consumer in ten minutes before it is held; 0 holds nobody.
     flap_limit: int = LIMIT
     #: When pods are looked at after the fact.
-    looks: LookSettings = LookSettings()
+    looks: PodCheckSettings = PodCheckSettings()
     #: Our name among the replicas that compete for the Lease; "" when this is the only one.
     identity: str = ""
     #: Decide and compare with a running Reloader, and write nothing.

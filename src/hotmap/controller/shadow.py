@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, NoReturn
 import msgspec
 
 from hotmap.controller.reconcile.executor import Executor, NudgeResult
-from hotmap.controller.reconcile.job_recreation import Recreations
+from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.storage.records import Records
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -45,8 +45,8 @@ class ShadowExecutor(Executor):
 
     writes = False
 
-    def __init__(self, client: Client, *, recreations: Recreations) -> None:
-        super().__init__(client, may_write=lambda: False, recreations=recreations)
+    def __init__(self, client: Client, *, job_recreations: JobRecreations) -> None:
+        super().__init__(client, may_write=lambda: False, job_recreations=job_recreations)
 
     async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
         """Leave the consumer at its generation."""

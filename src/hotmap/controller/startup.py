@@ -18,7 +18,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.complaints import Complaints
 from hotmap.kube.retry import Backoff
 
-__all__ = ["Patience", "knock"]
+__all__ = ["StartupRetry", "wait_for_apiserver"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ _PAUSES = 0.5, 15.0
 _log = logging.getLogger(__name__)
 
 
-class Patience:
+class StartupRetry:
     """Asks again, for ever, while an API server does not answer or is not able to."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Patience:
             self.problem = ""
 
 
-async def knock(client: Client) -> None:
+async def wait_for_apiserver(client: Client) -> None:
     """Return once the API server has answered anything at all; says so when that takes long.
 
     Raises:

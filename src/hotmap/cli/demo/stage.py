@@ -27,7 +27,7 @@ from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, PODS
 from hotmap.local.cluster import LocalCluster
 
-__all__ = ["Decided", "PodSeen", "Stage"]
+__all__ = ["Decided", "ObservedPod", "Stage"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class _Pod(msgspec.Struct):
     status: _Status
 
 
-class PodSeen(NamedTuple):
+class ObservedPod(NamedTuple):
     """A pod that is meant to live."""
 
     name: str
@@ -206,7 +206,7 @@ class Stage:
         )
         return began
 
-    async def pods(self, app: str) -> list[PodSeen]:
+    async def pods(self, app: str) -> list[ObservedPod]:
         """List the pods of a workload that are not about to go."""
         page = await self._client.list_page(PODS, NAMESPACE, type=_Pod, label_selector=f"app={app}")
         return [_seen(pod) for pod in page.items if pod.metadata.deletion_timestamp is None]
@@ -231,10 +231,10 @@ class Stage:
         return None
 
 
-def _seen(pod: _Pod) -> PodSeen:
+def _seen(pod: _Pod) -> ObservedPod:
     statuses = pod.status.container_statuses
     owners = pod.metadata.owner_references
-    return PodSeen(
+    return ObservedPod(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         running=bool(statuses) and all(one.state.running is not None for one in statuses),

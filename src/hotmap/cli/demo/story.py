@@ -9,7 +9,7 @@ import time
 from rich.console import Console
 
 from hotmap.cli.demo.manifests import MANIFESTS, WORKLOADS
-from hotmap.cli.demo.stage import PodSeen, Stage
+from hotmap.cli.demo.stage import ObservedPod, Stage
 from hotmap.cli.demo.timeline import Timeline
 
 __all__ = ["run_demo"]
@@ -76,7 +76,7 @@ class _Story:
         self._stage = stage
         self._timeline = timeline
         #: The pods of each workload as they should still be.
-        self._pods: dict[str, PodSeen] = {}
+        self._pods: dict[str, ObservedPod] = {}
         self._debug_replica_set = ""
 
     async def set_up(self) -> None:
@@ -142,10 +142,10 @@ class _Story:
 
     # -- what is looked at ---------------------------------------------------------------------
 
-    async def _running(self, app: str, *, other_than: str = "") -> PodSeen | None:
+    async def _running(self, app: str, *, other_than: str = "") -> ObservedPod | None:
         """Wait until a workload has exactly one pod, running, and not a certain one."""
 
-        async def look() -> PodSeen | None:
+        async def look() -> ObservedPod | None:
             pods = await self._stage.pods(app)
             if len(pods) == 1 and pods[0].running and pods[0].uid != other_than:
                 return pods[0]
@@ -162,7 +162,7 @@ class _Story:
         else:
             self._timeline.note(decided.at - began, "decided", f"{app}: {_short(decided.reason)}")
 
-    async def _printed(self, app: str, pod: PodSeen, text: str, began: float) -> None:
+    async def _printed(self, app: str, pod: ObservedPod, text: str, began: float) -> None:
         """Wait for a line of a pod's output, and show when it was printed."""
 
         async def look() -> float | None:
@@ -208,8 +208,8 @@ class _Story:
             reason = _short(decided.reason) if decided else "no reason given"
             reasons.setdefault(reason, []).append(app)
         if not_concerned:
-            looked = (d for d in self._stage.decisions if d.consumer == not_concerned)
-            true = true and not any(decided.at >= began for decided in looked)
+            pods_checked = (d for d in self._stage.decisions if d.consumer == not_concerned)
+            true = true and not any(decided.at >= began for decided in pods_checked)
             true = true and await self._undisturbed(not_concerned)
             reasons["not even looked at"] = [not_concerned]
         parts = []

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotmap.controller.reconcile.job_recreation import Recreations
+from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.errors import (
     AlreadyExists,
@@ -77,11 +77,11 @@ class Executor:
     writes = True
 
     def __init__(
-        self, client: Client, *, may_write: Callable[[], bool], recreations: Recreations
+        self, client: Client, *, may_write: Callable[[], bool], job_recreations: JobRecreations
     ) -> None:
         self._client = client
         self._may_write = may_write
-        self._recreations = recreations
+        self._recreations = job_recreations
         self._nudging = asyncio.Semaphore(_NUDGES_AT_ONCE)
 
     async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:

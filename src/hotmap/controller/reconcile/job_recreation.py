@@ -45,7 +45,7 @@ from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import JOBS, SECRETS
 from hotmap.kube.retry import Backoff
 
-__all__ = ["PENDING_SECRET", "Recreations"]
+__all__ = ["PENDING_SECRET", "JobRecreations"]
 
 #: In the controller's namespace.
 PENDING_SECRET = "hotmap-pending"
@@ -81,7 +81,7 @@ class _Pending(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(list[_Pending])
 
 
-class Recreations:
+class JobRecreations:
     """The Jobs that are on their way from their deletion to their return."""
 
     def __init__(

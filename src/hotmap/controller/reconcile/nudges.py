@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from hotmap.controller.reconcile.deciding import Decision
 from hotmap.controller.reconcile.executor import Executor
-from hotmap.controller.reconcile.payload_digests import Payloads
+from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.core.decide.freshness import Verdict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.patch.nudge import Target, present_target, recorded_target
+from hotmap.core.patch.nudge import Target, desired_target, recorded_target
 from hotmap.core.policy.policy import Strategy
 
 __all__ = ["SECOND_NUDGE", "Nudges"]
@@ -28,7 +28,7 @@ class Nudges:
     """What the pods of each consumer were told in one term of leading."""
 
     def __init__(
-        self, executor: Executor, payloads: Payloads, refused: Callable[[Consumer, str], None]
+        self, executor: Executor, payloads: PayloadDigests, refused: Callable[[Consumer, str], None]
     ) -> None:
         """`refused` is told why pods refused a nudge."""
         self._executor = executor
@@ -55,7 +55,7 @@ class Nudges:
         now = time.monotonic()
         owed = self._tell_again.get(key, {}) if self._told.get(key) == target else {}
         due = {uid for uid, at in owed.items() if at <= now}
-        asked = recorded_target(decision.record, decision.presents, decision.key, uid=consumer.uid)
+        asked = recorded_target(decision.record, decision.snapshots, decision.key, uid=consumer.uid)
         told = target._replace(payloads=await self._payloads.digests(consumer))
         result = await self._executor.nudge(consumer, told, asked=asked, again=due)
         self._told[key] = target
@@ -75,7 +75,7 @@ class Nudges:
         if not decision.policy.opted_in or decision.policy.strategy is Strategy.NOTIFY:
             return False
         told = self._told.get(decision.consumer.key)
-        if told is None or decision.judgement.verdict not in (Verdict.FRESH, Verdict.LIVE):
+        if told is None or decision.assessment.verdict not in (Verdict.FRESH, Verdict.LIVE):
             return False
         owed = self._tell_again.get(decision.consumer.key, {})
         now = time.monotonic()
@@ -92,4 +92,4 @@ class Nudges:
 
 
 def _target(decision: Decision) -> Target:
-    return present_target(decision.presents, decision.key, uid=decision.consumer.uid)
+    return desired_target(decision.snapshots, decision.key, uid=decision.consumer.uid)

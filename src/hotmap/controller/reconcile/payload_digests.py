@@ -23,7 +23,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.resources import CONFIGMAPS
 from hotmap.kube.store import Store
 
-__all__ = ["Payloads"]
+__all__ = ["PayloadDigests"]
 
 #: Versions of ConfigMaps whose digests are kept: those of the changes that are under way.
 _KEPT = 256
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 FileDigests = Mapping[str, bytes]
 
 
-class Payloads:
+class PayloadDigests:
     """Digests of the volumes of consumers with an agent, for one controller."""
 
     def __init__(self, client: Client, config_maps: Store[Source] | None) -> None:

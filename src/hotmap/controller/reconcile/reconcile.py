@@ -22,23 +22,23 @@ import msgspec
 from hotmap.controller.reconcile.deciding import Decider, Decision
 from hotmap.controller.reconcile.executor import Executor
 from hotmap.controller.reconcile.nudges import Nudges
-from hotmap.controller.report.decision_log import Journal
-from hotmap.controller.report.events import Announcer
+from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.events import EventReporter
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.evidence import MARGIN
-from hotmap.core.decide.flap_breaker import note_roll
+from hotmap.core.decide.flap_breaker import note_rollout
 from hotmap.core.decide.freshness import Finding, Verdict
-from hotmap.core.decide.plan import NEW_PODS, Act, Action, live_change_rolls
+from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, live_change_rolls
 from hotmap.core.decide.record import (
-    distinct_name,
-    record_asked,
-    record_reloaders_mark,
+    distinct_revision,
+    record_applied,
+    record_reloader_write,
     record_rollout,
 )
-from hotmap.core.decide.snapshot import asked_revision, look_at
+from hotmap.core.decide.snapshot import recorded_revision, take_snapshots
 from hotmap.core.errors import (
     ApiError,
     Conflict,
@@ -50,7 +50,7 @@ from hotmap.core.errors import (
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import UNVOUCHED, Looked, Record, Rolls
+from hotmap.core.model.state import UNVOUCHED, PodCheck, Record, RolloutTimes
 from hotmap.core.patch.jobs import run_name
 from hotmap.core.patch.rollout import restart_time, template_patch
 from hotmap.core.policy.policy import Policy, Strategy
@@ -88,8 +88,8 @@ class Reconciler:
         decider: Decider,
         executor: Executor,
         nudges: Nudges,
-        announcer: Announcer,
-        journal: Journal,
+        event_reporter: EventReporter,
+        decision_log: DecisionLog,
         observe_delay: Callable[[float], None],
         flap_limit: int,
     ) -> None:
@@ -101,13 +101,13 @@ class Reconciler:
         self._decider = decider
         self._executor = executor
         self._nudges = nudges
-        self._announcer = announcer
-        self._journal = journal
+        self._announcer = event_reporter
+        self._journal = decision_log
         self._observe_delay = observe_delay
         self._flap_limit = flap_limit
         #: Of Jobs and Pods that went, for who comes under their name: the new one has a new uid,
         #: so the record of the old one is not its own.
-        self._left_behind: dict[ObjectKey, Rolls] = {}
+        self._left_behind: dict[ObjectKey, RolloutTimes] = {}
         #: Held by whoever works on a consumer; gone when nobody does.
         self._locks: WeakValueDictionary[ObjectKey, asyncio.Lock] = WeakValueDictionary()
 
@@ -169,16 +169,16 @@ class Reconciler:
         try:
             asked = await self._act(decision)
         except (Conflict, NotFound) as error:
-            return self._meet_fact(decision, error)
+            return self._on_conflict(decision, error)
         except (ApiError, Unreachable) as error:
             if isinstance(error, Invalid) and "metadata.uid" in str(error):
-                return self._meet_fact(decision, error)
-            self._meet_failure(decision, error)
+                return self._on_conflict(decision, error)
+            self._on_write_error(decision, error)
             raise
         self._record(decision, asked)
         self._note(decision)
         self._announcer.settled(decision)
-        self._announcer.interference(decision)
+        self._announcer.writer_conflict(decision)
         again = (decision.plan.requeue_after, left, self._nudges.second_in(key))
         return min(filter(None, again), default=None)
 
@@ -188,7 +188,7 @@ class Reconciler:
         """Carry out the plan."""
         asked = _Asked(decision.consumer.generation, decision.consumer.revision)
         for action in decision.plan.actions:
-            if action.act is Act.NUDGE:
+            if action.act is ActionType.NUDGE:
                 await self._nudges.send(decision)
             elif action.act in NEW_PODS:
                 asked = await self._start_new_pods(decision, action)
@@ -202,15 +202,15 @@ class Reconciler:
         """Have new pods started in the way of the kind."""
         consumer, executor = decision.consumer, self._executor
         match action.act:
-            case Act.ROLLOUT:
+            case ActionType.ROLLOUT:
                 return await self._roll_out(decision, action)
-            case Act.RESTART_PODS:
-                changes = [found.present.changed_at for found in decision.judgement.changed()]
+            case ActionType.RESTART_PODS:
+                changes = [found.present.changed_at for found in decision.assessment.changed()]
                 at = restart_time(changes, now=self._client.server_time())
                 return _Asked(await executor.restart_pods(consumer, at), consumer.revision)
-            case Act.RUN_NOW:
-                await executor.run_now(consumer, run_name(consumer, decision.judgement))
-            case Act.RECREATE:
+            case ActionType.RUN_NOW:
+                await executor.run_now(consumer, run_name(consumer, decision.assessment))
+            case ActionType.RECREATE:
                 await executor.recreate(consumer, decision.plan.reason)
             case _:
                 await executor.evict(consumer)
@@ -220,7 +220,7 @@ class Reconciler:
         revision = decision.revision
         if action.distinct:
             previous = self._previous_revision(decision)
-            revision = distinct_name(revision, decision.record, previous=previous)
+            revision = distinct_revision(revision, decision.record, previous=previous)
         patch = template_patch(
             decision.consumer,
             revision,
@@ -242,13 +242,13 @@ class Reconciler:
             self._announcer.event(consumer, Reason.RESUMED, reason)
         return _STALE_PAUSE
 
-    def _meet_fact(self, decision: Decision, error: ApiError) -> float | None:
+    def _on_conflict(self, decision: Decision, error: ApiError) -> float | None:
         """A write met another truth than the decision saw; that is no failure."""
         outcome = f"the {decision.consumer.key.kind} is another one by now: {error}"
         self._note(decision, outcome=outcome)
         return _STALE_PAUSE if isinstance(error, Conflict) else None
 
-    def _meet_failure(self, decision: Decision, error: HotmapError) -> None:
+    def _on_write_error(self, decision: Decision, error: HotmapError) -> None:
         """Say once what keeps a consumer from its change; it is tried again, with pauses."""
         outcome = f"failed, and is tried again: {error}"
         if self._note(decision, outcome=outcome):
@@ -262,14 +262,14 @@ class Reconciler:
         if not decision.plan.settles:
             return
         consumer, record = decision.consumer, decision.record
-        rollout = next((a for a in decision.plan.actions if a.act is Act.ROLLOUT), None)
+        rollout = next((a for a in decision.plan.actions if a.act is ActionType.ROLLOUT), None)
         starts_pods = any(action.act in NEW_PODS for action in decision.plan.actions)
         generation = done.generation
         if not starts_pods and consumer.rolling:
             # What its own controller is rolling out may have read older content: not vouched for.
             generation = record.generation if record else UNVOUCHED
         findings, key = self._for_record(decision)
-        asked = record_asked(consumer, record, findings, key_id=key.id, generation=generation)
+        asked = record_applied(consumer, record, findings, key_id=key.id, generation=generation)
         now = self._client.server_time()
         if record is None:
             asked = self._with_rolls_left_behind(consumer.key, asked)
@@ -284,15 +284,17 @@ class Reconciler:
             )
             asked = msgspec.structs.replace(asked, revision=done.revision)
             if decision.policy.writing is not Writing.REVISION:
-                asked = record_reloaders_mark(asked, now=now)
+                asked = record_reloader_write(asked, now=now)
         if starts_pods:
-            rolls = note_roll(asked.rolls, now, limit=self._flap_limit)
+            rolls = note_rollout(asked.rolls, now, limit=self._flap_limit)
             asked = msgspec.structs.replace(asked, rolls=rolls)
             if consumer.key.kind in ("Job", "Pod"):
                 self._leave_behind(consumer.key, rolls)
         elif _leaves_older_pods(decision):
-            asked = msgspec.structs.replace(asked, looked=Looked.LATENT)
-        elif record is not None and not decision.looked and _only_versions_moved(record, asked):
+            asked = msgspec.structs.replace(asked, pods_checked=PodCheck.LATENT)
+        elif (
+            record is not None and not decision.pods_checked and _only_versions_moved(record, asked)
+        ):
             self._records.note(asked)
             return
         self._records.put(asked)
@@ -305,14 +307,14 @@ class Reconciler:
         """
         adopted = tuple(
             finding
-            for finding in decision.judgement.findings
+            for finding in decision.assessment.findings
             if finding.verdict is Verdict.ADOPT and finding.present.exists
         )
         if not decision.policy.opted_in or not adopted:
             return
         consumer, key = decision.consumer, decision.key
         generation = UNVOUCHED if consumer.rolling else consumer.generation
-        asked = record_asked(consumer, None, adopted, key_id=key.id, generation=generation)
+        asked = record_applied(consumer, None, adopted, key_id=key.id, generation=generation)
         self._records.put(self._with_rolls_left_behind(consumer.key, asked))
         self._note(decision)
 
@@ -320,7 +322,7 @@ class Reconciler:
         rolls = self._left_behind.pop(key, None)
         return asked if rolls is None else msgspec.structs.replace(asked, rolls=rolls)
 
-    def _leave_behind(self, key: ObjectKey, rolls: Rolls) -> None:
+    def _leave_behind(self, key: ObjectKey, rolls: RolloutTimes) -> None:
         self._left_behind.pop(key, None)
         self._left_behind[key] = rolls
         if len(self._left_behind) > _LEFT_BEHIND:
@@ -331,7 +333,7 @@ class Reconciler:
         consumer, policy, record = decision.consumer, decision.policy, decision.record
         if policy.writing is Writing.REVISION or record is None:
             return consumer.revision
-        return asked_revision(
+        return recorded_revision(
             record,
             decision.key,
             namespace=consumer.key.namespace,
@@ -345,14 +347,14 @@ class Reconciler:
         What is kept of a source that is held or gone was made with the older key and cannot be
         made again, so such a record stays with it.
         """
-        findings = decision.judgement.findings
+        findings = decision.assessment.findings
         kept = any(f.verdict is Verdict.HOLD or not f.present.exists for f in findings)
         newest = self._observer.newest
         if kept or decision.key is newest:
             return findings, decision.key
-        uses = [use for present in decision.presents for use in present.uses]
-        presents = look_at(uses, self._index.sources_of(uses), newest)
-        pairs = zip(findings, presents, strict=True)
+        uses = [use for present in decision.snapshots for use in present.uses]
+        snapshots = take_snapshots(uses, self._index.sources_of(uses), newest)
+        pairs = zip(findings, snapshots, strict=True)
         return tuple(f._replace(present=present) for f, present in pairs), newest
 
     def forget(self, key: ObjectKey) -> None:
@@ -381,13 +383,13 @@ def _pause_left(policy: Policy, *, now: float) -> float | None:
 def _nudge_settles(decision: Decision) -> bool:
     """Tell whether the plan only nudges."""
     actions = decision.plan.actions
-    return bool(actions) and all(action.act is Act.NUDGE for action in actions)
+    return bool(actions) and all(action.act is ActionType.NUDGE for action in actions)
 
 
 def _leaves_older_pods(decision: Decision) -> bool:
     """Tell whether what changed takes effect at the next restart only, and that was reported."""
-    reported = any(action.act is Act.NOTIFY for action in decision.plan.actions)
-    return reported and decision.judgement.verdict is Verdict.FROZEN
+    reported = any(action.act is ActionType.NOTIFY for action in decision.plan.actions)
+    return reported and decision.assessment.verdict is Verdict.FROZEN
 
 
 def _only_versions_moved(before: Record, after: Record) -> bool:

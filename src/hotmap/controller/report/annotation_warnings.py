@@ -18,12 +18,12 @@ from hotmap.core.policy.policy import namespace_problems
 from hotmap.core.reloader.annotations import Names
 from hotmap.kube.recorder import Recorder
 
-__all__ = ["AnnotationReports"]
+__all__ = ["AnnotationWarnings"]
 
 _log = logging.getLogger(__name__)
 
 
-class AnnotationReports:
+class AnnotationWarnings:
     """Writes one Warning Event for each thing that cannot be read, until it is another one."""
 
     def __init__(self, index: Index, recorder: Recorder, names: Names) -> None:

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from hotmap.core.decide.conflicts import Interference
-from hotmap.core.decide.plan import Act, Plan
+from hotmap.core.decide.conflicts import WriterConflict
+from hotmap.core.decide.plan import ActionType, Plan
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import Last
 
-__all__ = ["Entry", "Journal"]
+__all__ = ["DecisionLog", "Entry"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 _KEPT = 5
 
 
-class Journal:
+class DecisionLog:
     """The latest decisions on each consumer, oldest first; one that repeats is kept once.
 
     One that only confirms is kept where the decision before it was not the end of the matter.
@@ -69,7 +69,7 @@ class Journal:
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
         #: Writes of others into pod templates, by kind, since the start.
-        self.interferences: Counter[str] = Counter()
+        self.writer_conflicts: Counter[str] = Counter()
 
     def note(
         self,
@@ -95,7 +95,7 @@ class Journal:
             versions,
             held=plan.warning,
             waits=not plan.settles,
-            only_reported=any(action.act is Act.NOTIFY for action in plan.actions),
+            only_reported=any(action.act is ActionType.NOTIFY for action in plan.actions),
         )
         self.decisions[entry.verdict] += 1
         kept = self._entries.setdefault(consumer.key, [])
@@ -114,9 +114,9 @@ class Journal:
         )
         return True
 
-    def note_interference(self, consumer: Consumer, found: Interference) -> None:
+    def note_conflict(self, consumer: Consumer, found: WriterConflict) -> None:
         """Count and log what somebody else wrote into a consumer's pod template."""
-        self.interferences[found.kind.value] += 1
+        self.writer_conflicts[found.kind.value] += 1
         _log.warning(found.reason, extra={"consumer": str(consumer.key), "change": ""})
 
     def latest(self, key: ObjectKey) -> Entry | None:

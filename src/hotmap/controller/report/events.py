@@ -10,39 +10,39 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from hotmap.controller.reconcile.deciding import Decision
-from hotmap.controller.report.decision_log import Journal
+from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.core.decide.conflicts import (
     Kind,
-    record_told,
-    was_told,
+    is_reported,
+    record_reported,
 )
-from hotmap.core.decide.plan import NEW_PODS, Act
-from hotmap.core.decide.snapshot import Present
+from hotmap.core.decide.plan import NEW_PODS, ActionType
+from hotmap.core.decide.snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Policy
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
 
-__all__ = ["Announcer"]
+__all__ = ["EventReporter"]
 
 #: How actions are told, the most weighty first. A Job's Event is written once there is a new one
 #: to write it on.
 _REASONS = {
-    Act.ROLLOUT: Reason.ROLLED_OUT,
-    Act.RESTART_PODS: Reason.ROLLED_OUT,
-    Act.RUN_NOW: Reason.RUN,
-    Act.EVICT: Reason.EVICTED,
-    Act.NOTIFY: Reason.NOTIFIED,
-    Act.NUDGE: Reason.REFRESHED,
+    ActionType.ROLLOUT: Reason.ROLLED_OUT,
+    ActionType.RESTART_PODS: Reason.ROLLED_OUT,
+    ActionType.RUN_NOW: Reason.RUN,
+    ActionType.EVICT: Reason.EVICTED,
+    ActionType.NOTIFY: Reason.NOTIFIED,
+    ActionType.NUDGE: Reason.REFRESHED,
 }
 
 _log = logging.getLogger(__name__)
 
 
-class Announcer:
+class EventReporter:
     """What was told of each consumer in one term of leading."""
 
     def __init__(
@@ -50,14 +50,14 @@ class Announcer:
         recorder: Recorder,
         *,
         records: Records,
-        journal: Journal,
+        decision_log: DecisionLog,
         alert: Callable[[Consumer, Sequence[ObjectKey], str], None],
-        found_changed: Callable[[Present], None],
+        found_changed: Callable[[SourceSnapshot], None],
     ) -> None:
         """`alert` hears of new pods, with the sources that called for them and the reason."""
         self._recorder = recorder
         self._records = records
-        self._journal = journal
+        self._journal = decision_log
         self._alert = alert
         self._found_changed = found_changed
         #: The reason that the last Event gave, and the versions that it was about.
@@ -72,7 +72,7 @@ class Announcer:
 
     def settled(self, decision: Decision) -> None:
         """Write at most one Event for a settled change."""
-        for finding in decision.judgement.changed():
+        for finding in decision.assessment.changed():
             self._found_changed(finding.present)
         plan, consumer = decision.plan, decision.consumer
         told = (plan.reason, decision.versions)
@@ -87,20 +87,20 @@ class Announcer:
             return
         acts = [action.act for action in plan.actions]
         if not NEW_PODS.isdisjoint(acts):
-            changed = [finding.present.source for finding in decision.judgement.changed()]
+            changed = [finding.present.source for finding in decision.assessment.changed()]
             self._alert(consumer, changed, plan.reason)
         told_as = (reason for act, reason in _REASONS.items() if act in acts)
         if (reason := next(told_as, None)) is not None:
             self.event(consumer, reason, plan.reason)
 
-    def interference(self, decision: Decision) -> None:
+    def writer_conflict(self, decision: Decision) -> None:
         """Tell once of each write of somebody else, also across restarts and leaders."""
-        found, consumer = decision.interference, decision.consumer
+        found, consumer = decision.writer_conflict, decision.consumer
         record = self._records.get(consumer.uid)
-        if found is None or record is None or was_told(record, found):
+        if found is None or record is None or is_reported(record, found):
             return
-        self._records.put(record_told(record, found))
-        self._journal.note_interference(consumer, found)
+        self._records.put(record_reported(record, found))
+        self._journal.note_conflict(consumer, found)
         other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
         reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
         self.event(consumer, reason, found.reason, type_="Warning")

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hotmap.controller.report.consumer_states import StandingsStatistics
-from hotmap.controller.report.decision_log import Journal
+from hotmap.controller.report.consumer_states import ConsumerStateStatistics
+from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.storage.records import Records
 from hotmap.core.decide.conflicts import Kind
 from hotmap.kube.client import Client
@@ -36,11 +36,11 @@ class Metrics:
         self,
         *,
         client: Client,
-        journal: Journal,
+        decision_log: DecisionLog,
         records: Records,
         reflectors: Callable[[], Sequence[ReflectorStatistics]],
         queues: Callable[[], dict[str, WorkQueueStatistics]],
-        standings: Callable[[], StandingsStatistics | None],
+        consumer_states: Callable[[], ConsumerStateStatistics | None],
         looks: Callable[[], int],
         pending_jobs: Callable[[], int],
     ) -> None:
@@ -52,7 +52,16 @@ class Metrics:
             registry=self._registry,
         )
         self._registry.register(
-            _Parts(client, journal, records, reflectors, queues, standings, looks, pending_jobs)
+            _Parts(
+                client,
+                decision_log,
+                records,
+                reflectors,
+                queues,
+                consumer_states,
+                looks,
+                pending_jobs,
+            )
         )
 
     def observe_delay(self, seconds: float) -> None:
@@ -68,20 +77,20 @@ class _Parts(Collector):
     def __init__(
         self,
         client: Client,
-        journal: Journal,
+        decision_log: DecisionLog,
         records: Records,
         reflectors: Callable[[], Sequence[ReflectorStatistics]],
         queues: Callable[[], dict[str, WorkQueueStatistics]],
-        standings: Callable[[], StandingsStatistics | None],
+        consumer_states: Callable[[], ConsumerStateStatistics | None],
         looks: Callable[[], int],
         pending_jobs: Callable[[], int],
     ) -> None:
         self._client = client
-        self._journal = journal
+        self._journal = decision_log
         self._records = records
         self._reflectors = reflectors
         self._queues = queues
-        self._standings = standings
+        self._standings = consumer_states
         self._looks = looks
         self._pending_jobs = pending_jobs
 
@@ -107,14 +116,14 @@ class _Parts(Collector):
         for labels, count in self._journal.actions.items():
             actions.add_metric(list(labels), count)
         yield actions
-        interferences = CounterMetricFamily(
+        writer_conflicts = CounterMetricFamily(
             "hotmap_interferences",
             "Writes of others into pod templates that were told of, by kind.",
             labels=["kind"],
         )
         for kind in Kind:
-            interferences.add_metric([kind.value], self._journal.interferences[kind.value])
-        yield interferences
+            writer_conflicts.add_metric([kind.value], self._journal.writer_conflicts[kind.value])
+        yield writer_conflicts
         records = self._records.statistics()
         yield _gauge("hotmap_records", "Consumers that something is known of.", records.records)
         yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)

@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from hotmap.controller.report.consumer_states import Standings
-from hotmap.controller.report.decision_log import Journal
+from hotmap.controller.report.consumer_states import ConsumerStates
+from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observation, Observer
@@ -32,15 +32,22 @@ from hotmap.core.decide.freshness import Verdict
 from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Looked, Record
+from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.policy.policy import Strategy
-from hotmap.core.status.consumer import Standing, State, conclude
-from hotmap.core.status.pods import Desired, PodProof, desired_of, prove, see_pods, vouches
+from hotmap.core.status.consumer import ConsumerStatus, State, conclude
+from hotmap.core.status.pods import (
+    Desired,
+    PodProof,
+    desired_of,
+    observe_pods,
+    prove,
+    template_vouches,
+)
 from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
 
-__all__ = ["LookSettings", "Lookout", "Shown", "look"]
+__all__ = ["PodCheckResult", "PodCheckSettings", "PodChecker", "look"]
 
 #: Seconds between two writes of what looks have shown, where nothing else has to be written.
 _WRITE_EVERY = 60.0
@@ -48,7 +55,7 @@ _WRITE_EVERY = 60.0
 _log = logging.getLogger(__name__)
 
 
-class LookSettings(NamedTuple):
+class PodCheckSettings(NamedTuple):
     """When pods are looked at; times in seconds."""
 
     #: consumers a second; 0 looks at none
@@ -70,17 +77,17 @@ class LookSettings(NamedTuple):
     pause_rolling: float = 600.0
 
 
-class Shown(NamedTuple):
+class PodCheckResult(NamedTuple):
     """What one look at a consumer's pods has shown."""
 
     desired: Desired
     pods: tuple[PodProof, ...]
-    standing: Standing
+    standing: ConsumerStatus
 
 
 async def look(
     client: Client, seen: Observation, *, stalled: bool = False, retried: bool = False
-) -> Shown:
+) -> PodCheckResult:
     """List a consumer's pods and conclude what they hold; one LIST, and nothing is changed.
 
     `stalled` says that its own controller has reported no progress for a while, `retried` that it
@@ -90,13 +97,13 @@ async def look(
         ApiError, Unreachable: as the client raises them.
     """
     consumer, policy = seen.consumer, seen.policy
-    desired = desired_of(seen.presents, seen.key, uid=consumer.uid, live_rolls=seen.live_rolls)
+    desired = desired_of(seen.snapshots, seen.key, uid=consumer.uid, live_rolls=seen.live_rolls)
     pods = await list_pods(client, consumer)
     proofs = prove(
         desired,
-        see_pods(consumer, pods),
+        observe_pods(consumer, pods),
         now=time.time(),
-        vouched=vouches(consumer, seen.presents),
+        vouched=template_vouches(consumer, seen.snapshots),
         windows=seen.record.windows if seen.record else (),
     )
     agents_restart = (
@@ -112,7 +119,7 @@ async def look(
         retried=retried,
         agents_restart=agents_restart,
     )
-    return Shown(desired, proofs, standing)
+    return PodCheckResult(desired, proofs, standing)
 
 
 class _Watched:
@@ -131,7 +138,7 @@ class _Watched:
         self.asked_at = asked_at
 
 
-class Lookout:
+class PodChecker:
     """The background looks of one term of leading."""
 
     def __init__(
@@ -141,10 +148,10 @@ class Lookout:
         observer: Observer,
         consumer: Callable[[ObjectKey], Consumer | None],
         records: Records,
-        journal: Journal,
-        standings: Standings,
+        decision_log: DecisionLog,
+        consumer_states: ConsumerStates,
         recorder: Recorder,
-        settings: LookSettings,
+        settings: PodCheckSettings,
         busy: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -153,8 +160,8 @@ class Lookout:
         self._observer = observer
         self._consumer = consumer
         self._records = records
-        self._journal = journal
-        self._standings = standings
+        self._journal = decision_log
+        self._standings = consumer_states
         self._recorder = recorder
         self._settings = settings
         self._busy = busy
@@ -178,9 +185,14 @@ class Lookout:
         """Schedule a consumer that something was just decided on, if there is anything to see."""
         consumer, latest = self._consumer(key), self._journal.latest(key)
         record = self._records.get(consumer.uid) if consumer else None
-        if consumer is None or record is None or latest is None or record.looked is Looked.CURRENT:
+        if (
+            consumer is None
+            or record is None
+            or latest is None
+            or record.pods_checked is PodCheck.CURRENT
+        ):
             self._forget(key)
-        elif latest.verdict == Verdict.FROZEN.value and record.looked is Looked.NOT_YET:
+        elif latest.verdict == Verdict.FROZEN.value and record.pods_checked is PodCheck.NOT_YET:
             self._expect(key, consumer, asked_at=latest.at)
         elif key not in self._watched and key not in self._line:
             self._line[key] = self._clock() + self._settings.calm
@@ -207,7 +219,7 @@ class Lookout:
         if watched is not None and watched.behind != new.behind:
             watched.behind, watched.since = new.behind, self._clock()
         record = self._records.get(new.uid)
-        if record is not None and record.looked is not Looked.CURRENT and not new.rolling:
+        if record is not None and record.pods_checked is not PodCheck.CURRENT and not new.rolling:
             self._line.pop(key, None)
             self._file(key, new, self._settings.done)
         self._standings.update(key)
@@ -320,7 +332,7 @@ class Lookout:
         if consumer.rolling:
             self._again(consumer.key, consumer)
         else:
-            self._keep(consumer, record, Standing(State.CURRENT, ""))
+            self._keep(consumer, record, ConsumerStatus(State.CURRENT, ""))
         return False
 
     def _again(self, key: ObjectKey, consumer: Consumer) -> None:
@@ -334,26 +346,26 @@ class Lookout:
 
     # -- what was shown ------------------------------------------------------------------------
 
-    def _keep(self, consumer: Consumer, record: Record, standing: Standing) -> None:
+    def _keep(self, consumer: Consumer, record: Record, standing: ConsumerStatus) -> None:
         """Keep what a look has shown, tell what is new about it, and come back if need be."""
         key, state = consumer.key, standing.state
         if state is State.CURRENT:
-            self._note(record, Looked.CURRENT)
+            self._note(record, PodCheck.CURRENT)
             self._forget(key)
             self._told.pop(key, None)
             return
-        if state is State.LATENT and record.looked is not Looked.LATENT:
+        if state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
             self._event(consumer, Reason.LATENT, standing.reason, "Normal")
-            self._note(record, Looked.LATENT)
+            self._note(record, PodCheck.LATENT)
         elif state is State.STUCK and self._told.get(key) != standing.reason:
             self._told[key] = standing.reason
             self._event(consumer, Reason.STUCK, standing.reason, "Warning")
         self._standings.found(key, standing)
         self._again(key, consumer)
 
-    def _note(self, record: Record, looked: Looked) -> None:
-        if record.looked is not looked:
-            self._records.note(msgspec.structs.replace(record, looked=looked))
+    def _note(self, record: Record, pods_checked: PodCheck) -> None:
+        if record.pods_checked is not pods_checked:
+            self._records.note(msgspec.structs.replace(record, pods_checked=pods_checked))
             self._unwritten.add(record.uid)
 
     def write(self) -> None:

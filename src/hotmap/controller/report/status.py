@@ -13,17 +13,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
-from hotmap.controller.report.consumer_states import Standings
-from hotmap.controller.report.decision_log import Entry, Journal
-from hotmap.controller.report.pod_checks import Shown, look
+from hotmap.controller.report.consumer_states import ConsumerStates
+from hotmap.controller.report.decision_log import DecisionLog, Entry
+from hotmap.controller.report.pod_checks import PodCheckResult, look
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observation, Observer
-from hotmap.core.decide.snapshot import asked_revision
+from hotmap.core.decide.snapshot import recorded_revision
 from hotmap.core.errors import ApiError, BadRequest, HotmapError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.patch.nudge import present_target, recorded_target
-from hotmap.core.status.consumer import Standing, State
+from hotmap.core.patch.nudge import desired_target, recorded_target
+from hotmap.core.status.consumer import ConsumerStatus, State
 from hotmap.core.status.pods import PodProof, Stage
 from hotmap.kube.client import Client
 
@@ -45,7 +45,7 @@ class Leading(NamedTuple):
     """What only who leads can answer from."""
 
     observer: Observer
-    standings: Standings
+    consumer_states: ConsumerStates
 
 
 class _Query(NamedTuple):
@@ -59,10 +59,10 @@ class _Query(NamedTuple):
 class StatusPage:
     """Answers queries of the status."""
 
-    def __init__(self, client: Client, *, index: Index, journal: Journal) -> None:
+    def __init__(self, client: Client, *, index: Index, decision_log: DecisionLog) -> None:
         self._client = client
         self._index = index
-        self._journal = journal
+        self._journal = decision_log
         self._listing = asyncio.Semaphore(_LISTS_AT_ONCE)
 
     async def answer(self, query: Mapping[str, str], leading: Leading | None) -> dict[str, Any]:
@@ -91,14 +91,14 @@ class StatusPage:
                 **_totals((one["state"], one["behind"]) for one in shown),
                 "consumers": shown,
             }
-        return {**head, **self._overview(asked, leading.standings)}
+        return {**head, **self._overview(asked, leading.consumer_states)}
 
     # -- the overview --------------------------------------------------------------------------
 
-    def _overview(self, asked: _Query, standings: Standings) -> dict[str, Any]:
+    def _overview(self, asked: _Query, consumer_states: ConsumerStates) -> dict[str, Any]:
         """Show a page of consumers, and the counts of all that the query asks for."""
         standing = {
-            consumer.key: standings.known(consumer.key)
+            consumer.key: consumer_states.known(consumer.key)
             for consumer in self._index.all_consumers()
             if asked.namespace in ("", consumer.key.namespace)
             and self._index.policy(consumer).opted_in
@@ -118,7 +118,7 @@ class StatusPage:
         left = {"continue": _token(page[-1])} if len(wanted) > len(page) else {}
         return {**totals, "consumers": documents, **left}
 
-    def _in_short(self, consumer: Consumer, standing: Standing) -> dict[str, Any]:
+    def _in_short(self, consumer: Consumer, standing: ConsumerStatus) -> dict[str, Any]:
         kind, namespace, name = consumer.key
         policy = self._index.policy(consumer)
         latest = self._journal.latest(consumer.key)
@@ -138,7 +138,7 @@ class StatusPage:
     def _unfollowed(self, consumer: Consumer) -> dict[str, Any]:
         """Say why a workload is not followed, since that is the answer to most questions."""
         origin = self._index.policy(consumer).origin
-        standing = Standing(State.UNPROVEN, origin)
+        standing = ConsumerStatus(State.UNPROVEN, origin)
         return {**self._in_short(consumer, standing), "state": "unfollowed"}
 
     # -- one consumer --------------------------------------------------------------------------
@@ -160,23 +160,25 @@ class StatusPage:
             return self._unfollowed(consumer)
         key = consumer.key
         seen = leading.observer.observe(consumer)
-        shown: Shown | HotmapError
+        shown: PodCheckResult | HotmapError
         try:
             async with self._listing:
                 shown = await look(self._client, seen)
         except (ApiError, Unreachable) as error:
             shown = error
-        standing = _standing(seen, leading.standings.known(key), shown)
+        standing = _standing(seen, leading.consumer_states.known(key), shown)
         return {
             **self._in_short(consumer, standing),
             "asked": _asked(seen),
-            "sources": [_source_document(seen, index) for index in range(len(seen.presents))],
+            "sources": [_source_document(seen, index) for index in range(len(seen.snapshots))],
             **_pods_document(shown),
             "decisions": [_decision_document(one) for one in reversed(self._journal.of(key))],
         }
 
 
-def _standing(seen: Observation, known: Standing, shown: Shown | HotmapError) -> Standing:
+def _standing(
+    seen: Observation, known: ConsumerStatus, shown: PodCheckResult | HotmapError
+) -> ConsumerStatus:
     """Say how a consumer stands whose pods were listed just now.
 
     What needs a person or another moment goes first; then the pods themselves tell.
@@ -184,9 +186,9 @@ def _standing(seen: Observation, known: Standing, shown: Shown | HotmapError) ->
     if seen.record is None or known.state in (State.FAILED, State.HELD):
         return known
     uid = seen.consumer.uid
-    present = present_target(seen.presents, seen.key, uid=uid)
-    if recorded_target(seen.record, seen.presents, seen.key, uid=uid) != present:
-        return Standing(State.WAITING, "its sources changed, which is about to be acted on")
+    present = desired_target(seen.snapshots, seen.key, uid=uid)
+    if recorded_target(seen.record, seen.snapshots, seen.key, uid=uid) != present:
+        return ConsumerStatus(State.WAITING, "its sources changed, which is about to be acted on")
     waits = known.state is State.WAITING and not known.behind
     if isinstance(shown, HotmapError) or waits or known.state is State.STUCK:
         return known
@@ -196,7 +198,7 @@ def _standing(seen: Observation, known: Standing, shown: Shown | HotmapError) ->
 def _asked(seen: Observation) -> str | None:
     if seen.record is None:
         return None
-    return asked_revision(
+    return recorded_revision(
         seen.record,
         seen.key,
         namespace=seen.consumer.key.namespace,
@@ -207,7 +209,7 @@ def _asked(seen: Observation) -> str | None:
 
 def _source_document(seen: Observation, index: int) -> dict[str, Any]:
     """Show a source as the controller sees it, so that one can tell whether it has seen an edit."""
-    present = seen.presents[index]
+    present = seen.snapshots[index]
     return {
         "kind": present.source.kind,
         "name": present.source.name,
@@ -218,7 +220,7 @@ def _source_document(seen: Observation, index: int) -> dict[str, Any]:
     }
 
 
-def _pods_document(shown: Shown | HotmapError) -> dict[str, Any]:
+def _pods_document(shown: PodCheckResult | HotmapError) -> dict[str, Any]:
     if isinstance(shown, HotmapError):
         return {"desired": None, "pods": [], "podsError": str(shown)}
     desired = shown.desired.revision
@@ -260,10 +262,10 @@ def _decision_document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _totals(standings: Iterable[tuple[str, int]]) -> dict[str, Any]:
+def _totals(consumer_states: Iterable[tuple[str, int]]) -> dict[str, Any]:
     states: Counter[str] = Counter()
     behind = 0
-    for state, pods in standings:
+    for state, pods in consumer_states:
         states[state] += 1
         behind += pods
     return {"counts": {state.value: states[state.value] for state in State}, "behind": behind}

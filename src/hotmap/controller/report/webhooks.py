@@ -23,7 +23,7 @@ import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from hotmap import __version__
-from hotmap.core.decide.snapshot import Present
+from hotmap.core.decide.snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys
@@ -137,7 +137,7 @@ class Webhooks:
         self._file(key, _Change(what, data_keys))
         self._tell_soon(key)
 
-    def source_found_changed(self, present: Present) -> None:
+    def source_found_changed(self, present: SourceSnapshot) -> None:
         """Tell of a source that differs from what was asked, unless it was heard of already.
 
         So a change while nobody was watching is told too, as far as a consumer follows the source.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hotmap.core.decide.snapshot import Present
+from hotmap.core.decide.snapshot import SourceSnapshot
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source, changed_keys
@@ -65,17 +65,17 @@ class History:
         """Name the data keys seen to change after a resourceVersion of the source."""
         return frozenset().union(*(s.keys for s in self._since(key, resource_version)))
 
-    def first_since(self, present: Present, resource_version: str) -> float | None:
+    def first_since(self, present: SourceSnapshot, resource_version: str) -> float | None:
         """Say when a used data key was first seen to change after a resourceVersion."""
         seen = self._used(present, resource_version)
         return seen[0].at if seen else None
 
-    def last_since(self, present: Present, resource_version: str) -> float | None:
+    def last_since(self, present: SourceSnapshot, resource_version: str) -> float | None:
         """Say when a used data key was last seen to change after a resourceVersion."""
         seen = self._used(present, resource_version)
         return seen[-1].at if seen else None
 
-    def window_since(self, present: Present, resource_version: str) -> Window | None:
+    def window_since(self, present: SourceSnapshot, resource_version: str) -> Window | None:
         """Bound the time in which a source held other content than at a resourceVersion and now.
 
         None when no data key that `present` uses was seen to change.
@@ -83,7 +83,7 @@ class History:
         seen = self._used(present, resource_version)
         return Window(seen[0].at, seen[-1].at) if len(seen) > 1 else None
 
-    def _used(self, present: Present, resource_version: str) -> list[Sighting]:
+    def _used(self, present: SourceSnapshot, resource_version: str) -> list[Sighting]:
         return [
             sighting
             for sighting in self._since(present.source, resource_version)

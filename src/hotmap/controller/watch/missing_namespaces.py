@@ -14,7 +14,7 @@ from hotmap.core.model.objects import Namespace
 from hotmap.kube.client import Client
 from hotmap.kube.resources import NAMESPACES
 
-__all__ = ["AbsentNamespaces"]
+__all__ = ["MissingNamespaces"]
 
 #: Seconds between two questions. What appears is served at once, by its watches; only the
 #: complaint lasts so long.
@@ -23,7 +23,7 @@ _AGAIN = 15.0
 _log = logging.getLogger(__name__)
 
 
-class AbsentNamespaces:
+class MissingNamespaces:
     """Asks after namespaces until each was seen once.
 
     `known` is set once the stores tell an empty namespace from one that is not listed yet. Who may

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.plan import live_change_rolls
-from hotmap.core.decide.snapshot import Present, look_at
+from hotmap.core.decide.snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -34,7 +34,7 @@ class Observation(NamedTuple):
     #: The key that `presents` are fingerprinted with: the record's, else the newest.
     key: FingerprintKey
     sources: Mapping[ObjectKey, Source]
-    presents: tuple[Present, ...]
+    snapshots: tuple[SourceSnapshot, ...]
     #: Nobody in the pods takes a live change.
     live_rolls: bool
 
@@ -75,7 +75,9 @@ class Observer:
             record,
             key,
             sources,
-            presents=look_at([use for use in uses if use.source not in ignored], sources, key),
+            snapshots=take_snapshots(
+                [use for use in uses if use.source not in ignored], sources, key
+            ),
             live_rolls=live_change_rolls(consumer, policy),
         )
 

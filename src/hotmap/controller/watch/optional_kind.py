@@ -21,7 +21,7 @@ from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import Resource
 from hotmap.kube.store import Store
 
-__all__ = ["POLL", "Presence"]
+__all__ = ["POLL", "OptionalKind"]
 
 #: Seconds between two looks at discovery.
 POLL = 30.0
@@ -40,7 +40,7 @@ class _APIResourceList(msgspec.Struct):
     resources: list[_APIResource] = []
 
 
-class Presence:
+class OptionalKind:
     """The reflectors of a kind while the API server has it, and an empty store while not."""
 
     def __init__(

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from hotmap.controller.settings import Settings
 from hotmap.controller.watch.index import Index, NamespaceNotes
-from hotmap.controller.watch.missing_namespaces import AbsentNamespaces
-from hotmap.controller.watch.optional_kind import Presence
-from hotmap.controller.watch.transforms import Keeping
+from hotmap.controller.watch.missing_namespaces import MissingNamespaces
+from hotmap.controller.watch.optional_kind import OptionalKind
+from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.annotations import WATCH_LABEL
 from hotmap.core.model.consumer import Consumer
@@ -30,7 +30,7 @@ from hotmap.core.model.objects import (
     Rollout,
     Secret,
     Workload,
-    spoken_annotations,
+    known_annotations,
 )
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.kube.client import Client
@@ -75,7 +75,7 @@ class Watching:
         self._keys = keys
         #: Set once anything was ever watched.
         self.started = asyncio.Event()
-        self._namespaces = AbsentNamespaces(
+        self._namespaces = MissingNamespaces(
             client,
             # Our own is there: the manifests for one namespace grant no right to ask for it.
             [name for name in settings.watch_namespaces if name != settings.namespace],
@@ -83,7 +83,7 @@ class Watching:
             is_empty=lambda namespace: not index.sources_in(namespace),
         )
         self._fixed: list[Reflector[Any, Any]] = []
-        self._rollouts: Presence | None = None
+        self._rollouts: OptionalKind | None = None
         self._tasks: list[asyncio.Task[Any]] = []
 
     def start(self) -> None:
@@ -126,7 +126,7 @@ class Watching:
     def _reflectors(self) -> list[Reflector[Any, Any]]:
         return [*self._fixed, *(self._rollouts.reflectors if self._rollouts else ())]
 
-    async def _answers(self, one: Reflector[Any, Any] | Presence) -> None:
+    async def _answers(self, one: Reflector[Any, Any] | OptionalKind) -> None:
         while not one.answered.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_COMPLAIN):
@@ -154,7 +154,7 @@ class Watching:
     def _make_reflectors(self) -> list[Reflector[Any, Any]]:
         settings, keys = self._settings, self._keys
         dialect = settings.defaults.dialect
-        keeping = Keeping(settings.defaults)
+        transforms = Transforms(settings.defaults)
 
         def config_map(item: ConfigMap, known: Source | None = None) -> Source:
             return source_from_config_map(item, keys, dialect, known=known)
@@ -167,11 +167,11 @@ class Watching:
         watched = [
             _Watched("ConfigMap", ConfigMap, config_map, labels),
             _Watched("Secret", Secret, secret, labels),
-            *(_Watched(kind, Workload, keeping.workload(kind)) for kind in _ROLLED),
-            _Watched("CronJob", CronJob, keeping.cron_job),
-            _Watched("Job", Job, keeping.job),
-            _Watched("ReplicaSet", Workload, keeping.replica_set, bare),
-            _Watched("Pod", Pod, keeping.pod, bare),
+            *(_Watched(kind, Workload, transforms.workload(kind)) for kind in _ROLLED),
+            _Watched("CronJob", CronJob, transforms.cron_job),
+            _Watched("Job", Job, transforms.job),
+            _Watched("ReplicaSet", Workload, transforms.replica_set, bare),
+            _Watched("Pod", Pod, transforms.pod, bare),
         ]
         reflectors: list[Reflector[Any, Any]] = []
         for one in watched:
@@ -188,21 +188,23 @@ class Watching:
             NAMESPACES,
             type=Namespace,
             transform=lambda item: NamespaceNotes(
-                item.metadata.name, spoken_annotations(item.metadata), item.metadata.uid
+                item.metadata.name, known_annotations(item.metadata), item.metadata.uid
             ),
             store=self._index.namespaces,
             label_selector=settings.namespace_selector,
         )
         return [*reflectors, namespaces]
 
-    def _watch_rollouts(self) -> Presence | None:
+    def _watch_rollouts(self) -> OptionalKind | None:
         """Watch Argo Rollouts while their kind exists, unless flags say that nobody cares."""
         defaults, store = self._settings.defaults, self._store("Rollout")
         if "Rollout" in defaults.dialect.ignored_workloads:
             store.synced.set()
             return None
-        watched = _Watched("Rollout", Rollout, Keeping(defaults).rollout)
-        return Presence(self._client, ROLLOUTS, make=lambda: self._reflect(watched), store=store)
+        watched = _Watched("Rollout", Rollout, Transforms(defaults).rollout)
+        return OptionalKind(
+            self._client, ROLLOUTS, make=lambda: self._reflect(watched), store=store
+        )
 
     def _reflect(self, watched: _Watched) -> list[Reflector[Any, Any]]:
         """Make the reflectors of a kind: one, or one for each namespace that is listed."""

@@ -21,12 +21,12 @@ from hotmap.core.model.consumer import (
 from hotmap.core.model.objects import CronJob, Job, Pod, Rollout, Workload
 from hotmap.core.policy.policy import Defaults, OnChange
 
-__all__ = ["Keeping"]
+__all__ = ["Transforms"]
 
 _FINISHED = ("Succeeded", "Failed")
 
 
-class Keeping:
+class Transforms:
     """The transforms of the reflectors, one for each kind.
 
     `known` is what was kept of the same object before.

@@ -29,9 +29,17 @@ import msgspec
 from hotmap.core.decide.plan import NEW_PODS, Plan
 from hotmap.core.decide.snapshot import content_of
 from hotmap.core.model.consumer import FIELD_MANAGER, Consumer
-from hotmap.core.model.state import Others, Record
+from hotmap.core.model.state import ForeignWrites, Record
 
-__all__ = ["HELD", "Interference", "Kind", "find_interference", "heed", "record_told", "was_told"]
+__all__ = [
+    "HELD",
+    "Kind",
+    "WriterConflict",
+    "defer_to",
+    "find_writer_conflict",
+    "is_reported",
+    "record_reported",
+]
 
 #: Seconds after a write of another hotmap, or of Reloader, in which nothing is rolled. As long as
 #: the flap breaker's first window, so that both cost as many rollouts.
@@ -47,7 +55,7 @@ class Kind(enum.Enum):
     RELOADER = "reloader"
 
 
-class Interference(NamedTuple):
+class WriterConflict(NamedTuple):
     """Somebody else's write of a consumer's pod template."""
 
     kind: Kind
@@ -65,9 +73,9 @@ _IGNORE = (
 )
 
 
-def find_interference(
+def find_writer_conflict(
     consumer: Consumer, record: Record | None, *, own_keys: Collection[str], now: float
-) -> Interference | None:
+) -> WriterConflict | None:
     """Find what somebody else wrote into a pod template since a record was made.
 
     For consumers whose rollouts are written as a revision; in Reloader's ways of writing its marks
@@ -78,7 +86,7 @@ def find_interference(
     if record is None or consumer.generation < record.generation:
         return None
     if found := _another_hotmap(consumer, record, own_keys):
-        return found if found.until > now or not was_told(record, found) else None
+        return found if found.until > now or not is_reported(record, found) else None
     if found := _reloader(consumer, record):
         return found if found.until > now else None
     return _changed_mark(consumer, record, own_keys)
@@ -86,7 +94,7 @@ def find_interference(
 
 def _another_hotmap(
     consumer: Consumer, record: Record, own_keys: Collection[str]
-) -> Interference | None:
+) -> WriterConflict | None:
     key_id, _, _ = consumer.revision.partition(".")
     mark = f"{Kind.HOTMAP.value} {consumer.revision}"
     if (
@@ -96,7 +104,7 @@ def _another_hotmap(
         or (consumer.revision == record.revision and _told_of(record) != mark)
     ):
         return None
-    return Interference(
+    return WriterConflict(
         Kind.HOTMAP,
         f"another hotmap rolls it too, with the fingerprint key {key_id}. Nothing is rolled here "
         "for ten minutes after that; have one of them serve other namespaces (--namespaces), or "
@@ -106,11 +114,11 @@ def _another_hotmap(
     )
 
 
-def _reloader(consumer: Consumer, record: Record) -> Interference | None:
+def _reloader(consumer: Consumer, record: Record) -> WriterConflict | None:
     at = consumer.reloaded_at
     if at is None or (record.others and at <= record.others.reloaded_at):
         return None
-    return Interference(
+    return WriterConflict(
         Kind.RELOADER,
         "Reloader rolls it too, so a change may cost two rollouts. Changes are left to Reloader "
         "for ten minutes after that; stop it, or take its annotations away",
@@ -121,7 +129,7 @@ def _reloader(consumer: Consumer, record: Record) -> Interference | None:
 
 def _changed_mark(
     consumer: Consumer, record: Record, own_keys: Collection[str]
-) -> Interference | None:
+) -> WriterConflict | None:
     now, before = consumer.revision, record.revision
     ours = {content_of(before), *(one.revision for one in record.left)}
     is_ours = now.partition(".")[0] in own_keys
@@ -130,14 +138,14 @@ def _changed_mark(
     if not now:
         who = f" ({consumer.template_writer} wrote that last)" if consumer.template_writer else ""
         reason = f"hotmap.dev/revision was removed from its pod template{who}. {_IGNORE}"
-        return Interference(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
+        return WriterConflict(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
     if consumer.revision_owner == FIELD_MANAGER and is_ours:
         return None  # ours: a crash came between the patch and the record
     reason = (
         "hotmap.dev/revision in its pod template was overwritten by "
         f"{consumer.revision_owner or 'somebody'}. {_IGNORE}"
     )
-    return Interference(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
+    return WriterConflict(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
 
 
 def _told_of(record: Record) -> str:
@@ -145,18 +153,18 @@ def _told_of(record: Record) -> str:
     return record.others.told if record.others else ""
 
 
-def was_told(record: Record | None, found: Interference | None) -> bool:
+def is_reported(record: Record | None, found: WriterConflict | None) -> bool:
     """Tell whether an interference was told of before."""
     return record is not None and found is not None and _told_of(record) == found.mark
 
 
-def record_told(record: Record, found: Interference) -> Record:
+def record_reported(record: Record, found: WriterConflict) -> Record:
     """Add to a record that an interference was told of."""
     seen = record.others.reloaded_at if record.others else 0.0
-    return msgspec.structs.replace(record, others=Others(seen, found.mark))
+    return msgspec.structs.replace(record, others=ForeignWrites(seen, found.mark))
 
 
-def heed(plan: Plan, found: Interference | None, *, told: bool, now: float) -> Plan:
+def defer_to(plan: Plan, found: WriterConflict | None, *, told: bool, now: float) -> Plan:
     """Put into a plan what follows from an interference; `told` says that it was told before.
 
     A rollout is held back until the other has had its time. A plan that is held for whatever

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hotmap.core.decide.plan import NEW_PODS, Plan
-from hotmap.core.model.state import Rolls
+from hotmap.core.model.state import RolloutTimes
 
-__all__ = ["LIMIT", "WINDOW", "brake", "note_roll", "ready_at"]
+__all__ = ["LIMIT", "WINDOW", "limit_flapping", "note_rollout", "rollout_allowed_at"]
 
 #: Rollouts of one consumer within a window.
 LIMIT = 5
@@ -27,7 +27,7 @@ _DOUBLINGS = 3
 _FORGIVEN = 3600.0
 
 
-def ready_at(rolls: Rolls, now: float, *, limit: int = LIMIT) -> float:
+def rollout_allowed_at(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
     """Say from when on a consumer may be rolled, POSIX seconds; a time that is over means now.
 
     `limit` 0 holds nobody.
@@ -37,26 +37,26 @@ def ready_at(rolls: Rolls, now: float, *, limit: int = LIMIT) -> float:
     return rolls.times[-limit] + _width(rolls)
 
 
-def note_roll(rolls: Rolls, now: float, *, limit: int = LIMIT) -> Rolls:
+def note_rollout(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> RolloutTimes:
     """Add a rollout that is written now; only the last `limit` are kept."""
     if not limit:
-        return Rolls()
+        return RolloutTimes()
     if _forgiven(rolls, now):
-        rolls = Rolls()
+        rolls = RolloutTimes()
     flapped = len(rolls.times) >= limit and now - rolls.times[-limit] < 2 * _width(rolls)
     held = rolls.held + 1 if flapped else rolls.held
-    return Rolls((*rolls.times, now)[-limit:], held)
+    return RolloutTimes((*rolls.times, now)[-limit:], held)
 
 
-def brake(
-    plan: Plan, rolls: Rolls, *, now: float, writers: Sequence[str], limit: int = LIMIT
+def limit_flapping(
+    plan: Plan, rolls: RolloutTimes, *, now: float, writers: Sequence[str], limit: int = LIMIT
 ) -> Plan:
     """Hold back what starts new pods while that has been done to a consumer too often.
 
     `writers` are the field managers that wrote the changed sources last; they are named, since
     one of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody.
     """
-    at = ready_at(rolls, now, limit=limit)
+    at = rollout_allowed_at(rolls, now, limit=limit)
     rolls_out = any(action.act in NEW_PODS for action in plan.actions)
     if not rolls_out or at <= now:
         return plan
@@ -70,11 +70,11 @@ def brake(
     )
 
 
-def _width(rolls: Rolls) -> float:
+def _width(rolls: RolloutTimes) -> float:
     return WINDOW * (1 << min(rolls.held, _DOUBLINGS))
 
 
-def _forgiven(rolls: Rolls, now: float) -> bool:
+def _forgiven(rolls: RolloutTimes, now: float) -> bool:
     return bool(rolls.times) and now - rolls.times[-1] > max(_FORGIVEN, _width(rolls))
 
 

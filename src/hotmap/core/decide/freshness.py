@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import MARGIN, PodStart, proven_younger, started_within
-from hotmap.core.decide.snapshot import Present, content_of
+from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Life, Use
@@ -41,11 +41,11 @@ from hotmap.core.reloader.patch import Stamp, carries
 
 __all__ = [
     "ROLLOUT_PATIENCE",
+    "Assessment",
     "Facts",
     "Finding",
-    "Judgement",
     "Verdict",
-    "judge",
+    "assess",
 ]
 
 #: Seconds to wait for a consumer's own rollout before its pods are looked at (rule 6).
@@ -101,12 +101,12 @@ class Facts(NamedTuple):
 class Finding(NamedTuple):
     """The verdict on one source, with its reason in words."""
 
-    present: Present
+    present: SourceSnapshot
     verdict: Verdict
     reason: str
 
 
-class Judgement(NamedTuple):
+class Assessment(NamedTuple):
     """The verdict on a consumer: the most urgent of its findings."""
 
     verdict: Verdict
@@ -140,9 +140,9 @@ _CHANGED = frozenset((Verdict.LIVE, Verdict.FROZEN))
 _WITHOUT_NEW_PODS = frozenset((Verdict.LIVE, Verdict.HOLD, Verdict.ADOPT, Verdict.FRESH))
 
 
-def judge(
-    consumer: Consumer, record: Record | None, presents: Sequence[Present], facts: Facts
-) -> Judgement:
+def assess(
+    consumer: Consumer, record: Record | None, snapshots: Sequence[SourceSnapshot], facts: Facts
+) -> Assessment:
     """Hold what was asked of a consumer against what is there, by the rules above.
 
     `record` must have been made with the fingerprint key that `presents` were made with; else
@@ -150,17 +150,17 @@ def judge(
     """
     known = {(s.kind, s.name): s for s in record.sources} if record else {}
     findings = [
-        _judge_source(consumer, record, known.get((p.source.kind, p.source.name)), p, facts)
-        for p in presents
+        _assess_source(consumer, record, known.get((p.source.kind, p.source.name)), p, facts)
+        for p in snapshots
     ]
     verdict = _first(findings)
     reasons = [f.reason for f in findings if f.verdict is verdict]
     reason = "; ".join(reasons) if reasons else "uses no source that it follows"
     if verdict in _WITHOUT_NEW_PODS and record is not None:
-        plainly = Judgement(verdict, reason, tuple(findings))
-        return _judge_windows(consumer, record, plainly, facts)
+        plainly = Assessment(verdict, reason, tuple(findings))
+        return _assess_windows(consumer, record, plainly, facts)
     if verdict is not Verdict.FROZEN:
-        return Judgement(verdict, reason, tuple(findings))
+        return Assessment(verdict, reason, tuple(findings))
     # An undo can have brought the present revision back; asking for it again would write nothing.
     distinct = all(
         _shows(consumer, f.present, facts) for f in findings if f.verdict is Verdict.FROZEN
@@ -170,7 +170,7 @@ def judge(
         # somebody took back.
         distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
     elif record is not None and not distinct and _left_just_now(record, facts):
-        return Judgement(Verdict.LOOK, f"{reason}; it was so a moment ago", tuple(findings))
+        return Assessment(Verdict.LOOK, f"{reason}; it was so a moment ago", tuple(findings))
     return _new_pods(reason, findings, facts, distinct=distinct)
 
 
@@ -187,14 +187,14 @@ def _left_just_now(record: Record, facts: Facts) -> bool:
 
 def _new_pods(
     reason: str, findings: Sequence[Finding], facts: Facts, *, distinct: bool
-) -> Judgement:
+) -> Assessment:
     """Conclude that new pods are needed, unless something would keep them from starting."""
     if blocked := _unstartable(findings, facts):
         held = tuple(
             f._replace(verdict=Verdict.HOLD) if f.verdict in _CHANGED else f for f in findings
         )
-        return Judgement(Verdict.HOLD, blocked, held)
-    return Judgement(Verdict.FROZEN, reason, tuple(findings), distinct)
+        return Assessment(Verdict.HOLD, blocked, held)
+    return Assessment(Verdict.FROZEN, reason, tuple(findings), distinct)
 
 
 def _first(findings: Sequence[Finding]) -> Verdict:
@@ -202,18 +202,18 @@ def _first(findings: Sequence[Finding]) -> Verdict:
     return next((verdict for verdict in _URGENCY if verdict in there), Verdict.FRESH)
 
 
-def _judge_source(
+def _assess_source(
     consumer: Consumer,
     record: Record | None,
     asked: SourceRecord | None,
-    present: Present,
+    present: SourceSnapshot,
     facts: Facts,
 ) -> Finding:
     def found(verdict: Verdict, reason: str) -> Finding:
         return Finding(present, verdict, f"{present.source} {reason}")
 
     if record is None or asked is None or asked.uses != present.digest:
-        return found(*_judge_unknown(consumer, asked, present, facts))
+        return found(*_assess_unknown(consumer, asked, present, facts))
     if not asked.uid and present.exists:
         if _was_waited_for(present.uses):
             return found(
@@ -225,12 +225,12 @@ def _judge_source(
         return found(Verdict.WAIT, "is an older version than the one last asked for: a stale store")
     if (present.frozen, present.live) == (asked.frozen, asked.live):
         if _has_overlooked(consumer, record, present, facts):
-            return found(*_judge_start(consumer, record, present, facts, _READ_AT_START))
+            return found(*_assess_frozen_change(consumer, record, present, facts, _READ_AT_START))
         return found(Verdict.FRESH, "is what was last asked for")
     if not present.exists:
         if facts.wants_deleted and not present.required:
-            return found(*_judge_start(consumer, record, present, facts, "is deleted"))
-        return found(*_judge_deleted(present, asked, facts))
+            return found(*_assess_frozen_change(consumer, record, present, facts, "is deleted"))
+        return found(*_assess_deleted(present, asked, facts))
     if asked.immutable and asked.uid != present.uid:
         if consumer.replicas == 0:
             return found(Verdict.ADOPT, "was immutable and is another object now; no pods hold it")
@@ -245,14 +245,14 @@ def _judge_source(
             f"lacks {_listed(present.missing)}, which is not optional: new pods could not start",
         )
     if present.frozen != asked.frozen:
-        return found(*_judge_start(consumer, record, present, facts, _READ_AT_START))
+        return found(*_assess_frozen_change(consumer, record, present, facts, _READ_AT_START))
     if facts.live_rolls:
-        return found(*_judge_start(consumer, record, present, facts, _NOT_REREAD))
+        return found(*_assess_frozen_change(consumer, record, present, facts, _NOT_REREAD))
     return found(Verdict.LIVE, "changed in files that the kubelet rewrites")
 
 
-def _judge_unknown(
-    consumer: Consumer, asked: SourceRecord | None, present: Present, facts: Facts
+def _assess_unknown(
+    consumer: Consumer, asked: SourceRecord | None, present: SourceSnapshot, facts: Facts
 ) -> tuple[Verdict, str]:
     """Rule 1; what is re-read from files catches up by itself."""
     what = "is used in another way than before" if asked else "is seen for the first time"
@@ -273,7 +273,7 @@ def _judge_unknown(
     )
 
 
-def _is_older(present: Present, asked: SourceRecord) -> bool:
+def _is_older(present: SourceSnapshot, asked: SourceRecord) -> bool:
     """Rule 2; versions of one object may be compared as numbers (KEP-5504), others never."""
     if not present.exists or present.uid != asked.uid:
         return False
@@ -294,7 +294,9 @@ def _was_waited_for(uses: Sequence[Use]) -> bool:
     return {use.container for use in insisting} == {use.container for use in uses}
 
 
-def _judge_deleted(present: Present, asked: SourceRecord, facts: Facts) -> tuple[Verdict, str]:
+def _assess_deleted(
+    present: SourceSnapshot, asked: SourceRecord, facts: Facts
+) -> tuple[Verdict, str]:
     if present.required:
         return Verdict.FRESH, "is deleted; running pods keep what they have, new ones cannot start"
     if present.live != asked.live and not facts.live_rolls:
@@ -306,8 +308,8 @@ _READ_AT_START = "changed where containers read it at their start"
 _NOT_REREAD = "changed in files that only new pods will read"
 
 
-def _judge_start(
-    consumer: Consumer, record: Record, present: Present, facts: Facts, what: str
+def _assess_frozen_change(
+    consumer: Consumer, record: Record, present: SourceSnapshot, facts: Facts, what: str
 ) -> tuple[Verdict, str]:
     """Rules 0, 5 and 6: a change that needs containers to start anew."""
     if _already_asked(consumer, present, facts):
@@ -325,7 +327,7 @@ def _judge_start(
     return Verdict.FROZEN, f"{what}, and not all pods are known to have started after that"
 
 
-def _already_asked(consumer: Consumer, present: Present, facts: Facts) -> bool:
+def _already_asked(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
     """Rule 0: a crash between the patch and the record.
 
     An undo can bring an old revision back too, so the revision alone proves nothing: our field
@@ -344,7 +346,9 @@ def _already_asked(consumer: Consumer, present: Present, facts: Facts) -> bool:
     )
 
 
-def _has_overlooked(consumer: Consumer, record: Record, present: Present, facts: Facts) -> bool:
+def _has_overlooked(
+    consumer: Consumer, record: Record, present: SourceSnapshot, facts: Facts
+) -> bool:
     """Rule 3: tell whether we have asked for other content than the present since the record.
 
     A crash between the patch and the record, and then the content that the record knows is back.
@@ -363,16 +367,16 @@ def _has_overlooked(consumer: Consumer, record: Record, present: Present, facts:
     )
 
 
-def _shows(consumer: Consumer, present: Present, facts: Facts) -> bool:
+def _shows(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
     """Tell whether the template says that it was asked for what is present."""
     if facts.writing is Writing.REVISION:
         return content_of(consumer.revision) == facts.revision
     return carries(consumer.traces, Stamp(present.source, present.stamp), facts.writing)
 
 
-def _judge_windows(
-    consumer: Consumer, record: Record, plainly: Judgement, facts: Facts
-) -> Judgement:
+def _assess_windows(
+    consumer: Consumer, record: Record, plainly: Assessment, facts: Facts
+) -> Assessment:
     """Rule 3's exception: an edit and its revert, with a container that started in between.
 
     `plainly` is the judgement as far as content goes.

@@ -28,7 +28,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hotmap.core.decide.freshness import Finding, Judgement, Verdict
+from hotmap.core.decide.freshness import Assessment, Finding, Verdict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Life, Use
@@ -36,7 +36,7 @@ from hotmap.core.policy.policy import OnChange, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp
 
-__all__ = ["NEW_PODS", "ROLLABLE", "Act", "Action", "Plan", "live_change_rolls", "make_plan"]
+__all__ = ["NEW_PODS", "ROLLABLE", "Action", "ActionType", "Plan", "live_change_rolls", "make_plan"]
 
 #: Kinds whose controller replaces pods when the pod template changes.
 ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
@@ -48,7 +48,7 @@ _WAIT = 1.0
 _WAIT_FOR_RUN = 30.0
 
 
-class Act(enum.Enum):
+class ActionType(enum.Enum):
     """What can be done to a consumer."""
 
     #: Annotate its pods, so that their kubelets sync now.
@@ -68,13 +68,21 @@ class Act(enum.Enum):
 
 
 #: What starts new pods, so that it has to stop when it goes on and on.
-NEW_PODS = frozenset((Act.ROLLOUT, Act.RESTART_PODS, Act.RUN_NOW, Act.RECREATE, Act.EVICT))
+NEW_PODS = frozenset(
+    (
+        ActionType.ROLLOUT,
+        ActionType.RESTART_PODS,
+        ActionType.RUN_NOW,
+        ActionType.RECREATE,
+        ActionType.EVICT,
+    )
+)
 
 
 class Action(NamedTuple):
     """One step of a plan."""
 
-    act: Act
+    act: ActionType
     #: For a rollout: ask under a name of its own, although this content had one before.
     distinct: bool = False
     #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
@@ -108,7 +116,7 @@ def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
 def make_plan(
     consumer: Consumer,
     policy: Policy,
-    judgement: Judgement,
+    assessment: Assessment,
     *,
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> Plan:
@@ -118,32 +126,32 @@ def make_plan(
     that were seen to change per source, as far as anybody saw; it words the reason and decides
     nothing. A plan without actions is normal; its reason then says why.
     """
-    plan = _plan(consumer, policy, judgement, changed)
-    if not judgement.early:
+    plan = _plan(consumer, policy, assessment, changed)
+    if not assessment.early:
         return plan
-    reason = plan.reason if plan.actions else judgement.reason
+    reason = plan.reason if plan.actions else assessment.reason
     return plan._replace(reason=reason, settles=False, confirms=False, requeue_after=_WAIT)
 
 
 def _plan(
     consumer: Consumer,
     policy: Policy,
-    judgement: Judgement,
+    assessment: Assessment,
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> Plan:
-    verdict = judgement.verdict
+    verdict = assessment.verdict
     if verdict in (Verdict.WAIT, Verdict.LOOK):
-        return Plan(verdict, (), judgement.reason, requeue_after=_WAIT)
+        return Plan(verdict, (), assessment.reason, requeue_after=_WAIT)
     if verdict is Verdict.HOLD:
-        return Plan(verdict, (), judgement.reason, settles=True, warning=True)
+        return Plan(verdict, (), assessment.reason, settles=True, warning=True)
     if verdict in (Verdict.ADOPT, Verdict.FRESH):
-        unused = _unused(judgement, changed)
+        unused = _unused(assessment, changed)
         confirms = verdict is Verdict.FRESH and not unused
-        return Plan(verdict, (), unused or judgement.reason, settles=True, confirms=confirms)
-    cause = judgement.reason if judgement.distinct else _cause(judgement, changed)
-    actions, outcome = _choose(consumer, policy, judgement, changed)
+        return Plan(verdict, (), unused or assessment.reason, settles=True, confirms=confirms)
+    cause = assessment.reason if assessment.distinct else _cause(assessment, changed)
+    actions, outcome = _choose(consumer, policy, assessment, changed)
     plan = Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
-    if consumer.busy and plan.actions == (Action(Act.RUN_NOW),):
+    if consumer.busy and plan.actions == (Action(ActionType.RUN_NOW),):
         reason = f"{plan.reason}, once the running one has ended (concurrencyPolicy)"
         return Plan(verdict, (), reason, requeue_after=_WAIT_FOR_RUN)
     return plan
@@ -152,39 +160,39 @@ def _plan(
 def _choose(
     consumer: Consumer,
     policy: Policy,
-    judgement: Judgement,
+    assessment: Assessment,
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> tuple[tuple[Action, ...], str]:
     """Pick actions and their outcome in words, most binding condition first."""
-    frozen = judgement.verdict is Verdict.FROZEN
+    frozen = assessment.verdict is Verdict.FROZEN
     if policy.strategy is Strategy.NOTIFY:
         why = policy.muted or "its strategy is notify"
-        return (Action(Act.NOTIFY),), f"only reported, as {why}"
+        return (Action(ActionType.NOTIFY),), f"only reported, as {why}"
     if consumer.key.kind not in ROLLABLE:
         return _choose_without_rollout(consumer, policy, frozen=frozen)
     if consumer.replicas == 0:
         return (), "it has no pods; the next ones read the new content"
     if not frozen:
-        return (Action(Act.NUDGE),), f"files refreshed at once, {_taker(policy)}"
+        return (Action(ActionType.NUDGE),), f"files refreshed at once, {_taker(policy)}"
     if policy.strategy is Strategy.NUDGE:
-        if not any(finding.present.live for finding in judgement.changed()):
-            return (Action(Act.NOTIFY),), f"takes effect at the next restart, {_ONLY_NUDGED}"
+        if not any(finding.present.live for finding in assessment.changed()):
+            return (Action(ActionType.NOTIFY),), f"takes effect at the next restart, {_ONLY_NUDGED}"
         outcome = "files refreshed at once; the rest takes effect at the next restart"
-        return (Action(Act.NUDGE), Action(Act.NOTIFY)), f"{outcome}, {_ONLY_NUDGED}"
+        return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome}, {_ONLY_NUDGED}"
     if _agent_restarts(policy):
-        nudge = Action(Act.NUDGE, announces_frozen=True)
+        nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "its agent restarts the application in place"
-    why = _why_new_pods(policy, judgement, changed)
+    why = _why_new_pods(policy, assessment, changed)
     if policy.restarts and consumer.argo:
-        return (Action(Act.RESTART_PODS),), f"its pods are replaced by restartAt{why}"
+        return (Action(ActionType.RESTART_PODS),), f"its pods are replaced by restartAt{why}"
     outcome = _rollout_outcome(consumer) + why
-    stamps = () if policy.writing is Writing.REVISION else _stamps(judgement)
-    return (Action(Act.ROLLOUT, distinct=judgement.distinct, stamps=stamps),), outcome
+    stamps = () if policy.writing is Writing.REVISION else _stamps(assessment)
+    return (Action(ActionType.ROLLOUT, distinct=assessment.distinct, stamps=stamps),), outcome
 
 
-def _stamps(judgement: Judgement) -> tuple[Stamp, ...]:
+def _stamps(assessment: Assessment) -> tuple[Stamp, ...]:
     return tuple(
-        Stamp(finding.present.source, finding.present.stamp) for finding in judgement.changed()
+        Stamp(finding.present.source, finding.present.stamp) for finding in assessment.changed()
     )
 
 
@@ -209,10 +217,10 @@ def _rollout_outcome(consumer: Consumer) -> str:
 
 
 def _why_new_pods(
-    policy: Policy, judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]
+    policy: Policy, assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]
 ) -> str:
     """Say why files alone need new pods, or "" where something was read at start."""
-    if any(_uses_hit(f, changed)[0].life is not Life.LIVE for f in judgement.changed()):
+    if any(_uses_hit(f, changed)[0].life is not Life.LIVE for f in assessment.changed()):
         return ""
     if policy.strategy is Strategy.ROLLOUT:
         return ", as its strategy is rollout"
@@ -227,24 +235,26 @@ def _choose_without_rollout(
         if consumer.suspended:
             return (), "its next run reads the new content (it is suspended)"
         if on_change is OnChange.RUN_NOW:
-            return (Action(Act.RUN_NOW),), "a Job is started now"
+            return (Action(ActionType.RUN_NOW),), "a Job is started now"
         return (), "its next run reads the new content"
     if on_change is OnChange.RECREATE and consumer.finished:
-        return (Action(Act.RECREATE),), "the Job has finished, and is created again"
+        return (Action(ActionType.RECREATE),), "the Job has finished, and is created again"
     if consumer.finished:
         return (), "the Job has finished; nothing of it reads the new content"
     if consumer.suspended or consumer.replicas == 0:
         return (), "it has no pods; the next ones read the new content"
     if not frozen and policy.takes_live_changes():
-        return (Action(Act.NUDGE),), f"files refreshed at once, {_taker(policy)}"
+        return (Action(ActionType.NUDGE),), f"files refreshed at once, {_taker(policy)}"
     if _agent_restarts(policy):
-        nudge = Action(Act.NUDGE, announces_frozen=True)
+        nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "its agent restarts the application in place"
     if on_change is OnChange.RECREATE:
-        return (Action(Act.RECREATE),), "the Job is created again"
+        return (Action(ActionType.RECREATE),), "the Job is created again"
     if on_change is OnChange.EVICT:
-        return (Action(Act.EVICT),), "the Pod is evicted"
-    return (Action(Act.NOTIFY),), f"only reported, since a {consumer.key.kind} has no rollout"
+        return (Action(ActionType.EVICT),), "the Pod is evicted"
+    return (
+        Action(ActionType.NOTIFY),
+    ), f"only reported, since a {consumer.key.kind} has no rollout"
 
 
 def _agent_restarts(policy: Policy) -> bool:
@@ -259,8 +269,8 @@ def _agent_restarts(policy: Policy) -> bool:
 # -- words -------------------------------------------------------------------------------------
 
 
-def _cause(judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
-    return "; ".join(_words(finding, changed) for finding in judgement.changed())
+def _cause(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+    return "; ".join(_words(finding, changed) for finding in assessment.changed())
 
 
 def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
@@ -301,13 +311,13 @@ def _reads(use: Use, data_key: str) -> bool:
     return use.keys.select(data_key, binary=False) or use.keys.select(data_key, binary=True)
 
 
-def _unused(judgement: Judgement, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
+def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
     """Say which changed data keys a fresh consumer does not use, or ""."""
-    if judgement.verdict is not Verdict.FRESH:
+    if assessment.verdict is not Verdict.FRESH:
         return ""
     parts = [
         f"{finding.present.source} {_shown(sorted(seen))} changed, which it does not use"
-        for finding in judgement.findings
+        for finding in assessment.findings
         if (seen := changed.get(finding.present.source))
         and not any(_reads(use, key) for use in finding.present.uses for key in seen)
     ]

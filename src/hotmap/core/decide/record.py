@@ -14,22 +14,22 @@ from hotmap.core.fingerprint import ABSENT
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import (
     UNVOUCHED,
-    Left,
-    Looked,
-    Others,
+    ForeignWrites,
+    PodCheck,
     Record,
-    Rolls,
+    RetiredRevision,
+    RolloutTimes,
     SourceRecord,
     Window,
 )
 
-__all__ = ["distinct_name", "record_asked", "record_reloaders_mark", "record_rollout"]
+__all__ = ["distinct_revision", "record_applied", "record_reloader_write", "record_rollout"]
 
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _LEFT = 3
 
 
-def record_asked(
+def record_applied(
     consumer: Consumer,
     record: Record | None,
     findings: Sequence[Finding],
@@ -68,19 +68,21 @@ def record_asked(
         windows=record.windows if record and (held or new_pods) else (),
         left=record.left if record else (),
         serial=record.serial if record else 0,
-        rolls=record.rolls if record else Rolls(),
+        rolls=record.rolls if record else RolloutTimes(),
         revision=consumer.revision if adopts or record is None else record.revision,
         others=record.others if record else _others_at_first_sight(consumer),
-        looked=Looked.NOT_YET if adopts or new_pods or record is None else record.looked,
+        pods_checked=PodCheck.NOT_YET
+        if adopts or new_pods or record is None
+        else record.pods_checked,
         namespace=consumer.key.namespace,
     )
 
 
-def _others_at_first_sight(consumer: Consumer) -> Others | None:
-    return None if consumer.reloaded_at is None else Others(consumer.reloaded_at)
+def _others_at_first_sight(consumer: Consumer) -> ForeignWrites | None:
+    return None if consumer.reloaded_at is None else ForeignWrites(consumer.reloaded_at)
 
 
-def distinct_name(revision: str, record: Record | None, *, previous: str) -> str:
+def distinct_revision(revision: str, record: Record | None, *, previous: str) -> str:
     """Give content that had a name before another one: `<revision>.<n>`.
 
     `previous` is what the template carries now. n rises in the record, and above what the
@@ -125,23 +127,23 @@ def record_rollout(
     # Somebody may have taken the name that was asked for out of the template.
     for before in map(content_of, (record.revision, previous)):
         if before and (distinct or before != wanted) and before not in {o.revision for o in left}:
-            left = (*left, Left(before, since))
+            left = (*left, RetiredRevision(before, since))
     return msgspec.structs.replace(
         record,
         windows=() if distinct else windows,
         left=left[-_LEFT:],
         serial=_next_serial(record, previous) if distinct else record.serial,
-        revision=distinct_name(revision, record, previous=previous) if distinct else revision,
+        revision=distinct_revision(revision, record, previous=previous) if distinct else revision,
     )
 
 
-def record_reloaders_mark(record: Record, *, now: float) -> Record:
+def record_reloader_write(record: Record, *, now: float) -> Record:
     """Add to a record that we wrote a mark as Reloader does, lest it be taken for another's.
 
     `now` is POSIX seconds of the API server, to about a second.
     """
     told = record.others.told if record.others else ""
-    return msgspec.structs.replace(record, others=Others(now + MARGIN, told))
+    return msgspec.structs.replace(record, others=ForeignWrites(now + MARGIN, told))
 
 
 def _asked_source(

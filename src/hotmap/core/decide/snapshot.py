@@ -16,10 +16,17 @@ from hotmap.core.model.references import Life, Use
 from hotmap.core.model.source import Source, fingerprint_of, missing_keys
 from hotmap.core.model.state import Record
 
-__all__ = ["Present", "asked_revision", "content_of", "look_at", "revision_of", "uses_digest"]
+__all__ = [
+    "SourceSnapshot",
+    "content_of",
+    "recorded_revision",
+    "revision_of",
+    "take_snapshots",
+    "uses_digest",
+]
 
 
-class Present(NamedTuple):
+class SourceSnapshot(NamedTuple):
     """One source as a consumer uses it, now."""
 
     source: ObjectKey
@@ -42,9 +49,9 @@ class Present(NamedTuple):
     stamp: str = ""
 
 
-def look_at(
+def take_snapshots(
     uses: Sequence[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
-) -> tuple[Present, ...]:
+) -> tuple[SourceSnapshot, ...]:
     """Group uses by source and fingerprint what they select, sorted by source.
 
     Credentials and foreign content are left out: no process takes them from a source.
@@ -60,7 +67,7 @@ def look_at(
 
 def _present(
     name: ObjectKey, uses: tuple[Use, ...], source: Source | None, key: FingerprintKey
-) -> Present:
+) -> SourceSnapshot:
     frozen = [use.keys for use in uses if use.life is Life.FROZEN]
     live = [use.keys for use in uses if use.life is Life.LIVE]
     missing: set[str] = set()
@@ -68,7 +75,7 @@ def _present(
         for use in uses:
             if not use.optional:
                 missing.update(missing_keys(source, use.keys))
-    return Present(
+    return SourceSnapshot(
         source=source.key if source else name,  # the one that is kept anyway
         uses=uses,
         exists=source is not None,
@@ -99,7 +106,7 @@ def uses_digest(uses: Sequence[Use]) -> str:
 
 
 def revision_of(
-    presents: Sequence[Present], key: FingerprintKey, *, uid: str, live_rolls: bool
+    snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_rolls: bool
 ) -> str:
     """Name the content that a consumer's pods are to run with: `<key id>.<fingerprint>`.
 
@@ -108,13 +115,13 @@ def revision_of(
     """
     parts = [
         f"{present.source}|{present.frozen}|{present.live if live_rolls else ''}"
-        for present in presents
+        for present in snapshots
         if present.frozen or live_rolls
     ]
     return f"{key.id}.{combine(key, parts, uid=uid)}"
 
 
-def asked_revision(
+def recorded_revision(
     record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_rolls: bool
 ) -> str:
     """Name the content that was last asked for, as `revision_of` names what is present."""

@@ -23,7 +23,7 @@ from hotmap.core.model.objects import (
     PodTemplate,
     Rollout,
     Workload,
-    spoken_annotations,
+    known_annotations,
 )
 from hotmap.core.model.references import find_uses
 from hotmap.core.model.source import parse_time
@@ -371,8 +371,8 @@ def _consumer(
         uses=known.uses
         if known and same_spec
         else pack_uses(find_uses(template, metadata.namespace)),
-        annotations=spoken_annotations(metadata, renamed) or _SILENT,
-        template_annotations=spoken_annotations(template.metadata, renamed) or _SILENT,
+        annotations=known_annotations(metadata, renamed) or _SILENT,
+        template_annotations=known_annotations(template.metadata, renamed) or _SILENT,
         selector=selector,
         replicas=replicas,
         paused=paused,

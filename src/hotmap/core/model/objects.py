@@ -64,7 +64,7 @@ __all__ = [
     "WorkloadRef",
     "WorkloadSpec",
     "WorkloadStatus",
-    "spoken_annotations",
+    "known_annotations",
 ]
 
 
@@ -121,7 +121,7 @@ class ObjectMeta(_Part, frozen=True):
     managed_fields: list[ManagedFields] | None = None
 
 
-def spoken_annotations(
+def known_annotations(
     metadata: ObjectMeta, renamed: AbstractSet[str] = frozenset()
 ) -> dict[str, str]:
     """Select the annotations that say something to hotmap, in its own or Reloader's dialect.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.core.fingerprint import ABSENT, MARK_LENGTH, FingerprintKey, mark_all, selection
-from hotmap.core.model.objects import ConfigMap, ObjectKey, ObjectMeta, Secret, spoken_annotations
+from hotmap.core.model.objects import ConfigMap, ObjectKey, ObjectMeta, Secret, known_annotations
 from hotmap.core.model.references import Keys
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import digest_of
@@ -136,7 +136,7 @@ def _source(
         immutable=bool(immutable),
         changed_at=written_at,
         marks=marks,
-        annotations=spoken_annotations(metadata, dialect.names.renamed()) or None,
+        annotations=known_annotations(metadata, dialect.names.renamed()) or None,
         stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
         writer=writer,
     )

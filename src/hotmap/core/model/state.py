@@ -33,11 +33,11 @@ __all__ = [
     "HEADER",
     "SHARDS",
     "UNVOUCHED",
-    "Left",
-    "Looked",
-    "Others",
+    "ForeignWrites",
+    "PodCheck",
     "Record",
-    "Rolls",
+    "RetiredRevision",
+    "RolloutTimes",
     "SeenSource",
     "Sighting",
     "SourceRecord",
@@ -105,14 +105,14 @@ class SeenSource(msgspec.Struct, frozen=True, gc=False):
     sightings: tuple[Sighting, ...]
 
 
-class Left(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class RetiredRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A revision that was asked for once, and when its content went away."""
 
     revision: str
     at: float
 
 
-class Rolls(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class RolloutTimes(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """When a consumer was rolled lately, for the flap breaker."""
 
     #: POSIX seconds, newest last, at most `budget.LIMIT`.
@@ -121,7 +121,7 @@ class Rolls(msgspec.Struct, array_like=True, frozen=True, gc=False):
     held: int = 0
 
 
-class Looked(enum.IntEnum):
+class PodCheck(enum.IntEnum):
     """What a look at a consumer's pods has shown since it was adopted or asked for something."""
 
     #: Nobody has looked, or they were not all there yet.
@@ -132,7 +132,7 @@ class Looked(enum.IntEnum):
     LATENT = 2
 
 
-class Others(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class ForeignWrites(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What is known of others who write a consumer's pod template."""
 
     #: When Reloader had last written it at first sight, POSIX seconds of the API server; 0: never.
@@ -153,17 +153,17 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: Windows that have not been examined against the pods yet.
     windows: tuple[Window, ...] = ()
     #: The revisions asked for before, newest last, at most three.
-    left: tuple[Left, ...] = ()
+    left: tuple[RetiredRevision, ...] = ()
     #: How often content had to be asked for again under a name of its own (`<revision>.<n>`).
     serial: int = 0
-    rolls: Rolls = Rolls()
+    rolls: RolloutTimes = RolloutTimes()
     #: What the pod template carried when this was written, by us or adopted.
     revision: str = ""
-    looked: Looked = Looked.NOT_YET
+    pods_checked: PodCheck = PodCheck.NOT_YET
     #: The consumer's; "" in a record that was written before it was kept.
     namespace: str = ""
     #: None: nobody ever did.
-    others: Others | None = None
+    others: ForeignWrites | None = None
 
 
 def shard_of(uid: str, shards: int = SHARDS) -> int:

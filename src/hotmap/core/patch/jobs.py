@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from hotmap.core.decide.freshness import Judgement
+from hotmap.core.decide.freshness import Assessment
 from hotmap.core.model.consumer import Consumer
 
 __all__ = ["job_again", "job_of_cron_job", "run_name"]
@@ -49,7 +49,7 @@ _IDENTITY = (
 _DELETION = ("foregroundDeletion", "orphan")
 
 
-def run_name(consumer: Consumer, judgement: Judgement) -> str:
+def run_name(consumer: Consumer, assessment: Assessment) -> str:
     """Name the Job that a CronJob starts since its sources changed.
 
     Whoever decides the same gives the same name: a second replica, or a controller that crashed
@@ -57,8 +57,10 @@ def run_name(consumer: Consumer, judgement: Judgement) -> str:
     of the change tells a return to earlier content from the first time that it was there.
     """
     parts = [consumer.uid]
-    parts += [f"{f.present.source}|{f.present.frozen}|{f.present.live}" for f in judgement.findings]
-    parts += [f"{f.present.source}|{f.present.changed_at}" for f in judgement.changed()]
+    parts += [
+        f"{f.present.source}|{f.present.frozen}|{f.present.live}" for f in assessment.findings
+    ]
+    parts += [f"{f.present.source}|{f.present.changed_at}" for f in assessment.changed()]
     mark = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:10]
     return f"{consumer.key.name[:_NAME_LENGTH]}-{mark}"
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hotmap.core.decide.snapshot import Present
+from hotmap.core.decide.snapshot import SourceSnapshot
 from hotmap.core.fingerprint import FingerprintKey, combine
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import Record
 
-__all__ = ["TARGET", "Target", "can_be_nudged", "present_target", "read_target", "recorded_target"]
+__all__ = ["TARGET", "Target", "can_be_nudged", "desired_target", "read_target", "recorded_target"]
 
 TARGET = "hotmap.dev/target"
 
@@ -36,21 +36,21 @@ class Target(NamedTuple):
         return f"{text}/{'.'.join(self.payloads)}" if self.payloads else text
 
 
-def present_target(presents: Sequence[Present], key: FingerprintKey, *, uid: str) -> Target:
+def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str) -> Target:
     """Combine what is there now for one consumer; sequence 0."""
-    live = [(str(p.source), p.live) for p in presents if p.live]
-    frozen = [(str(p.source), p.frozen) for p in presents if p.frozen]
+    live = [(str(p.source), p.live) for p in snapshots if p.live]
+    frozen = [(str(p.source), p.frozen) for p in snapshots if p.frozen]
     return _target(live, frozen, key, uid)
 
 
 def recorded_target(
-    record: Record | None, presents: Sequence[Present], key: FingerprintKey, *, uid: str
+    record: Record | None, snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str
 ) -> Target | None:
     """Combine what was last asked for, of the sources that are in use now; None: not known."""
     known = {(s.kind, s.name): s for s in record.sources} if record else {}
     live: list[tuple[str, str]] = []
     frozen: list[tuple[str, str]] = []
-    for present in presents:
+    for present in snapshots:
         asked = known.get((present.source.kind, present.source.name))
         if asked is None or asked.uses != present.digest:
             return None

@@ -19,7 +19,7 @@ from hotmap.core.reloader.annotations import (
     Names,
 )
 
-__all__ = ["Problem", "misplaced", "source_problems"]
+__all__ = ["Problem", "misplaced_annotations", "source_problems"]
 
 
 class Problem(NamedTuple):
@@ -37,7 +37,7 @@ class _Place(enum.Enum):
     NAMESPACE = "a Namespace"
 
 
-def misplaced(
+def misplaced_annotations(
     said: Iterable[str], kind: str, names: Names = DEFAULT_SETTINGS.names
 ) -> list[Problem]:
     """Find annotations in hotmap's or Reloader's domain that mean nothing on an object of a kind.
@@ -66,7 +66,7 @@ def source_problems(
         for name in (IGNORE, names.ignore, names.match)
         if said.get(name, "").strip() not in ("true", "false", "")
     ]
-    return (*unreadable, *misplaced(said, kind, names))
+    return (*unreadable, *misplaced_annotations(said, kind, names))
 
 
 _PLACES = {

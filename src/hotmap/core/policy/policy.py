@@ -30,7 +30,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import EVERY_KEY, Life, Use
 from hotmap.core.model.source import parse_time
-from hotmap.core.policy.lint import Problem, misplaced
+from hotmap.core.policy.lint import Problem, misplaced_annotations
 from hotmap.core.reloader import annotations as reloader_annotations
 from hotmap.core.reloader.annotations import (
     DEFAULT_SETTINGS,
@@ -363,12 +363,12 @@ class _Reader:
 
 def _misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
     said = {*consumer.annotations, *consumer.template_annotations}
-    return misplaced(said, consumer.key.kind, settings.names)
+    return misplaced_annotations(said, consumer.key.kind, settings.names)
 
 
 def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
     """Find what a Namespace says and nobody can read."""
-    problems = misplaced(annotations, "Namespace")
+    problems = misplaced_annotations(annotations, "Namespace")
     try:
         parse_follow(annotations.get(FOLLOW, "").strip())
     except ValueError as error:

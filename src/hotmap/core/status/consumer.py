@@ -26,10 +26,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.state import Looked
+from hotmap.core.model.state import PodCheck
 from hotmap.core.status.pods import Desired, PodProof
 
-__all__ = ["CURRENT", "NEW", "Last", "Standing", "State", "conclude", "rollout_left", "stand"]
+__all__ = [
+    "CURRENT",
+    "NEW",
+    "ConsumerStatus",
+    "Last",
+    "State",
+    "conclude",
+    "remaining_rollout",
+    "stand",
+]
 
 
 class State(enum.Enum):
@@ -45,7 +54,7 @@ class State(enum.Enum):
     FAILED = "failed"
 
 
-class Standing(NamedTuple):
+class ConsumerStatus(NamedTuple):
     """A consumer's state, with the reason in words."""
 
     state: State
@@ -71,37 +80,40 @@ class Last(NamedTuple):
         return not (self.failed or self.held or self.waits)
 
 
-NEW = Standing(State.UNPROVEN, "it has not been looked at yet")
-_UNSEEN = Standing(State.UNPROVEN, "its pods have not been looked at since")
-CURRENT = Standing(State.CURRENT, "all pods hold the present content")
-_LATENT = Standing(State.LATENT, "pods were found that may hold older content")
+NEW = ConsumerStatus(State.UNPROVEN, "it has not been looked at yet")
+_UNSEEN = ConsumerStatus(State.UNPROVEN, "its pods have not been looked at since")
+CURRENT = ConsumerStatus(State.CURRENT, "all pods hold the present content")
+_LATENT = ConsumerStatus(State.LATENT, "pods were found that may hold older content")
 
 
 def stand(
-    consumer: Consumer, last: Last | None, looked: Looked | None, found: Standing | None
-) -> Standing:
+    consumer: Consumer,
+    last: Last | None,
+    pods_checked: PodCheck | None,
+    found: ConsumerStatus | None,
+) -> ConsumerStatus:
     """Conclude how a consumer stands, without a request.
 
     `last` is None before the first decision, `looked` when nothing is known of it, `found` what
     the last look at its pods has shown, where it was not that all is current.
     """
-    if last is None or looked is None:
+    if last is None or pods_checked is None:
         return NEW
     if last.failed:
-        return Standing(State.FAILED, last.reason)
+        return ConsumerStatus(State.FAILED, last.reason)
     if last.held:
-        return Standing(State.HELD, last.reason)
+        return ConsumerStatus(State.HELD, last.reason)
     if last.waits:
-        return Standing(State.WAITING, last.reason)
-    if looked is Looked.CURRENT:
+        return ConsumerStatus(State.WAITING, last.reason)
+    if pods_checked is PodCheck.CURRENT:
         return CURRENT
-    if looked is Looked.LATENT:
-        reported = Standing(State.LATENT, last.reason) if last.only_reported else _LATENT
+    if pods_checked is PodCheck.LATENT:
+        reported = ConsumerStatus(State.LATENT, last.reason) if last.only_reported else _LATENT
         return found or reported
-    return found or rollout_left(consumer) or _UNSEEN
+    return found or remaining_rollout(consumer) or _UNSEEN
 
 
-def rollout_left(consumer: Consumer) -> Standing | None:
+def remaining_rollout(consumer: Consumer) -> ConsumerStatus | None:
     """Say what a consumer's own controller still has to do, by its own word; None: nothing."""
     if not consumer.behind:
         return None
@@ -114,7 +126,7 @@ def rollout_left(consumer: Consumer) -> Standing | None:
         why = f"its partition keeps the pods below ordinal {consumer.partition} as they are"
     elif consumer.key.kind == "Rollout":
         why = "its canary is in progress" + (", and paused" if consumer.paused else "")
-    return Standing(state, f"waiting for {_pods(consumer.behind)}: {why}", consumer.behind)
+    return ConsumerStatus(state, f"waiting for {_pods(consumer.behind)}: {why}", consumer.behind)
 
 
 def conclude(
@@ -125,18 +137,18 @@ def conclude(
     stalled: bool = False,
     retried: bool = False,
     agents_restart: bool = False,
-) -> Standing:
+) -> ConsumerStatus:
     """Conclude from its pods how a consumer stands, whose content was asked for or adopted.
 
     `stalled` says that its own controller has reported no progress for a while, `retried` that it
     has not for so long that kubelets have started again what crashes;
     `agents_restart` says that agents in its pods take what is read at start, once they are told.
     """
-    left = rollout_left(consumer)
+    left = remaining_rollout(consumer)
     if left is not None and stalled and (name := _stuck_pod(consumer, proofs, retried=retried)):
         why = f"{name} is not ready and not of the newest template, so nothing replaces it"
         reason = f"waiting for {_pods(consumer.behind)}: {why}; delete pod {name}"
-        return Standing(State.STUCK, reason, consumer.behind)
+        return ConsumerStatus(State.STUCK, reason, consumer.behind)
     down = [proof for proof in proofs if proof.seen.is_down]
     if any(proof.seen.trouble for proof in down) or (down and left is None):
         return _not_yet(down, max(len(down), consumer.behind), "run")
@@ -146,17 +158,17 @@ def conclude(
         return _not_yet(unready, consumer.behind, "get ready") if blocked else left
     older = [proof for proof in proofs if not proof.loaded.reached]
     if not older:
-        return Standing(State.CURRENT, _how_known(proofs))
+        return ConsumerStatus(State.CURRENT, _how_known(proofs))
     names = _listed([proof.seen.start.name for proof in older])
     told = [one.seen.told.frozen == desired.target.frozen for one in older if one.seen.told]
     if agents_restart and len(told) == len(older) and all(told):
         why = f"the agents of {names} have not restarted the application yet"
-        return Standing(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
+        return ConsumerStatus(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
     if all(proof.follows for proof in older):
         why = "files follow with the kubelet's own sync, within 90 s of the change"
-        return Standing(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
+        return ConsumerStatus(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
     why = older[0].loaded.why
-    return Standing(
+    return ConsumerStatus(
         State.LATENT,
         f"{len(older)} of {_pods(len(proofs))} may hold older content ({names}: {why}); "
         "it takes effect at the next restart",
@@ -176,13 +188,13 @@ def _stuck_pod(consumer: Consumer, proofs: Sequence[PodProof], *, retried: bool)
     return ""
 
 
-def _not_yet(late: Sequence[PodProof], behind: int, what: str) -> Standing:
+def _not_yet(late: Sequence[PodProof], behind: int, what: str) -> ConsumerStatus:
     """Say which pods a rollout waits for, that do not do something."""
     reasons = sorted({proof.seen.trouble for proof in late if proof.seen.trouble})
     names = _listed([proof.seen.start.name for proof in late])
     verb = "does" if len(late) == 1 else "do"
     why = f" ({', '.join(reasons)})" if reasons else ""
-    return Standing(
+    return ConsumerStatus(
         State.WAITING, f"waiting for {_pods(behind)}: {names} {verb} not {what}{why}", behind
     )
 

@@ -27,23 +27,23 @@ from math import inf
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import MARGIN, PodStart, pod_starts, started_within
-from hotmap.core.decide.snapshot import Present, content_of, revision_of
+from hotmap.core.decide.snapshot import SourceSnapshot, content_of, revision_of
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, Pod
 from hotmap.core.model.state import Window
-from hotmap.core.patch.nudge import Target, present_target, read_target
+from hotmap.core.patch.nudge import Target, desired_target, read_target
 
 __all__ = [
+    "Confidence",
     "Desired",
-    "Known",
+    "ObservedPod",
     "PodProof",
-    "PodSeen",
     "Stage",
     "desired_of",
+    "observe_pods",
     "prove",
-    "see_pods",
-    "vouches",
+    "template_vouches",
 ]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
@@ -57,7 +57,7 @@ _TEMPLATE_LABEL = "controller-revision-hash"
 _STARTING = ("ContainerCreating", "PodInitializing")
 
 
-class Known(enum.Enum):
+class Confidence(enum.Enum):
     """How it is known that a pod holds what is desired; strongest first."""
 
     PROVEN = "proven"
@@ -66,19 +66,19 @@ class Known(enum.Enum):
     UNKNOWN = "unknown"
 
 
-_STRENGTH = tuple(Known)
+_STRENGTH = tuple(Confidence)
 
 
 class Stage(NamedTuple):
     """Whether what is desired has got as far as this, and why one thinks so."""
 
-    known: Known
+    known: Confidence
     why: str
 
     @property
     def reached(self) -> bool:
         """Whether anything speaks for it."""
-        return self.known is not Known.UNKNOWN
+        return self.known is not Confidence.UNKNOWN
 
 
 class Desired(NamedTuple):
@@ -97,7 +97,7 @@ class Desired(NamedTuple):
     has_files: bool
 
 
-class PodSeen(NamedTuple):
+class ObservedPod(NamedTuple):
     """One pod, reduced to what tells what it holds."""
 
     start: PodStart
@@ -117,7 +117,7 @@ class PodSeen(NamedTuple):
 class PodProof(NamedTuple):
     """How far the desired content has got in one pod."""
 
-    seen: PodSeen
+    seen: ObservedPod
     #: None: no files of a source are mounted.
     projected: Stage | None
     loaded: Stage
@@ -126,31 +126,31 @@ class PodProof(NamedTuple):
 
 
 def desired_of(
-    presents: Sequence[Present], key: FingerprintKey, *, uid: str, live_rolls: bool
+    snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_rolls: bool
 ) -> Desired:
     """Say what the pods of a consumer are to hold now.
 
     `live_rolls` says that nobody in them re-reads files, so that these too are read at start.
     """
-    there = [present for present in presents if present.exists]
+    there = [present for present in snapshots if present.exists]
     at_start = [one for one in there if one.frozen or (one.live and live_rolls)]
     reread = [one for one in there if one.live and not live_rolls]
     return Desired(
-        revision=revision_of(presents, key, uid=uid, live_rolls=True),
-        template=revision_of(presents, key, uid=uid, live_rolls=live_rolls),
-        target=present_target(presents, key, uid=uid),
+        revision=revision_of(snapshots, key, uid=uid, live_rolls=True),
+        template=revision_of(snapshots, key, uid=uid, live_rolls=live_rolls),
+        target=desired_target(snapshots, key, uid=uid),
         start_changed=_last_change(at_start),
         files_changed=_last_change(reread),
-        has_files=any(one.live for one in presents),
+        has_files=any(one.live for one in snapshots),
     )
 
 
-def _last_change(presents: Sequence[Present]) -> float | None:
-    times = [present.changed_at for present in presents]
+def _last_change(snapshots: Sequence[SourceSnapshot]) -> float | None:
+    times = [present.changed_at for present in snapshots]
     return None if None in times else max((at for at in times if at is not None), default=-inf)
 
 
-def vouches(consumer: Consumer, presents: Sequence[Present]) -> bool:
+def template_vouches(consumer: Consumer, snapshots: Sequence[SourceSnapshot]) -> bool:
     """Tell whether all of a consumer's pods are of a template that was written for the present.
 
     Our write of it was at or after the last change, by the API server's clock, and its own
@@ -159,11 +159,11 @@ def vouches(consumer: Consumer, presents: Sequence[Present]) -> bool:
     written = consumer.written_at
     if written is None or consumer.rolling or consumer.behind:
         return False
-    times = [present.changed_at for present in presents if present.exists]
+    times = [present.changed_at for present in snapshots if present.exists]
     return all(at is not None and written >= at for at in times)
 
 
-def see_pods(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodSeen, ...]:
+def observe_pods(consumer: Consumer, pods: Iterable[Pod]) -> tuple[ObservedPod, ...]:
     """Reduce a consumer's pods; terminating and finished ones do not count."""
     by_name = {pod.metadata.name: pod for pod in pods}
     return tuple(
@@ -171,9 +171,9 @@ def see_pods(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodSeen, ...]:
     )
 
 
-def _see(start: PodStart, pod: Pod) -> PodSeen:
+def _see(start: PodStart, pod: Pod) -> ObservedPod:
     statuses = pod.status.container_statuses or ()
-    return PodSeen(
+    return ObservedPod(
         start,
         ready=bool(statuses) and all(status.ready for status in statuses),
         trouble=_trouble(pod),
@@ -206,7 +206,7 @@ def _why_down(status: ContainerStatus) -> str:
 
 def prove(
     desired: Desired,
-    pods: Sequence[PodSeen],
+    pods: Sequence[ObservedPod],
     *,
     now: float,
     vouched: bool = False,
@@ -224,14 +224,18 @@ def prove(
     )
 
 
-def _prove(desired: Desired, pod: PodSeen, *, now: float, vouched: bool, suspect: bool) -> PodProof:
+def _prove(
+    desired: Desired, pod: ObservedPod, *, now: float, vouched: bool, suspect: bool
+) -> PodProof:
     if pod.start.at is None:
-        waits = Stage(Known.UNKNOWN, f"it does not run{f' ({pod.trouble})' if pod.trouble else ''}")
+        waits = Stage(
+            Confidence.UNKNOWN, f"it does not run{f' ({pod.trouble})' if pod.trouble else ''}"
+        )
         return PodProof(pod, waits if desired.has_files else None, waits)
     files = _projected(desired, pod, pod.start.at, now)
     started = _at_start(desired, pod, pod.start.at, vouched=vouched)
     if suspect:
-        started = Stage(Known.UNKNOWN, "it started while its content was another one")
+        started = Stage(Confidence.UNKNOWN, "it started while its content was another one")
     loaded = [started] if desired.start_changed != -inf else []
     follows = False
     if desired.files_changed != -inf:
@@ -246,42 +250,42 @@ def _weakest(stages: Sequence[Stage]) -> Stage:
     return max(stages, key=lambda stage: _STRENGTH.index(stage.known))
 
 
-def _at_start(desired: Desired, pod: PodSeen, at: float, *, vouched: bool) -> Stage:
+def _at_start(desired: Desired, pod: ObservedPod, at: float, *, vouched: bool) -> Stage:
     changed = desired.start_changed
     if (by_time := _by_time(at, changed)).reached:
         return by_time
     if content_of(pod.start.revision) == desired.template:
-        return Stage(Known.INFERRED, "it was made from a template that asks for this content")
+        return Stage(Confidence.INFERRED, "it was made from a template that asks for this content")
     if vouched:
-        return Stage(Known.INFERRED, "all pods are of the template that was asked for it")
+        return Stage(Confidence.INFERRED, "all pods are of the template that was asked for it")
     return by_time
 
 
-def _projected(desired: Desired, pod: PodSeen, at: float, now: float) -> Stage:
+def _projected(desired: Desired, pod: ObservedPod, at: float, now: float) -> Stage:
     changes = (desired.start_changed, desired.files_changed)
     changed = None if None in changes else max(one for one in changes if one is not None)
     if (by_time := _by_time(at, changed)).reached:
         return by_time
     if pod.told is not None and pod.told.live == desired.target.live:
-        return Stage(Known.INFERRED, "its kubelet was nudged after the change")
+        return Stage(Confidence.INFERRED, "its kubelet was nudged after the change")
     if changed is not None and now >= changed + _SYNCED:
-        return Stage(Known.INFERRED, "its kubelet has synced its files since the change")
+        return Stage(Confidence.INFERRED, "its kubelet has synced its files since the change")
     return by_time
 
 
 def _by_time(at: float, changed: float | None) -> Stage:
     if changed is None:
-        return Stage(Known.UNKNOWN, "nobody noted when its sources last changed")
+        return Stage(Confidence.UNKNOWN, "nobody noted when its sources last changed")
     if changed == -inf:
-        return Stage(Known.PROVEN, "it reads no source")
+        return Stage(Confidence.PROVEN, "it reads no source")
     after = at - changed
     if after >= MARGIN:
-        return Stage(Known.PROVEN, f"it started {_span(after)} after the last change")
+        return Stage(Confidence.PROVEN, f"it started {_span(after)} after the last change")
     if after >= 1:
-        return Stage(Known.PROBABLY, f"it started {_span(after)} after the last change")
+        return Stage(Confidence.PROBABLY, f"it started {_span(after)} after the last change")
     if after >= 0:
-        return Stage(Known.PROBABLY, "it started in the second of the last change")
-    return Stage(Known.UNKNOWN, f"it started {_span(-after)} before the last change")
+        return Stage(Confidence.PROBABLY, "it started in the second of the last change")
+    return Stage(Confidence.UNKNOWN, f"it started {_span(-after)} before the last change")
 
 
 def _span(seconds: float) -> str:
