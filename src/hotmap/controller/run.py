@@ -82,7 +82,9 @@ class Controller:
         )
         self.records = (ShadowRecords if self._shadow else Records)(client, settings.namespace)
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
-        self._recorder = (ShadowRecorder if self._shadow else Recorder)(client, component="hotmap")
+        self._recorder = (ShadowRecorder if self._shadow else Recorder)(
+            client, component="hotmap", clock=time.time
+        )
         self._recreations = JobRecreations(
             client, settings.namespace, recorder=self._recorder, may_write=self._may_write
         )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple, NoReturn
 
@@ -28,6 +27,7 @@ from hotmap.core.patch.nudge import Target
 from hotmap.core.patch.rollout import TemplatePatch
 from hotmap.core.reloader.patch import Traces, variable_name
 from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 
 __all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder", "ShadowRecords"]
@@ -131,7 +131,7 @@ class Shadow:
         self,
         *,
         reason_of: Callable[[ObjectKey], str],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         self._reason_of = reason_of
         self._clock = clock

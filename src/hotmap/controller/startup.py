@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -16,6 +15,7 @@ from typing import TypeVar
 from hotmap.core.errors import ApiError, Throttled, Unauthorized, Unavailable, Unreachable
 from hotmap.kube.client import Client
 from hotmap.kube.complaints import Complaints
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.retry import Backoff
 
 __all__ = ["StartupRetry", "wait_for_apiserver"]
@@ -53,7 +53,7 @@ class StartupRetry:
                 except (Unreachable, Unavailable, Throttled, Unauthorized) as error:
                     pause = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
                     self.problem = f"{what}: {error}"
-                    if complaints.is_news(type(error).__name__, str(error), now=time.monotonic()):
+                    if complaints.is_news(type(error).__name__, str(error), now=loop_time()):
                         _log.warning("%s; trying again until it works", self.problem)
                 await asyncio.sleep(pause)
         finally:

@@ -31,6 +31,7 @@ from hotmap.core.errors import (
 )
 from hotmap.kube.complaints import Complaints
 from hotmap.kube.config import ClusterConfig
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
 from hotmap.kube.server_clock import ServerClock
@@ -154,7 +155,7 @@ class Client:
         self._retries = 0
         self._open_watches = 0
         self._last_answer: float | None = None
-        self._clock = ServerClock()
+        self._clock = ServerClock(wall_clock=time.time)
 
     async def __aenter__(self) -> Self:
         context = self._config.ssl_context()
@@ -193,7 +194,7 @@ class Client:
 
     def statistics(self) -> ClientStatistics:
         """Count answers by kind, and say how long the last one is ago."""
-        age = None if self._last_answer is None else time.monotonic() - self._last_answer
+        age = None if self._last_answer is None else loop_time() - self._last_answer
         return ClientStatistics(dict(self._answers), self._retries, self._open_watches, age)
 
     # -- typed calls ---------------------------------------------------------------------------
@@ -523,7 +524,7 @@ class Client:
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the client is used outside of its `async with`")
-        sent = time.monotonic()
+        sent = loop_time()
         try:
             response = await self._session.request(
                 method,
@@ -537,7 +538,7 @@ class Client:
             )
         except (aiohttp.ClientError, OSError) as error:
             self._unreachable(method, path, error)
-        self._last_answer = time.monotonic()
+        self._last_answer = loop_time()
         self._clock.learn(response.headers.get("Date", ""), waited=self._last_answer - sent)
         self._answers[method, str(response.status)] += 1
         if response.status >= 300:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import random
 import sys
-import time
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
 
@@ -28,6 +27,7 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
 from hotmap.kube.status import is_too_large_resource_version
@@ -195,7 +195,7 @@ class Reflector(Generic[T, S]):
         #: of them would expire again and again (client-go: tools/pager, FullListIfExpired).
         self._page = PAGE
         self._connected = False
-        self._last_byte = time.monotonic()
+        self._last_byte = loop_time()
         self._lists = self._watches = self._events = self._bookmarks = 0
         self._errors = self._unreadable = 0
         self._last_error = ""
@@ -206,7 +206,7 @@ class Reflector(Generic[T, S]):
             resource=self._resource.plural,
             synced=self._store.synced.is_set(),
             connected=self._connected,
-            last_byte_age=time.monotonic() - self._last_byte,
+            last_byte_age=loop_time() - self._last_byte,
             lists=self._lists,
             watches=self._watches,
             events=self._events,
@@ -222,9 +222,9 @@ class Reflector(Generic[T, S]):
 
         A cancel leaves the store as it is, correct up to its `resource_version`.
         """
-        self._last_byte = time.monotonic()
+        self._last_byte = loop_time()
         while True:
-            started = time.monotonic()
+            started = loop_time()
             error: HotmapError | None = None
             try:
                 await self._attempt()
@@ -233,7 +233,7 @@ class Reflector(Generic[T, S]):
                 self._judge(error)
             finally:
                 self._connected = False
-            lasted = time.monotonic() - started
+            lasted = loop_time() - started
             pause = pause_after(lasted, error, backoff=self._backoff, timing=self._timing)
             if error is not None:
                 _log.debug("%s: next try in %.1f s", self._resource.plural, pause)
@@ -416,7 +416,7 @@ class Reflector(Generic[T, S]):
         # A server that is gone is gone for all watches: the first one says so.
         kind = _GONE if isinstance(error, Unreachable) else self._title
         complaints = self._client.complaints
-        news = complaints.is_news(kind, self._last_error, now=time.monotonic())
+        news = complaints.is_news(kind, self._last_error, now=loop_time())
         level = logging.WARNING if news else logging.DEBUG
         _log.log(level, "%s: %s", self._title, self._last_error)
 
@@ -435,7 +435,7 @@ class Reflector(Generic[T, S]):
     # -- into the store ------------------------------------------------------------------------
 
     def _hear(self) -> None:
-        self._last_byte = time.monotonic()
+        self._last_byte = loop_time()
 
     def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
         self._position = resource_version

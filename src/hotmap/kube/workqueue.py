@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.retry import Backoff
 
 __all__ = ["QueueShutDown", "WorkQueue", "WorkQueueStatistics"]
@@ -77,7 +77,7 @@ class WorkQueue(Generic[K]):
     def __init__(
         self,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = loop_time,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._clock = clock

@@ -6,7 +6,6 @@ asks for them. Writes nothing: a Decision is a value that `reconcile` carries ou
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -31,6 +30,7 @@ from hotmap.core.model.state import Record, Window
 from hotmap.core.policy.policy import Policy
 from hotmap.core.reloader.annotations import Writing
 from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Decider", "Decision"]
 
@@ -140,7 +140,7 @@ class Decider:
         if decision.plan.requeue_after is None:
             self._waiting_since.pop(key, None)
         else:
-            self._waiting_since.setdefault(key, time.monotonic())
+            self._waiting_since.setdefault(key, loop_time())
 
     def first_seen(self, decision: Decision) -> float | None:
         """Say when what is decided on was first seen to change, POSIX seconds; None: unknown."""
@@ -198,7 +198,7 @@ class Decider:
 
     def _waited(self, key: ObjectKey) -> float:
         since = self._waiting_since.get(key)
-        return 0.0 if since is None else time.monotonic() - since
+        return 0.0 if since is None else loop_time() - since
 
 
 def _versions_asked(

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable
@@ -41,6 +40,7 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.objects import Job, ObjectKey, Secret
 from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import JOBS, SECRETS
 from hotmap.kube.retry import Backoff
@@ -157,13 +157,13 @@ class JobRecreations:
         """Create what is to be created, for ever; what fails is tried again."""
         while True:
             self._wake.clear()
-            due = [uid for uid, at in self._next.items() if at <= time.monotonic()]
+            due = [uid for uid, at in self._next.items() if at <= loop_time()]
             for uid in due:
                 await self._try(uid)
             if self._written < self._changes and self._may_write():
                 await self._write_or_wait()
             next_at = min(self._next.values(), default=None)
-            pause = None if next_at is None else max(0.0, next_at - time.monotonic())
+            pause = None if next_at is None else max(0.0, next_at - loop_time())
             if self._written < self._changes:
                 pause = _PAUSE_LAST if pause is None else min(pause, _PAUSE_LAST)
             with suppress(TimeoutError):
@@ -189,7 +189,7 @@ class JobRecreations:
             if done:
                 self._drop(uid)
             else:
-                self._next[uid] = time.monotonic() + self._backoffs[uid].next()
+                self._next[uid] = loop_time() + self._backoffs[uid].next()
 
     async def _create(self, pending: _Pending) -> bool:
         """Try to create a Job; False while its name is not free."""
@@ -255,7 +255,7 @@ class JobRecreations:
     def _keep(self, pending: _Pending) -> None:
         self._pending[pending.uid] = pending
         self._backoffs[pending.uid] = Backoff(_PAUSE_FIRST, _PAUSE_LAST)
-        self._next[pending.uid] = time.monotonic() + _PAUSE_FIRST
+        self._next[pending.uid] = loop_time() + _PAUSE_FIRST
         self._dropped.discard(pending.uid)
         self._changes += 1
 

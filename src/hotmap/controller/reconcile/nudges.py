@@ -6,7 +6,6 @@ kubelet's own watch would leave the old files until the next periodic sync.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from hotmap.controller.reconcile.deciding import Decision
@@ -17,6 +16,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.nudge import Target, desired_target, recorded_target
 from hotmap.core.policy.policy import Strategy
+from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["SECOND_NUDGE", "Nudges"]
 
@@ -52,7 +52,7 @@ class Nudges:
         consumer = decision.consumer
         key = consumer.key
         target = _target(decision)
-        now = time.monotonic()
+        now = loop_time()
         owed = self._tell_again.get(key, {}) if self._told.get(key) == target else {}
         due = {uid for uid, at in owed.items() if at <= now}
         asked = recorded_target(decision.record, decision.snapshots, decision.key, uid=consumer.uid)
@@ -78,12 +78,12 @@ class Nudges:
         if told is None or decision.assessment.verdict not in (Verdict.FRESH, Verdict.LIVE):
             return False
         owed = self._tell_again.get(decision.consumer.key, {})
-        now = time.monotonic()
+        now = loop_time()
         return told != _target(decision) or any(at <= now for at in owed.values())
 
     def second_in(self, key: ObjectKey) -> float | None:
         """Seconds until pods are to be told again; what nobody owes them any more is dropped."""
-        now = time.monotonic()
+        now = loop_time()
         owed = {uid: at for uid, at in self._tell_again.pop(key, {}).items() if at > now}
         if not owed:
             return None

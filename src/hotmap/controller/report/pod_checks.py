@@ -44,6 +44,7 @@ from hotmap.core.status.pods import (
     template_vouches,
 )
 from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
 
@@ -153,7 +154,7 @@ class PodChecker:
         recorder: Recorder,
         settings: PodCheckSettings,
         busy: Callable[[], bool],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = loop_time,
     ) -> None:
         """`busy` tells whether there is work that goes first."""
         self._client = client
