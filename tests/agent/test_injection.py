@@ -214,4 +214,4 @@ def test_the_command(tmp_path: Any) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "--settle: 'soon' is no duration" in done.stderr
+    assert '--settle: invalid duration "soon"' in done.stderr

@@ -82,7 +82,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ),
         (
             "local up --sync-period soon",
-            "--sync-period: 'soon' is no duration (write 500ms, 1.5s, 2m, or 0)",
+            '--sync-period: invalid duration "soon": expected a number with a unit, such as '
+            "500ms or 5s",
         ),
         ("local up --sync-period 0", "--sync-period: '0' is no time that could pass; try 1s"),
         (
@@ -92,11 +93,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ),
         (
             "controller --settle 1",
-            "--settle: '1' is no duration (write 500ms, 1.5s, 2m, or 0)",
+            '--settle: invalid duration "1": expected a number with a unit, such as 500ms or 5s',
         ),
         (
             "controller --settle-max ever",
-            "--settle-max: 'ever' is no duration (write 500ms, 1.5s, 2m, or 0)",
+            '--settle-max: invalid duration "ever": expected a number with a unit, such as '
+            "500ms or 5s",
         ),
         (
             "controller --listen 9533",

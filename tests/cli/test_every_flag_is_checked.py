@@ -10,7 +10,7 @@ from hotmap.cli.main import hotmap, run
 
 WRONG = 2
 
-_DURATION = "is no duration (write 500ms, 1.5s, 2m, or 0)"
+_DURATION = "expected a number with a unit, such as 500ms or 5s"
 _NAMESPACE = "is no name of a namespace (lower-case letters, digits and hyphens)"
 _BOOLEAN = "'maybe' is no boolean (write true or false)"
 _URL = "this is no http or https URL (it is not shown here)"
@@ -30,11 +30,11 @@ WRONGLY = [
     ("--watch-namespace=Bad_Name", f"--watch-namespace: 'Bad_Name' {_NAMESPACE}"),
     ("--watch-namespace=", f"--watch-namespace: '' {_NAMESPACE}"),
     ("--follow=auto,cm/x", "--follow: 'auto' is not configmap/NAME or secret/NAME"),
-    ("--settle=5", f"--settle: '5' {_DURATION}"),
-    ("--settle=-1s", f"--settle: '-1s' {_DURATION}"),
-    ("--settle=", f"--settle: '' {_DURATION}"),
-    ("--settle=1s --settle=bad", f"--settle: 'bad' {_DURATION}"),
-    ("--settle-max=1d", f"--settle-max: '1d' {_DURATION}"),
+    ("--settle=5", f'--settle: invalid duration "5": {_DURATION}'),
+    ("--settle=-1s", '--settle: invalid duration "-1s": must not be negative'),
+    ("--settle=", f'--settle: invalid duration "": {_DURATION}'),
+    ("--settle=1s --settle=bad", f'--settle: invalid duration "bad": {_DURATION}'),
+    ("--settle-max=1d", f'--settle-max: invalid duration "1d": {_DURATION}'),
     ("--settle=10s --settle-max=1s", "--settle-max: 1s is shorter than --settle 10s"),
     ("--workers=0", "Invalid value for '--workers': 0 is not in the range 1<=x<=1000; "),
     ("--workers=many", "Invalid value for '--workers': 'many' is not a valid integer range; "),

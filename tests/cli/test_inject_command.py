@@ -137,8 +137,8 @@ def test_pods_without_anything_to_follow_pass_through() -> None:
          "the other flags out"),
         ("-f - --mode beside", b"", "Invalid value for '--mode': 'beside' is not one of "
          "'native-sidecar', 'sidecar', 'init', 'supervisor'; see 'hotmap inject --help'"),
-        ("-f - -- --settle soon", WEB.encode(), "--settle: 'soon' is no duration; write 500ms, "
-         "1.5s, 2m or 0"),
+        ("-f - -- --settle soon", WEB.encode(), '--settle: invalid duration "soon": expected a '
+         "number with a unit, such as 500ms or 5s"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence(arguments: str, stdin: bytes, sentence: str) -> None:

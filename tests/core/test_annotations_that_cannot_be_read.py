@@ -51,10 +51,15 @@ OF_CONSUMERS = [
         "hotmap.dev/settle",
         "Deployment",
         "5",
-        ": '5' is no duration (write 500ms, 1.5s, 2m, or 0); taken as 0.5s",
+        ': invalid duration "5": expected a number with a unit, such as 500ms or 5s; taken as 0.5s',
     ),
-    ("hotmap.dev/settle", "Deployment", "", ": '' is no duration"),
-    ("hotmap.dev/settle-max", "Deployment", "-1s", ": '-1s' is no duration"),
+    ("hotmap.dev/settle", "Deployment", "", ': invalid duration ""'),
+    (
+        "hotmap.dev/settle-max",
+        "Deployment",
+        "-1s",
+        ': invalid duration "-1s": must not be negative',
+    ),
     (
         "hotmap.dev/catch-up",
         "Deployment",
@@ -103,7 +108,7 @@ OF_CONSUMERS = [
         NAMES.pause_period,
         "Deployment",
         "5",
-        ": '5' is no duration (write 30s, 5m or 1h30m); taken as none",
+        ': invalid duration "5": expected a number with a unit, such as 500ms or 5s; taken as none',
     ),
     (NAMES.pause_period, "Deployment", "-5m", ": '-5m' is in the past; taken as none"),
     (
@@ -228,7 +233,7 @@ def test_a_settle_time_beyond_its_bound() -> None:
         assert (policy.settle, policy.settle_max) == (10, 10)
     said = {"hotmap.dev/settle": "10s", "hotmap.dev/settle-max": "soon"}
     (problem,) = _policy("Deployment", said).problems
-    assert "is no duration" in problem.message
+    assert "invalid duration" in problem.message
     policy = _policy("Deployment", {"hotmap.dev/settle": "10s"})
     assert (policy.problems, policy.settle_max) == ((), 10)
 

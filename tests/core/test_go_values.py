@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotmap.core.reloader.go_values import parse_bool, parse_duration, split_list, unquote
+from hotmap.core.reloader.go_values import parse_bool, split_list, unquote
 
 
 @pytest.mark.parametrize(
@@ -22,43 +22,6 @@ def test_what_is_no_boolean(text: str) -> None:
     """Everything else is refused, and named."""
     with pytest.raises(ValueError, match=f"{text!r} is no boolean"):
         parse_bool(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("0", 0.0),
-        ("+0", 0.0),
-        ("-0", 0.0),
-        ("5s", 5.0),
-        ("30m", 1800.0),
-        ("1h30m", 5400.0),
-        ("1h15m30.918273645s", 4530.918273645),
-        ("1.5h", 5400.0),
-        (".5s", 0.5),
-        ("5.s", 5.0),
-        ("-1.5h", -5400.0),
-        ("+2m", 120.0),
-        ("100ms", 0.1),
-        ("12µs", 12e-6),
-        ("12μs", 12e-6),
-        ("12us", 12e-6),
-        ("3ns", 3e-9),
-        ("2m1h", 3720.0),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    """time.ParseDuration's syntax: signs, fractions, each unit, in any order."""
-    assert parse_duration(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "3", "-", "s", ".", ".s", "1d", "1h 2m", "5S", "1e3s", "3000000h", "1h-2m"]
-)
-def test_what_is_no_duration(text: str) -> None:
-    """No unit, an unknown one, nothing, or more than Go's 292 years."""
-    with pytest.raises(ValueError, match="is no duration"):
-        parse_duration(text)
 
 
 @pytest.mark.parametrize(

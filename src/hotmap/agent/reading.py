@@ -24,7 +24,6 @@ from hotmap.agent.rules_file import (
 from hotmap.agent.settings import FROZEN, Action, Check, Rule, Settings
 from hotmap.agent.values import (
     parse_address,
-    parse_duration,
     parse_header,
     parse_method,
     parse_mode,
@@ -36,6 +35,7 @@ from hotmap.agent.values import (
     quoted,
     split_command,
 )
+from hotmap.core.duration import InvalidDuration, parse_duration
 from hotmap.core.errors import SettingsError
 
 __all__ = ["read_settings"]
@@ -138,6 +138,10 @@ class _Reader:
     def _parsed(self, name: str, text: str, parse: Callable[[str], T]) -> T:
         try:
             return parse(text)
+        except InvalidDuration as error:
+            raise SettingsError(
+                f"{self.spelled(name)}: invalid duration {quoted(text)}: {error.reason}"
+            ) from None
         except ValueError as error:
             hidden = name in ("url", "drain-url", "body", "header", "env")
             shown = "" if hidden else f" {quoted(text)}"

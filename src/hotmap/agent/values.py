@@ -10,11 +10,12 @@ import os
 import signal as _signal
 from collections import namedtuple
 
+from hotmap.core.quoting import quote
+
 __all__ = [
     "Address",
     "Url",
     "parse_address",
-    "parse_duration",
     "parse_header",
     "parse_method",
     "parse_mode",
@@ -80,29 +81,7 @@ def quoted(text: str) -> str:
         if "@" in authority:
             authority = f"***@{authority.rpartition('@')[2]}"
         shown += f"://{authority}{slash}{path}{'?***' if query else ''}{blank}{after}"
-    return repr(shown)
-
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(text: str) -> float:
-    """Read `500ms`, `1.5s`, `2m30s` or `0` as seconds."""
-    wrong = ValueError("is no duration; write 500ms, 1.5s, 2m or 0")
-    if text == "0":
-        return 0.0
-    seconds, rest = 0.0, text
-    while rest:
-        length = len(rest) - len(rest.lstrip("0123456789."))
-        number, rest = rest[:length], rest[length:]
-        letters = len(rest) - len(rest.lstrip("hms"))
-        unit, rest = rest[:letters], rest[letters:]
-        if unit not in _UNITS or not number.replace(".", "", 1).isdecimal():
-            raise wrong
-        seconds += float(number) * _UNITS[unit]
-    if not text:
-        raise wrong
-    return seconds
+    return quote(shown)
 
 
 _SIZES = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "k": 1000, "M": 1000**2, "G": 1000**3}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import namedtuple
 
 from hotmap.core.errors import InvalidPayload
+from hotmap.core.quoting import quote
 
 __all__ = [
     "DEFAULT_MODE",
@@ -232,37 +233,6 @@ def downward_map(values: Mapping[str, str]) -> str:
     """Print labels or annotations as a downward API file shows them.
 
     One `key="value"` per line, sorted by key, values quoted by Go's %q, no newline at the end
-    (kubernetes: pkg/fieldpath/fieldpath.go, FormatMap). Which characters count as printable
-    depends on the Unicode version of this Python, as it does on that of Kubernetes' Go.
+    (kubernetes: pkg/fieldpath/fieldpath.go, FormatMap).
     """
-    return "\n".join(f"{key}={_go_quote(values[key])}" for key in sorted(values))
-
-
-_GO_ESCAPES = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
-
-
-def _go_quote(text: str) -> str:
-    return '"' + "".join(_go_escape(character) for character in text) + '"'
-
-
-def _go_escape(character: str) -> str:
-    # Go: strconv.Quote. Its IsPrint and Python's isprintable have one definition: every
-    # letter, mark, number, punctuation and symbol, and of the spaces only U+0020.
-    if character in _GO_ESCAPES:
-        return _GO_ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return "\n".join(f"{key}={quote(values[key])}" for key in sorted(values))

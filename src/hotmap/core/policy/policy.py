@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from fnmatch import translate
 from typing import NamedTuple, TypeVar
 
+from hotmap.core.duration import parse_duration
 from hotmap.core.model.annotations import (
     AGENT,
     CATCH_UP,
@@ -448,27 +449,6 @@ def _parse_bool(text: str) -> bool:
     if text in ("true", "false"):
         return text == "true"
     raise ValueError(f"{text!r} is neither true nor false")
-
-
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(text: str) -> float:
-    """Read a duration such as `500ms`, `1.5s`, `2m30s` or `0` as seconds.
-
-    Raises:
-        ValueError: the text is no duration; the message says how one is written.
-    """
-    if text in ("0", "+0"):
-        return 0.0
-    seconds, position = 0.0, 0
-    while match := _DURATION.match(text, position):
-        seconds += float(match[1]) * _UNITS[match[2]]
-        position = match.end()
-    if position == 0 or position != len(text):
-        raise ValueError(f"{text!r} is no duration (write 500ms, 1.5s, 2m, or 0)")
-    return seconds
 
 
 _RESTARTS = ("supervised", "all-containers", "term", "none")

@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 import re2
 
-from hotmap.core.reloader.go_values import parse_bool, parse_duration
+from hotmap.core.duration import parse_signed_duration
+from hotmap.core.reloader.go_values import parse_bool
 
 __all__ = [
     "DEFAULT_SETTINGS",
@@ -279,7 +280,7 @@ class _Reader:
         if text is None:
             return None
         try:
-            seconds = parse_duration(text)
+            seconds = parse_signed_duration(text)
         except ValueError as error:
             self._problem(name, f"{error}; taken as none")
             return None

@@ -1,0 +1,87 @@
+"""Durations as Go writes them: `500ms`, `1h15m30.918s`, `-1.5h`, `0`.
+
+The grammar is that of time.ParseDuration (go 1.25, src/time/format.go): an optional sign, then
+decimal numbers, each with a unit, in any order; 0 needs no unit. hotmap's own flags and
+annotations use the same grammar without negative values.
+
+Standard library only, without `re`: the agent uses this module.
+"""
+
+from __future__ import annotations
+
+from hotmap.core.quoting import quote
+
+__all__ = ["InvalidDuration", "parse_duration", "parse_signed_duration"]
+
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,  # U+00B5, micro sign
+    "μs": 1e-6,  # U+03BC, Greek letter mu
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+
+#: Seconds that fit into Go's time.Duration, 63 bits of nanoseconds.
+_LONGEST = float(2**63 - 1) / 1e9
+
+_NUMBER = "0123456789."
+
+_EXPECTED = "expected a number with a unit, such as 500ms or 5s"
+
+
+class InvalidDuration(ValueError):
+    """Raised when a text is not a duration; `reason` is the message without the text itself."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(f"invalid duration {quote(text)}: {reason}")
+        self.reason = reason
+
+
+def parse_duration(text: str) -> float:
+    """Parse a duration that is not negative, in seconds; for hotmap's flags and annotations.
+
+    Raises:
+        InvalidDuration: time.ParseDuration would not parse it either, or it is negative.
+    """
+    seconds = parse_signed_duration(text)
+    if seconds < 0:
+        raise InvalidDuration(text, "must not be negative")
+    return seconds
+
+
+def parse_signed_duration(text: str) -> float:
+    """Parse a duration as time.ParseDuration does, in seconds; for what Go programs also read.
+
+    Raises:
+        InvalidDuration: a unit is missing or unknown, the text is empty or has anything else in
+            it, or it is longer than Go's time.Duration (292 years).
+    """
+    sign, rest = 1.0, text
+    if text[:1] in ("-", "+"):
+        sign, rest = (-1.0 if text[0] == "-" else 1.0), text[1:]
+    if rest == "0":
+        return 0.0
+    if not rest:
+        raise InvalidDuration(text, _EXPECTED)
+    seconds = 0.0
+    while rest:
+        after_number = rest.lstrip(_NUMBER)
+        number = rest[: len(rest) - len(after_number)]
+        unit, rest = _split_unit(after_number)
+        if unit not in _SECONDS or not number.replace(".", "", 1).isdecimal():
+            raise InvalidDuration(text, _EXPECTED)
+        seconds += float(number) * _SECONDS[unit]
+    if seconds > _LONGEST:
+        raise InvalidDuration(text, "must not exceed 292 years")
+    return sign * seconds
+
+
+def _split_unit(text: str) -> tuple[str, str]:
+    """Split a text before its first digit or point."""
+    for position, character in enumerate(text):
+        if character in _NUMBER:
+            return text[:position], text[position:]
+    return text, ""
