@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from tests.local.apiserver.api import Api
 
-    from hotmap.local.apiserver.kubelet_api import LogOptions
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.server import APIServer
+    from hotmap.local.kubelet_api import LogOptions
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.selectors import (
+from hotmap.local.scheme import BY_PLURAL
+from hotmap.local.selectors import (
     matches_label_selector,
     parse_fields,
     parse_labels,
 )
-from hotmap.local.scheme import BY_PLURAL
 
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 MATCHING = [

@@ -10,11 +10,11 @@ import pytest
 from tests.support.requires import requires
 
 from hotmap.core.errors import SettingsError
-from hotmap.local.apiserver.kubelet_api import LogOptions
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.informer import Informer
 from hotmap.local.kubelet.kubelet import Kubelet
 from hotmap.local.kubelet.sync import SyncSettings
+from hotmap.local.kubelet_api import LogOptions
 from hotmap.local.store import MVCCStore
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 
 from tests.local.kubelet.conftest import LocalNode, eventually
 
-from hotmap.local.apiserver.kubelet_api import LogOptions
+from hotmap.local.kubelet_api import LogOptions
 
 
 async def test_a_crash_is_restarted_at_once_then_with_back_off(node: LocalNode) -> None:

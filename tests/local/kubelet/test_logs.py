@@ -12,8 +12,8 @@ import pytest
 from tests.local.kubelet.conftest import LocalNode
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.kubelet_api import LogOptions
 from hotmap.local.kubelet.logs import MAX_LINE, ContainerLog, parse_line
+from hotmap.local.kubelet_api import LogOptions
 
 LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) [FP] .*\n")
 

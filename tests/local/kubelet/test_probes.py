@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.local.kubelet.conftest import LocalNode
 
-from hotmap.local.apiserver.kubelet_api import LogOptions
 from hotmap.local.kubelet.probes import Target, ask
+from hotmap.local.kubelet_api import LogOptions
 
 #: The shortest period that the API allows.
 FAST = {"periodSeconds": 1, "failureThreshold": 1}

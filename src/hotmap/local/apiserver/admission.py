@@ -24,13 +24,13 @@ from hotmap.local.apiserver.sources import (
     secret_errors,
     source_update_errors,
 )
-from hotmap.local.apiserver.status import FieldError, invalid_value
 from hotmap.local.apiserver.workloads import (
     WORKLOADS,
     default_workload,
     workload_errors,
     workload_update_errors,
 )
+from hotmap.local.field_errors import FieldError, invalid_value
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind

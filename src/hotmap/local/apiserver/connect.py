@@ -15,16 +15,16 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from hotmap.core.errors import ApiError, BadRequest, api_error
-from hotmap.local.apiserver.kubelet_api import LogOptions
 from hotmap.local.apiserver.options import integer
 from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import failure_status
+from hotmap.local.kubelet_api import LogOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from hotmap.local.apiserver.kubelet_api import ExecSession, KubeletAPI
     from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.kubelet_api import ExecSession, KubeletAPI
 
 JsonObject = dict[str, Any]
 

@@ -10,24 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.routes import GROUP_VERSIONS, subresources
 from hotmap.local.scheme import KINDS
+from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
-
-# The release whose behaviour is imitated; clients compare major and minor.
-VERSION = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.3+hotmap",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "none",
-    "compiler": "none",
-    "platform": "linux/amd64",
-}
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _SUBRESOURCE_VERBS = {

@@ -18,8 +18,9 @@ from hotmap.local.apiserver.options import WriteOptions, delete_options, integer
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import scale_of, scaling
-from hotmap.local.apiserver.status import forbidden_field, invalid_options
+from hotmap.local.apiserver.status import invalid_options
 from hotmap.local.apiserver.tables import table
+from hotmap.local.field_errors import forbidden_field
 from hotmap.local.scheme import KINDS
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import msgspec
 from hotmap.core.errors import BadRequest, Expired
 from hotmap.local.apiserver.continuation import encode_token
 from hotmap.local.apiserver.encoding import encoded
-from hotmap.local.apiserver.selectors import EVERYTHING, Selector
-from hotmap.local.apiserver.status import FieldError, forbidden_field, invalid_options
+from hotmap.local.apiserver.status import invalid_options
+from hotmap.local.field_errors import FieldError, forbidden_field
+from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,19 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.names import (
+from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, required, too_long
+from hotmap.local.names import (
     label_1035_errors,
     label_name_errors,
     label_value_errors,
     qualified_name_errors,
     subdomain_errors,
-)
-from hotmap.local.apiserver.status import (
-    FieldError,
-    forbidden_field,
-    invalid_value,
-    required,
-    too_long,
 )
 
 if TYPE_CHECKING:

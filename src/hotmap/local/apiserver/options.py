@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.routes import is_true
-from hotmap.local.apiserver.status import (
+from hotmap.local.apiserver.status import internal, invalid_options
+from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
-    internal,
-    invalid_options,
     invalid_value,
     too_long,
     unsupported,

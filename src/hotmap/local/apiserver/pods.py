@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.names import (
-    config_key_errors,
-    env_name_errors,
-    label_name_errors,
-    projected_path_errors,
-    relative_path_errors,
-    subdomain_errors,
-)
-from hotmap.local.apiserver.status import (
+from hotmap.local.field_errors import (
     FieldError,
     duplicate,
     forbidden_field,
@@ -24,6 +16,14 @@ from hotmap.local.apiserver.status import (
     not_found_value,
     required,
     unsupported,
+)
+from hotmap.local.names import (
+    config_key_errors,
+    env_name_errors,
+    label_name_errors,
+    projected_path_errors,
+    relative_path_errors,
+    subdomain_errors,
 )
 
 if TYPE_CHECKING:

@@ -34,7 +34,6 @@ from hotmap.local.apiserver.lists import (
 from hotmap.local.apiserver.managed_fields import Writer, record_write, without_times
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.patch import PatchKind, apply_patch
-from hotmap.local.apiserver.selectors import Selector, parse_selector
 from hotmap.local.apiserver.shapes import cannot_decode
 from hotmap.local.apiserver.status import (
     already_exists,
@@ -42,13 +41,14 @@ from hotmap.local.apiserver.status import (
     forbidden,
     internal,
     invalid,
-    invalid_value,
     no_name_left,
     not_found,
     success_status,
 )
 from hotmap.local.apiserver.watches import Changes, Frame, RegistryWatch, bookmark
+from hotmap.local.field_errors import invalid_value
 from hotmap.local.scheme import BY_PLURAL, Kind
+from hotmap.local.selectors import Selector, parse_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

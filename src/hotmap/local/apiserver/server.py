@@ -27,11 +27,11 @@ from hotmap.local.apiserver.watch import as_tables, line, plain, stream
 if TYPE_CHECKING:
     import ssl
 
-    from hotmap.local.apiserver.kubelet_api import KubeletAPI
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.apiserver.watch import Render
     from hotmap.local.apiserver.watches import RegistryWatch
+    from hotmap.local.kubelet_api import KubeletAPI
     from hotmap.local.tokens import Tokens
 
 logger = logging.getLogger(__name__)

@@ -12,15 +12,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.names import config_key_errors
 from hotmap.local.apiserver.shapes import cannot_decode
-from hotmap.local.apiserver.status import (
-    FieldError,
-    forbidden_field,
-    invalid_value,
-    required,
-    too_long,
-)
+from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, required, too_long
+from hotmap.local.names import config_key_errors
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from hotmap.local.apiserver.encoding import at_revision
-from hotmap.local.apiserver.selectors import EVERYTHING, Selector
+from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind

@@ -10,16 +10,16 @@ import re
 from typing import Any
 
 from hotmap.local.apiserver.metadata import annotation_errors, label_errors
-from hotmap.local.apiserver.names import label_value_errors, qualified_name_errors
 from hotmap.local.apiserver.pods import default_pod_spec, pod_spec_errors
-from hotmap.local.apiserver.selectors import matches_label_selector
-from hotmap.local.apiserver.status import (
+from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,
     required,
     unsupported,
 )
+from hotmap.local.names import label_value_errors, qualified_name_errors
+from hotmap.local.selectors import matches_label_selector
 
 JsonObject = dict[str, Any]
 

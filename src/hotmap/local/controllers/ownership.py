@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable
 
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
-from hotmap.local.apiserver.selectors import matches_label_selector
 from hotmap.local.informer import Index, Informer
 from hotmap.local.meta import (
     MANAGER,
@@ -25,6 +24,7 @@ from hotmap.local.meta import (
     uid_of,
     with_metadata,
 )
+from hotmap.local.selectors import matches_label_selector
 
 __all__ = ["Ownership", "by_controller", "orphans_of"]
 

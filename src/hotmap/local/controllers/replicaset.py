@@ -13,7 +13,6 @@ from typing import Any
 
 from hotmap.core.errors import ApiError, Conflict, NotFound
 from hotmap.local.apiserver.registry import Registry
-from hotmap.local.apiserver.selectors import matches_label_selector
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
 from hotmap.local.controllers.loop import KeyedLoop
 from hotmap.local.controllers.namespace import is_namespace_going
@@ -40,6 +39,7 @@ from hotmap.local.meta import (
     uid_of,
 )
 from hotmap.local.recorder import Recorder
+from hotmap.local.selectors import matches_label_selector
 
 __all__ = ["ReplicaSetController", "replica_set_status"]
 

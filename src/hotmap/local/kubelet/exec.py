@@ -22,7 +22,7 @@ Chunk = tuple[Literal["stdout", "stderr"], bytes]
 
 
 class Command:
-    """A running command; implements `apiserver.kubelet_api.ExecSession`."""
+    """A running command; implements `local.kubelet_api.ExecSession`."""
 
     def __init__(self) -> None:
         self._chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import AlreadyExists, BadRequest
-from hotmap.local.apiserver.discovery import VERSION
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import Command
@@ -33,14 +32,15 @@ from hotmap.local.kubelet.sources import (
 from hotmap.local.kubelet.status import rfc3339
 from hotmap.local.kubelet.sync import MANAGER, PodWorker, SyncSettings
 from hotmap.local.recorder import Recorder
+from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from hotmap.local.apiserver.kubelet_api import LogOptions
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.kubelet.containers import Container
     from hotmap.local.kubelet.mounts import TokenSource
+    from hotmap.local.kubelet_api import LogOptions
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ FIRST_POD_ADDRESS = ipaddress.IPv4Address("127.1.0.1")
 
 
 class Kubelet:
-    """Runs the pods of one node as processes; implements `apiserver.kubelet_api.KubeletAPI`.
+    """Runs the pods of one node as processes; implements `local.kubelet_api.KubeletAPI`.
 
     `root_dir` is the kubelet's own: `pods/`, `logs/` and `sandbox/` in it are made, and removed
     at the end (`clean_up`). `tokens` issues service account tokens for projected volumes.

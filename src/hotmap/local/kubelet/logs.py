@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from hotmap.local.apiserver.kubelet_api import LogOptions
+    from hotmap.local.kubelet_api import LogOptions
 
 #: Bytes of one line after which it is written in parts (containerd: maxContainerLogLineSize).
 MAX_LINE = 16 * 1024

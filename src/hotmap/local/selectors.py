@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.names import label_value_errors, qualified_name_errors
+from hotmap.local.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,80 @@
+"""What is wrong with a field of an object: its path, a reason and upstream's text.
+
+kubernetes: apimachinery/pkg/util/validation/field/errors.go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class FieldError(NamedTuple):
+    """One thing wrong with one field; `text` is what upstream prints after the path."""
+
+    reason: Literal[
+        "FieldValueRequired",
+        "FieldValueInvalid",
+        "FieldValueNotSupported",
+        "FieldValueForbidden",
+        "FieldValueTooLong",
+        "FieldValueDuplicate",
+        "FieldValueNotFound",
+        "FieldValueTooMany",
+    ]
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """Say that a field is missing."""
+    return FieldError("FieldValueRequired", path, _detailed("Required value", detail))
+
+
+def invalid_value(path: str, value: object, detail: str) -> FieldError:
+    """Say that a field's value breaks a rule; never call it with a value of a Secret."""
+    return FieldError(
+        "FieldValueInvalid", path, _detailed(f"Invalid value: {_shown(value)}", detail)
+    )
+
+
+def unsupported(path: str, value: object, supported: Iterable[str]) -> FieldError:
+    """Say that a field's value is none of those that exist."""
+    known = ", ".join(f'"{name}"' for name in supported)
+    text = f"Unsupported value: {_shown(value)}: supported values: {known}"
+    return FieldError("FieldValueNotSupported", path, text)
+
+
+def forbidden_field(path: str, detail: str) -> FieldError:
+    """Say that a field may not be set or changed here."""
+    return FieldError("FieldValueForbidden", path, _detailed("Forbidden", detail))
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """Say that a value has more than `limit` bytes."""
+    text = f"Too long: may not be more than {limit} bytes"
+    return FieldError("FieldValueTooLong", path, text)
+
+
+def duplicate(path: str, value: object) -> FieldError:
+    """Say that a value occurs twice in a list of unique ones."""
+    return FieldError("FieldValueDuplicate", path, f"Duplicate value: {_shown(value)}")
+
+
+def not_found_value(path: str, value: object) -> FieldError:
+    """Say that a value refers to something that is not there."""
+    return FieldError("FieldValueNotFound", path, f"Not found: {_shown(value)}")
+
+
+def _detailed(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,16 @@
+"""The Kubernetes release whose behaviour is imitated, as `/version` and the node tell it."""
+
+from __future__ import annotations
+
+# Clients compare major and minor.
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.3+hotmap",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
