@@ -88,10 +88,10 @@ def test_what_the_rollout_says_is_read_again(joined: Joined) -> None:
     """Opting out asks for a last look, and opting in for a first one."""
     joined.put(lent())
     joined.put(borrows(annotations=FOLLOW), "front")
-    assert joined.index.policy(joined.web()).opted_in
+    assert joined.index.policies.of(joined.web()).opted_in
     joined.put(borrows(), "front")
     assert joined.asked == [WEB]
-    assert not joined.index.policy(joined.web()).opted_in
+    assert not joined.index.policies.of(joined.web()).opted_in
 
 
 def test_its_progress_is_the_deployments(joined: Joined) -> None:

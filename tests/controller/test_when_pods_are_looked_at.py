@@ -14,15 +14,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 from tests.controller.world import World, rfc3339
-from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, sources
+from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, snapshot, sources
 
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import Observer
-from hotmap.core.decide.freshness import Verdict
+from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.freshness import Assessment, Verdict
 from hotmap.core.decide.plan import Plan
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -76,7 +77,12 @@ class Bench:
         )
         self.pod_checker = PodChecker(
             cast(Client, self.client),
-            observer=Observer(index=self.index, records=self.records, keys=[KEY]),
+            observer=Observer(
+                index=self.index,
+                records=self.records,
+                settings=ObserverSettings([KEY]),
+                clock=world.client.server_time,
+            ),
             consumer=self.index.consumer,
             records=self.records,
             decision_log=self.decision_log,
@@ -104,7 +110,9 @@ class Bench:
     def decided(self, verdict: Verdict, **record: Any) -> None:
         """Decide something on the consumer, and record it."""
         plan = Plan(verdict, (), f"because of {verdict.value}", settles=True)
-        self.decision_log.note(WEB, plan, revision="k.r", versions=(str(self.now),))
+        item = config_map(data={"LEVEL": "info"}, version=int(self.now * 10))
+        assessment = Assessment(verdict, plan.reason, ())
+        self.decision_log.note(Decision(snapshot(WEB, item), assessment, plan))
         self.records.note(Record(WEB.uid, KEY.id, **{"generation": 1, **record}))
         self.pod_checker.consider(WEB.key)
 

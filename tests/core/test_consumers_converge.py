@@ -27,7 +27,7 @@ from hotmap.core.decide.conflicts import (
 )
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
-from hotmap.core.decide.plan import ActionType, Plan, live_change_rolls, make_plan
+from hotmap.core.decide.plan import ActionType, Plan, make_plan
 from hotmap.core.decide.record import distinct_revision, record_applied, record_rollout
 from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
@@ -35,7 +35,7 @@ from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.references import Life, Use
 from hotmap.core.model.source import Source, changed_keys, source_from_config_map
 from hotmap.core.model.state import UNVOUCHED, Record, Window, read_shard, write_shard
-from hotmap.core.policy.policy import Policy
+from hotmap.core.policy.policy import Policy, live_change_rolls
 
 SETTLE = 0.5
 
@@ -317,7 +317,7 @@ class Controller:
                 self.waiting_since = cluster.now
             return plan
         self.waiting_since = None
-        rollout = next((a for a in plan.actions if a.act is ActionType.ROLLOUT), None)
+        rollout = next((a for a in plan.actions if a.type is ActionType.ROLLOUT), None)
         if rollout is not None:
             name = distinct_revision(revision, record, previous=consumer.revision)
             cluster.write_revision(name if rollout.distinct else revision)
@@ -527,7 +527,7 @@ class Convergence(RuleBasedStateMachine):
         if plan.actions and self.asked is not None and not assessment.distinct:
             assert used != self.asked, plan.reason
         assert self.controller.reconcile(crash=crash) == plan
-        acts = [action.act for action in plan.actions]
+        acts = [action.type for action in plan.actions]
         self.rollouts += ActionType.ROLLOUT in acts and not assessment.distinct
         self.meddled &= ActionType.ROLLOUT not in acts
         if not self.meddled:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.objects import ENV, KEY, config_map, consumer, deployment, sources
+from tests.support.objects import ENV, KEY, config_map, consumer, deployment, snapshot, sources
 
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.freshness import Finding, Verdict
@@ -15,6 +15,7 @@ from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import PodCheck
 from hotmap.core.patch.nudge import Target
+from hotmap.core.policy.policy import Policy
 from hotmap.core.status.consumer import (
     ConsumerStatus,
     Last,
@@ -27,10 +28,7 @@ from hotmap.core.status.pods import Confidence, ObservedPod, PodProof, Stage, de
 
 DONE = Last("ConfigMap shop/app LEVEL changed: rollout")
 DESIRED = desired_of(
-    take_snapshots(deployment(ENV).uses, sources(config_map(data={"LEVEL": "info"})), KEY),
-    KEY,
-    uid="uid-web",
-    live_rolls=False,
+    snapshot(deployment(ENV), config_map(data={"LEVEL": "info"}), policy=Policy(opted_in=True))
 )
 
 

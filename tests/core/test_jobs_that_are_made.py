@@ -26,7 +26,8 @@ def name_for(data: dict[str, str], *, changed_at: float | None = 100.0, cron: st
         who.uses, sources(config_map("app", data, changed_at=changed_at)), KEY
     )
     findings = tuple(Finding(present, Verdict.FROZEN, "changed") for present in snapshots)
-    return run_name(msgspec.structs.replace(who, key=key), Assessment(Verdict.FROZEN, "", findings))
+    assessment = Assessment(Verdict.FROZEN, "", findings)
+    return run_name(msgspec.structs.replace(who, key=key), assessment.content())
 
 
 def test_the_same_change_has_the_same_name() -> None:

@@ -11,13 +11,13 @@ from tests.support.objects import KEY, config_map, pod, sources, workload
 
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import Assessment, Facts, assess
-from hotmap.core.decide.plan import Plan, live_change_rolls, make_plan
+from hotmap.core.decide.plan import Plan, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer, consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, PodTemplate
 from hotmap.core.model.state import Record
-from hotmap.core.policy.policy import Policy, Strategy
+from hotmap.core.policy.policy import Policy, Strategy, live_change_rolls
 
 DATA_KEYS = "abcd"
 APP = ObjectKey("ConfigMap", "shop", "app")
@@ -178,4 +178,4 @@ def test_a_lost_source_never_rolls(
     """A deletion leaves running pods alone: at most their files are refreshed away."""
     who = consumer_of(template)
     _, plan = decided(who, policy, asked(who, policy, data), None)
-    assert {action.act.value for action in plan.actions} <= {"nudge", "notify"}
+    assert {action.type.value for action in plan.actions} <= {"nudge", "notify"}

@@ -16,13 +16,13 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.freshness import Assessment, Facts, Finding, Verdict, assess
-from hotmap.core.decide.plan import Action, ActionType, Plan, live_change_rolls, make_plan
+from hotmap.core.decide.plan import Action, ActionType, Plan, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import changed_keys
-from hotmap.core.policy.policy import Policy, followed_uses, read_policy
+from hotmap.core.policy.policy import Policy, followed_uses, live_change_rolls, read_policy
 
 A = {"LEVEL": "info", "app.yaml": "a: 1", "other": "x"}
 FROZEN = A | {"LEVEL": "debug"}

@@ -10,19 +10,18 @@ from tests.support.objects import (
     ENV,
     ENV_AND_FILES,
     FILES,
-    KEY,
     config_map,
     deployment,
     pod,
-    sources,
+    snapshot,
     timestamp,
 )
 
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target
+from hotmap.core.policy.policy import Policy
 from hotmap.core.status.pods import (
     Confidence,
     Desired,
@@ -46,8 +45,8 @@ def desired(
     """What the pods of a consumer with this pod spec are to hold."""
     consumer = deployment(spec)
     source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=changed_at)
-    snapshots = take_snapshots(consumer.uses, sources(source), KEY)
-    return desired_of(snapshots, KEY, uid=consumer.uid, live_rolls=live_rolls)
+    policy = Policy(opted_in=True, rereads=not live_rolls)
+    return desired_of(snapshot(consumer, source, policy=policy))
 
 
 ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
@@ -126,7 +125,7 @@ def test_when_a_template_speaks_for_all_pods(fields: dict[str, Any], vouched: bo
     """Our write came after the change, and its own controller has no other pod left."""
     web = deployment(ENV, revision="kid.any", **fields)
     source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
-    assert template_vouches(web, take_snapshots(web.uses, sources(source), KEY)) is vouched
+    assert template_vouches(snapshot(web, source)) is vouched
 
 
 def test_a_template_does_not_outweigh_a_start() -> None:

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.plan import live_change_rolls
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.consumer import Consumer, consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.core.model.state import HEADER, Record, read_shard, read_sightings
-from hotmap.core.policy.policy import DEFAULTS, followed_uses, read_policy
+from hotmap.core.policy.policy import DEFAULTS, followed_uses, live_change_rolls, read_policy
 
 __all__ = ["Rollouts", "Snapshot", "broken", "shown_by"]
 

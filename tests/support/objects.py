@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from hotmap.core.decide.snapshot import Snapshot, take_snapshot
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.consumer import (
     FIELD_MANAGER,
@@ -39,6 +40,8 @@ from hotmap.core.model.objects import (
     Workload,
 )
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
+from hotmap.core.model.state import Record
+from hotmap.core.policy.policy import Policy
 
 NAMESPACE = "shop"
 
@@ -455,3 +458,25 @@ def pod(
         },
         Pod,
     )
+
+
+def snapshot(
+    who: Consumer,
+    *items: ConfigMap,
+    record: Record | None = None,
+    policy: Policy | None = None,
+    now: float = 1000.0,
+    **facts: Any,
+) -> Snapshot:
+    """Take the snapshot of a consumer that follows all its sources, which are `items`."""
+    found = sources(*items)
+    taken = take_snapshot(
+        who,
+        policy or Policy(opted_in=True),
+        record,
+        uses=tuple(who.uses),
+        sources=found,
+        keys=[KEY],
+        now=now,
+    )
+    return taken._replace(**facts)

@@ -18,8 +18,7 @@ from contextlib import suppress
 from typing import Any, NoReturn, Self
 
 from hotmap.controller.leadership import LeaderTerm
-from hotmap.controller.reconcile.deciding import Decider
-from hotmap.controller.reconcile.executor import Executor
+from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
@@ -39,8 +38,10 @@ from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import load_keyring, passing_keyring
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import Observer
+from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.pods import list_pods
 from hotmap.controller.watch.reflectors import Watching
+from hotmap.core.errors import NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
@@ -248,7 +249,30 @@ class Controller:
             self._term = None
 
     def _make_term(self) -> LeaderTerm:
-        observer = Observer(index=self.index, records=self.records, keys=self._keys)
+        reporter = EventReporter(
+            self._recorder,
+            decision_log=self.decision_log,
+            alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
+            found_changed=self._webhooks.source_found_changed,
+            observe_delay=self._metrics.observe_delay,
+        )
+        nudges = Nudges(
+            self._client,
+            PayloadDigests(self._client, self.index.sources.get("ConfigMap")),
+            check_leading=self._check_leading,
+            report_refusal=reporter.nudge_refused,
+        )
+        observer = Observer(
+            index=self.index,
+            records=self.records,
+            settings=ObserverSettings(
+                self._keys,
+                flap_limit=self._settings.flap_limit,
+                detects_conflicts=self._shadow is None,
+            ),
+            clock=self._client.server_time,
+            sent_nudge=nudges.sent,
+        )
         consumer_states = ConsumerStates(
             index=self.index, decision_log=self.decision_log, records=self.records
         )
@@ -256,7 +280,13 @@ class Controller:
             index=self.index,
             records=self.records,
             job_recreations=None if self._shadow else self._recreations,
-            reconciler=self._make_reconciler(observer),
+            reconciler=Reconciler(
+                observer=observer,
+                list_pods=lambda consumer: list_pods(self._client, consumer),
+                executor=ShadowExecutor() if self._shadow else self._make_executor(nudges),
+                records=self.records,
+                reporter=reporter,
+            ),
             pod_checker=PodChecker(
                 self._client,
                 observer=observer,
@@ -277,44 +307,22 @@ class Controller:
             ),
         )
 
-    def _make_reconciler(self, observer: Observer) -> Reconciler:
-        executor = (
-            ShadowExecutor(self._client, job_recreations=self._recreations)
-            if self._shadow
-            else Executor(
-                self._client, may_write=self._may_write, job_recreations=self._recreations
-            )
-        )
-        event_reporter = EventReporter(
-            self._recorder,
-            records=self.records,
-            decision_log=self.decision_log,
-            alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
-            found_changed=self._webhooks.source_found_changed,
-        )
-        return Reconciler(
+    def _make_executor(self, nudges: Nudges) -> ClusterExecutor:
+        return ClusterExecutor(
             self._client,
-            index=self.index,
-            records=self.records,
-            observer=observer,
-            decider=Decider(
-                self._client,
-                index=self.index,
-                observer=observer,
-                detects_conflicts=executor.writes,
-                flap_limit=self._settings.flap_limit,
-            ),
-            executor=executor,
-            nudges=Nudges(
-                executor,
-                PayloadDigests(self._client, self.index.sources.get("ConfigMap")),
-                refused=event_reporter.nudge_refused,
-            ),
-            event_reporter=event_reporter,
-            decision_log=self.decision_log,
-            observe_delay=self._metrics.observe_delay,
-            flap_limit=self._settings.flap_limit,
+            nudges=nudges,
+            job_recreations=self._recreations,
+            check_leading=self._check_leading,
         )
+
+    def _check_leading(self) -> None:
+        """Refuse to write once another may lead; asked right before each write.
+
+        Raises:
+            NotLeading: the Lease is lost.
+        """
+        if not self._may_write():
+            raise NotLeading("another replica leads now")
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)

@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, NoReturn
 
 import msgspec
 
-from hotmap.controller.reconcile.executor import Executor, NudgeResult
-from hotmap.controller.reconcile.job_recreation import JobRecreations
+from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.storage.records import Records
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.plan import ActionType
+from hotmap.core.decide.record import Outcome
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.patch.nudge import Target
-from hotmap.core.patch.rollout import TemplatePatch
 from hotmap.core.reloader.patch import Traces, variable_name
-from hotmap.kube.client import Client
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 
@@ -40,44 +39,28 @@ PATIENCE = 30.0
 _log = logging.getLogger(__name__)
 
 
-class ShadowExecutor(Executor):
-    """Does nothing, and says that it was done."""
+class ShadowExecutor:
+    """Does nothing, and says that it was done: an executor for the same decisions."""
 
-    writes = False
+    async def execute(self, decision: Decision) -> Outcome:
+        """Say what the consumer would show: its generation, and the revision asked for."""
+        snapshot = decision.snapshot
+        revision = snapshot.consumer.revision
+        for action in decision.plan.actions:
+            if action.type is ActionType.ROLLOUT:
+                revision = rollout_patch(decision, action).revision
+        return Outcome(snapshot.consumer.generation, revision, snapshot.now)
 
-    def __init__(self, client: Client, *, job_recreations: JobRecreations) -> None:
-        super().__init__(client, may_write=lambda: False, job_recreations=job_recreations)
-
-    async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
-        """Leave the consumer at its generation."""
-        return consumer.generation
-
-    async def resume(self, consumer: Consumer, annotation: str) -> None:
-        """Leave it paused."""
-
-    async def restart_pods(self, consumer: Consumer, at: int) -> int:
-        """Leave its pods as they are."""
-        return consumer.generation
-
-    async def run_now(self, consumer: Consumer, name: str) -> None:
-        """Start no Job."""
-
-    async def recreate(self, consumer: Consumer, why: str) -> None:
-        """Leave the Job as it is."""
-
-    async def evict(self, consumer: Consumer) -> None:
-        """Leave the Pod where it is."""
-
-    async def nudge(
-        self,
-        consumer: Consumer,
-        target: Target,
-        *,
-        asked: Target | None,
-        again: Collection[str] = (),
-    ) -> NudgeResult:
+    async def nudge(self, decision: Decision) -> int:
         """Tell nobody."""
-        return NudgeResult()
+        return 0
+
+    def second_nudge_in(self, key: ObjectKey) -> float | None:
+        """Tell nobody a second time."""
+        return None
+
+    def forget(self, key: ObjectKey) -> None:
+        """Keep nothing."""
 
 
 class ShadowRecorder(Recorder):

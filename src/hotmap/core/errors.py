@@ -14,6 +14,7 @@
     │   ├── Invalid          422: validation or a failed precondition; retrying cannot help
     │   ├── Throttled        429: wait `retry_after`
     │   └── Unavailable      5xx, and 504 time-outs: wait, then try again
+    ├── NotLeading           another replica leads now, and does the work
     ├── Unreachable          no answer at all (refused, reset, DNS, TLS, silence); try again
     └── VolumeError          a mounted directory is not what was expected
         ├── InvalidPayload   a path that may not be projected
@@ -38,6 +39,7 @@ __all__ = [
     "InvalidPayload",
     "ManifestError",
     "NotFound",
+    "NotLeading",
     "NotProjected",
     "SettingsError",
     "Throttled",
@@ -65,6 +67,10 @@ class SettingsError(HotmapError):
 
 class ManifestError(HotmapError):
     """Raised when an object that a person wrote cannot be used as it is."""
+
+
+class NotLeading(HotmapError):
+    """Raised instead of a write when the Lease is lost; the next leader does the work."""
 
 
 class ApiError(HotmapError):

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import msgspec
 
 from hotmap.controller.reconcile.job_recreation import JobRecreations
-from hotmap.controller.watch.pods import list_pods
-from hotmap.core.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    HotmapError,
-    NotFound,
-    Throttled,
-    Unauthorized,
-    Unavailable,
-)
+from hotmap.controller.reconcile.nudges import Nudges
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.plan import Action, ActionType
+from hotmap.core.decide.record import Outcome, distinct_revision
+from hotmap.core.errors import AlreadyExists, Conflict
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ObjectMeta, Pod
-from hotmap.core.patch.jobs import job_again, job_of_cron_job
-from hotmap.core.patch.nudge import TARGET, Target, can_be_nudged, read_target
-from hotmap.core.patch.rollout import TemplatePatch
+from hotmap.core.model.objects import ObjectKey, ObjectMeta
+from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
+from hotmap.core.patch.rollout import TemplatePatch, restart_time, template_patch
 from hotmap.core.reloader.patch import FIELD_MANAGER
 from hotmap.kube.client import Client
 from hotmap.kube.resources import BY_KIND, CRONJOBS, JOBS, PODS, ROLLOUTS
 
-__all__ = ["Executor", "NotLeading", "NudgeResult"]
-
-#: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
-#: then reads the API server, so a burst is spread.
-_NUDGES_AT_ONCE = 32
+__all__ = ["ClusterExecutor", "Executor", "restart_at", "rollout_patch"]
 
 
 class _Written(msgspec.Struct):
@@ -44,47 +32,95 @@ class _Written(msgspec.Struct):
     metadata: ObjectMeta
 
 
-class NotLeading(HotmapError):
-    """Raised instead of a write when the Lease is lost; the next leader does the work."""
+class Executor(Protocol):
+    """Carries out decisions."""
+
+    async def execute(self, decision: Decision) -> Outcome:
+        """Carry out a plan; returns what its consumer shows after that.
+
+        Raises:
+            Conflict, NotFound: the consumer moved on; decide again.
+            Invalid: another object has its name now (wrong uid), or a policy refuses.
+            ApiError, Unreachable: as the client raises them.
+        """
+        ...
+
+    async def nudge(self, decision: Decision) -> int:
+        """Tell a consumer's pods what to hold; returns how many were told.
+
+        Raises:
+            ApiError, Unreachable: some could not be told; only these are tried again.
+        """
+        ...
+
+    def second_nudge_in(self, key: ObjectKey) -> float | None:
+        """Seconds until pods of a consumer are to be told a second time; None: nobody is."""
+        ...
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is kept of a consumer that is gone."""
+        ...
 
 
-class NudgeResult(NamedTuple):
-    """What came of nudging a consumer's pods."""
-
-    #: uids of the pods that were told something new
-    told: frozenset[str] = frozenset()
-    #: uids of the pods that could not be told now, and why; to be tried again
-    missed: frozenset[str] = frozenset()
-    failure: HotmapError | None = None
-    #: why pods refused it, or ""
-    refusal: str = ""
-
-
-class _Sent(NamedTuple):
-    """What came of nudging one pod."""
-
-    uid: str
-    #: why it will never take it, or ""
-    refusal: str = ""
-    #: why it could not be told now
-    failure: HotmapError | None = None
-
-
-class Executor:
+class ClusterExecutor:
     """Writes to the cluster, always with a precondition on what the decision saw."""
 
-    #: Whether pod templates show afterwards what was asked.
-    writes = True
-
     def __init__(
-        self, client: Client, *, may_write: Callable[[], bool], job_recreations: JobRecreations
+        self,
+        client: Client,
+        *,
+        nudges: Nudges,
+        job_recreations: JobRecreations,
+        check_leading: Callable[[], None],
     ) -> None:
+        """`check_leading` raises NotLeading once another replica may lead."""
         self._client = client
-        self._may_write = may_write
+        self._nudges = nudges
         self._recreations = job_recreations
-        self._nudging = asyncio.Semaphore(_NUDGES_AT_ONCE)
+        self._check = check_leading
 
-    async def rollout(self, consumer: Consumer, patch: TemplatePatch) -> int:
+    async def execute(self, decision: Decision) -> Outcome:
+        """Carry out a plan; returns what its consumer shows after that."""
+        consumer = decision.snapshot.consumer
+        generation, revision = consumer.generation, consumer.revision
+        for action in decision.plan.actions:
+            match action.type:
+                case ActionType.NUDGE:
+                    await self._nudges.send(decision)
+                case ActionType.ROLLOUT:
+                    patch = rollout_patch(decision, action)
+                    generation = await self._roll_out(consumer, patch)
+                    revision = patch.revision
+                case ActionType.RESTART_PODS:
+                    generation = await self._restart_pods(consumer, restart_at(decision))
+                case ActionType.RUN_NOW:
+                    content = decision.assessment.content()
+                    await self._run_now(consumer, run_name(consumer, content))
+                case ActionType.RECREATE:
+                    await self._recreate(consumer, decision.plan.reason)
+                case ActionType.EVICT:
+                    await self._evict(consumer)
+                case ActionType.RESUME:
+                    await self._resume(decision)
+                case ActionType.NOTIFY:
+                    pass  # whoever reports the decision does that
+        if not decision.plan.actions and decision.corrects_nudge:
+            await self._nudges.send(decision)
+        return Outcome(generation, revision, self._client.server_time())
+
+    async def nudge(self, decision: Decision) -> int:
+        """Tell a consumer's pods what to hold; returns how many were told."""
+        return await self._nudges.send(decision)
+
+    def second_nudge_in(self, key: ObjectKey) -> float | None:
+        """Seconds until pods of a consumer are to be told a second time; None: nobody is."""
+        return self._nudges.second_in(key)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is kept of a consumer that is gone."""
+        self._nudges.forget(key)
+
+    async def _roll_out(self, consumer: Consumer, patch: TemplatePatch) -> int:
         """Write a rollout into a consumer's pod template; returns its generation after that.
 
         Raises:
@@ -105,12 +141,10 @@ class Executor:
         )
         return answer.metadata.generation
 
-    async def resume(self, consumer: Consumer, annotation: str) -> None:
-        """Resume a Deployment that Reloader paused, and take away the annotation that says so.
-
-        Raises:
-            Conflict, Invalid, NotFound, ApiError, Unreachable: as for `rollout`.
-        """
+    async def _resume(self, decision: Decision) -> None:
+        """Resume a Deployment that Reloader paused, and take away the annotation that says so."""
+        consumer, left_paused = decision.snapshot.consumer, decision.snapshot.policy.left_paused
+        assert left_paused is not None, "a plan resumes only what was left paused"
         self._check()
         precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
         await self._client.patch(
@@ -118,21 +152,18 @@ class Executor:
             consumer.key.namespace,
             consumer.key.name,
             {
-                "metadata": {**precondition, "annotations": {annotation: None}},
+                "metadata": {**precondition, "annotations": {left_paused.annotation: None}},
                 "spec": {"paused": False},
             },
             type=_Written,
             field_manager=FIELD_MANAGER,
         )
 
-    async def restart_pods(self, consumer: Consumer, at: int) -> int:
+    async def _restart_pods(self, consumer: Consumer, at: int) -> int:
         """Have an Argo Rollout replace the pods that were made before a time.
 
         `at` is POSIX seconds; returns the consumer's generation after that. Argo compares whole
         seconds and waits for a time to come (argo-rollouts: rollout/restart.go).
-
-        Raises:
-            Conflict, Invalid, NotFound, ApiError, Unreachable: as for `rollout`.
         """
         argo = consumer.argo
         assert argo is not None, "a plan asks this of Rollouts only"
@@ -149,7 +180,7 @@ class Executor:
         )
         return answer.metadata.generation if consumer.key == argo.key else consumer.generation
 
-    async def run_now(self, consumer: Consumer, name: str) -> None:
+    async def _run_now(self, consumer: Consumer, name: str) -> None:
         """Start a Job of a CronJob under a name; if there is one of that name, that is it.
 
         Raises:
@@ -168,7 +199,7 @@ class Executor:
                 idempotent=True,
             )
 
-    async def recreate(self, consumer: Consumer, why: str) -> None:
+    async def _recreate(self, consumer: Consumer, why: str) -> None:
         """Delete a Job and see to it that it is created again; see `recreations`.
 
         It is created as a dry run first, so that a policy that refuses it now does so while the
@@ -187,7 +218,7 @@ class Executor:
         self._check()
         await self._recreations.again(consumer.uid, consumer.resource_version, again, why)
 
-    async def evict(self, consumer: Consumer) -> None:
+    async def _evict(self, consumer: Consumer) -> None:
         """Evict a Pod; PodDisruptionBudgets are respected.
 
         Raises:
@@ -229,84 +260,25 @@ class Executor:
             raise Conflict(f"{consumer.key} was written since the decision")
         return obj
 
-    async def nudge(
-        self,
-        consumer: Consumer,
-        target: Target,
-        *,
-        asked: Target | None,
-        again: Collection[str] = (),
-    ) -> NudgeResult:
-        """Tell a consumer's pods what to hold, those that were told something else.
 
-        `asked` is what a pod that was never told anything counts as told. Pods whose uids are in
-        `again` are told a second time: a pod sync that outran the kubelet's own watch left old
-        files. One pod's failure keeps no other from being told.
-
-        Raises:
-            ApiError, Unreachable: the pods could not be listed.
-        """
-        pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
-        new = {pod.metadata.uid for pod in pods if _needs(pod, target, asked)}
-        needing = [pod for pod in pods if pod.metadata.uid in new or pod.metadata.uid in again]
-        sent = await asyncio.gather(
-            *(self._nudge_one(consumer, pod, target) for pod in _spread(needing))
-        )
-        failures = {one.uid: one.failure for one in sent if one.failure}
-        refusals = {one.uid: one.refusal for one in sent if one.refusal}
-        return NudgeResult(
-            told=frozenset(new - failures.keys() - refusals.keys()),
-            missed=frozenset(failures),
-            failure=next(iter(failures.values()), None),
-            refusal=next(iter(refusals.values()), ""),
-        )
-
-    def _check(self) -> None:
-        """Refuse to write once another may lead; asked right before each write."""
-        if not self._may_write():
-            raise NotLeading("another replica leads now")
-
-    async def _nudge_one(self, consumer: Consumer, pod: Pod, target: Target) -> _Sent:
-        uid = pod.metadata.uid
-        told = read_target(pod)
-        value = target._replace(sequence=(told.sequence if told else 0) + 1)
-        body = {"metadata": {"uid": uid, "annotations": {TARGET: str(value)}}}
-        async with self._nudging:
-            try:
-                self._check()
-                await self._client.patch(
-                    PODS,
-                    consumer.key.namespace,
-                    pod.metadata.name,
-                    body,
-                    type=_Written,
-                    attempts=1,  # the consumer is tried again; others need not wait for it
-                )
-            except (NotFound, Conflict):
-                return _Sent(uid)  # a fact: the pod is gone, or its name is another's
-            except (Throttled, Unavailable, Unauthorized) as error:
-                return _Sent(uid, failure=error)
-            except ApiError as error:
-                named = f"Pod {consumer.key.namespace}/{pod.metadata.name}"
-                return _Sent(uid, refusal=f"{named} refuses the nudge: {error}")
-            except HotmapError as error:
-                return _Sent(uid, failure=error)
-        return _Sent(uid)
+def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
+    """Make the patch of a pod template that a rollout sends."""
+    snapshot = decision.snapshot
+    revision = snapshot.revision
+    if action.distinct:
+        previous = decision.previous_revision
+        revision = distinct_revision(revision, snapshot.record, previous=previous)
+    return template_patch(
+        snapshot.consumer,
+        revision,
+        writing=snapshot.policy.writing,
+        stamps=action.stamps,
+        distinct=action.distinct,
+        now=snapshot.now,
+    )
 
 
-def _needs(pod: Pod, target: Target, asked: Target | None) -> bool:
-    told = read_target(pod) or asked
-    return told is None or (told.live, told.frozen) != (target.live, target.frozen)
-
-
-def _spread(pods: Sequence[Pod]) -> list[Pod]:
-    """Order pods so that neighbours in the list run on different nodes."""
-    by_node: dict[str, list[Pod]] = {}
-    for pod in pods:
-        by_node.setdefault(pod.spec.node_name, []).append(pod)
-    spread: list[Pod] = []
-    rows = list(by_node.values())
-    while rows:
-        spread += [row.pop() for row in rows]
-        rows = [row for row in rows if row]
-    return spread
+def restart_at(decision: Decision) -> int:
+    """Choose an Argo Rollout's `restartAt`, POSIX seconds: after every change decided on."""
+    changes = [finding.present.changed_at for finding in decision.assessment.changed()]
+    return restart_time(changes, now=decision.snapshot.now)

@@ -6,42 +6,94 @@ kubelet's own watch would leave the old files until the next periodic sync.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
-from hotmap.controller.reconcile.deciding import Decision
-from hotmap.controller.reconcile.executor import Executor
+import msgspec
+
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
-from hotmap.core.decide.freshness import Verdict
+from hotmap.controller.watch.pods import list_pods
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.snapshot import SentNudge
+from hotmap.core.errors import (
+    ApiError,
+    Conflict,
+    HotmapError,
+    NotFound,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+)
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ObjectKey
-from hotmap.core.patch.nudge import Target, desired_target, recorded_target
-from hotmap.core.policy.policy import Strategy
+from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.patch.nudge import TARGET, Target, can_be_nudged, read_target
+from hotmap.kube.client import Client
 from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.resources import PODS
 
 __all__ = ["SECOND_NUDGE", "Nudges"]
 
 #: Seconds after which pods are nudged a second time.
 SECOND_NUDGE = 2.0
 
+#: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
+#: then reads the API server, so a burst is spread.
+_NUDGES_AT_ONCE = 32
+
+
+class _Result(NamedTuple):
+    """What came of nudging one pod."""
+
+    uid: str
+    #: why it will never take it, or ""
+    refusal: str = ""
+    #: why it could not be told now
+    failure: HotmapError | None = None
+
 
 class Nudges:
     """What the pods of each consumer were told in one term of leading."""
 
     def __init__(
-        self, executor: Executor, payloads: PayloadDigests, refused: Callable[[Consumer, str], None]
+        self,
+        client: Client,
+        payloads: PayloadDigests,
+        *,
+        check_leading: Callable[[], None],
+        report_refusal: Callable[[Consumer, str], None],
     ) -> None:
-        """`refused` is told why pods refused a nudge."""
-        self._executor = executor
+        """`report_refusal` gets the reason why pods refused a nudge."""
+        self._client = client
         self._payloads = payloads
-        self._refused = refused
+        self._check_leading = check_leading
+        self._report_refusal = report_refusal
+        self._slots = asyncio.Semaphore(_NUDGES_AT_ONCE)
         #: What the pods of a consumer were last told, and by uid when to tell them once more.
-        self._told: dict[ObjectKey, Target] = {}
-        self._tell_again: dict[ObjectKey, dict[str, float]] = {}
+        self._sent: dict[ObjectKey, Target] = {}
+        self._second: dict[ObjectKey, dict[str, float]] = {}
+
+    def sent(self, key: ObjectKey) -> SentNudge | None:
+        """Say what the pods of a consumer were last told; None: nothing in this term."""
+        target = self._sent.get(key)
+        if target is None:
+            return None
+        now = loop_time()
+        return SentNudge(target, due=any(at <= now for at in self._second.get(key, {}).values()))
+
+    def second_in(self, key: ObjectKey) -> float | None:
+        """Seconds until pods are to be told again; those whose time is over are dropped."""
+        now = loop_time()
+        later = {uid: at for uid, at in self._second.pop(key, {}).items() if at > now}
+        if not later:
+            return None
+        self._second[key] = later
+        return min(later.values()) - now
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""
-        self._told.pop(key, None)
-        self._tell_again.pop(key, None)
+        self._sent.pop(key, None)
+        self._second.pop(key, None)
 
     async def send(self, decision: Decision) -> int:
         """Tell the pods once now and once more after SECOND_NUDGE; returns how many were told.
@@ -49,47 +101,88 @@ class Nudges:
         Raises:
             ApiError, Unreachable: some could not be told; only these are tried again.
         """
-        consumer = decision.consumer
+        snapshot = decision.snapshot
+        consumer, target, now = snapshot.consumer, snapshot.target, loop_time()
         key = consumer.key
-        target = _target(decision)
-        now = loop_time()
-        owed = self._tell_again.get(key, {}) if self._told.get(key) == target else {}
-        due = {uid for uid, at in owed.items() if at <= now}
-        asked = recorded_target(decision.record, decision.snapshots, decision.key, uid=consumer.uid)
-        told = target._replace(payloads=await self._payloads.digests(consumer))
-        result = await self._executor.nudge(consumer, told, asked=asked, again=due)
-        self._told[key] = target
-        left = {uid: at for uid, at in owed.items() if uid not in due or uid in result.missed}
-        self._tell_again[key] = left | dict.fromkeys(result.told, now + SECOND_NUDGE)
-        if result.refusal:
-            self._refused(consumer, result.refusal)
-        if result.failure:
-            raise result.failure
-        return len(result.told) + len(due)
+        second = self._second.get(key, {}) if self._sent.get(key) == target else {}
+        due = {uid for uid, at in second.items() if at <= now}
+        annotated = target._replace(payloads=await self._payloads.digests(consumer))
+        new, results = await self._nudge_pods(
+            consumer, annotated, recorded=snapshot.recorded_target, again=due
+        )
+        failures = {result.uid: result.failure for result in results if result.failure}
+        refusals = {result.uid: result.refusal for result in results if result.refusal}
+        told = new - failures.keys() - refusals.keys()
+        self._sent[key] = target
+        left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
+        self._second[key] = left | dict.fromkeys(told, now + SECOND_NUDGE)
+        for refusal in list(refusals.values())[:1]:
+            self._report_refusal(consumer, refusal)
+        for failure in failures.values():
+            raise failure
+        return len(told) + len(due)
 
-    def owes(self, decision: Decision) -> bool:
-        """Tell whether pods were told something that is not true any more, or are due again.
+    async def _nudge_pods(
+        self,
+        consumer: Consumer,
+        target: Target,
+        *,
+        recorded: Target | None,
+        again: Collection[str],
+    ) -> tuple[set[str], list[_Result]]:
+        """Tell a consumer's pods what to hold: those that were told something else, and `again`.
 
-        An edit that is taken back before anything is recorded leaves no other trace.
+        `recorded` is what a pod that was never told anything counts as told. One pod's failure
+        keeps no other from being told. Returns the uids of those that it is new to, and what came
+        of each request.
         """
-        if not decision.policy.opted_in or decision.policy.strategy is Strategy.NOTIFY:
-            return False
-        told = self._told.get(decision.consumer.key)
-        if told is None or decision.assessment.verdict not in (Verdict.FRESH, Verdict.LIVE):
-            return False
-        owed = self._tell_again.get(decision.consumer.key, {})
-        now = loop_time()
-        return told != _target(decision) or any(at <= now for at in owed.values())
+        pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
+        new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
+        needing = [pod for pod in pods if pod.metadata.uid in new or pod.metadata.uid in again]
+        nudges = (self._nudge_pod(consumer, pod, target) for pod in _spread(needing))
+        return new, await asyncio.gather(*nudges)
 
-    def second_in(self, key: ObjectKey) -> float | None:
-        """Seconds until pods are to be told again; what nobody owes them any more is dropped."""
-        now = loop_time()
-        owed = {uid: at for uid, at in self._tell_again.pop(key, {}).items() if at > now}
-        if not owed:
-            return None
-        self._tell_again[key] = owed
-        return min(owed.values()) - now
+    async def _nudge_pod(self, consumer: Consumer, pod: Pod, target: Target) -> _Result:
+        uid = pod.metadata.uid
+        told = read_target(pod)
+        value = target._replace(sequence=(told.sequence if told else 0) + 1)
+        body = {"metadata": {"uid": uid, "annotations": {TARGET: str(value)}}}
+        async with self._slots:
+            try:
+                self._check_leading()
+                await self._client.patch(
+                    PODS,
+                    consumer.key.namespace,
+                    pod.metadata.name,
+                    body,
+                    type=msgspec.Raw,
+                    attempts=1,  # the consumer is tried again; others need not wait for it
+                )
+            except (NotFound, Conflict):
+                return _Result(uid)  # a fact: the pod is gone, or its name is another's
+            except (Throttled, Unavailable, Unauthorized) as error:
+                return _Result(uid, failure=error)
+            except ApiError as error:
+                named = f"Pod {consumer.key.namespace}/{pod.metadata.name}"
+                return _Result(uid, refusal=f"{named} refuses the nudge: {error}")
+            except HotmapError as error:
+                return _Result(uid, failure=error)
+        return _Result(uid)
 
 
-def _target(decision: Decision) -> Target:
-    return desired_target(decision.snapshots, decision.key, uid=decision.consumer.uid)
+def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
+    told = read_target(pod) or recorded
+    return told is None or (told.live, told.frozen) != (target.live, target.frozen)
+
+
+def _spread(pods: Sequence[Pod]) -> list[Pod]:
+    """Order pods so that neighbours in the list run on different nodes."""
+    by_node: dict[str, list[Pod]] = {}
+    for pod in pods:
+        by_node.setdefault(pod.spec.node_name, []).append(pod)
+    spread: list[Pod] = []
+    rows = list(by_node.values())
+    while rows:
+        spread += [row.pop() for row in rows]
+        rows = [row for row in rows if row]
+    return spread

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from hotmap.controller.report.reasons import Reason
-from hotmap.controller.watch.index import Index, NamespaceNotes
+from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.policies import NamespaceAnnotations
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.policy.lint import Problem, source_problems
@@ -57,7 +58,7 @@ class AnnotationWarnings:
             self._tell(key, new.uid, source_problems(new.annotations, key.kind, self._names))
 
     def _namespace_changed(
-        self, key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
+        self, key: ObjectKey, old: NamespaceAnnotations | None, new: NamespaceAnnotations | None
     ) -> None:
         if new is None or not new.annotations:
             self._told.pop(key, None)

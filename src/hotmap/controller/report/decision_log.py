@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hotmap.core.decide.conflicts import WriterConflict
+from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType, Plan
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -71,31 +72,21 @@ class DecisionLog:
         #: Writes of others into pod templates, by kind, since the start.
         self.writer_conflicts: Counter[str] = Counter()
 
-    def note(
-        self,
-        consumer: Consumer,
-        plan: Plan,
-        *,
-        revision: str,
-        versions: tuple[str, ...],
-        outcome: str = "done",
-    ) -> bool:
-        """Keep a decision and log it; False when it only confirms or repeats.
-
-        `versions` are the resourceVersions of the sources that it was made from.
-        """
+    def note(self, decision: Decision, *, outcome: str = "done") -> bool:
+        """Keep a decision and log it; False when it only confirms or repeats."""
+        consumer, plan = decision.snapshot.consumer, decision.plan
         entry = Entry(
             consumer.key,
             self._wall_clock(),
             plan.verdict.value,
             plan.reason,
-            tuple(action.act.value for action in plan.actions),
-            revision,
+            tuple(action.type.value for action in plan.actions),
+            decision.snapshot.revision,
             outcome,
-            versions,
+            decision.snapshot.versions,
             held=plan.warning,
             waits=not plan.settles,
-            only_reported=any(action.act is ActionType.NOTIFY for action in plan.actions),
+            only_reported=any(action.type is ActionType.NOTIFY for action in plan.actions),
         )
         self.decisions[entry.verdict] += 1
         kept = self._entries.setdefault(consumer.key, [])
@@ -110,7 +101,7 @@ class DecisionLog:
             "%s%s",
             entry.reason,
             "" if outcome == "done" else f"; {outcome}",
-            extra={"consumer": str(consumer.key), "change": revision},
+            extra={"consumer": str(consumer.key), "change": entry.revision},
         )
         return True
 

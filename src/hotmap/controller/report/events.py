@@ -9,20 +9,15 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from hotmap.controller.reconcile.deciding import Decision
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.reasons import Reason
-from hotmap.controller.storage.records import Records
-from hotmap.core.decide.conflicts import (
-    Kind,
-    is_reported,
-    record_reported,
-)
-from hotmap.core.decide.plan import NEW_PODS, ActionType
-from hotmap.core.decide.snapshot import SourceSnapshot
+from hotmap.core.decide.conflicts import Kind
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.plan import ActionType
+from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
+from hotmap.core.errors import HotmapError
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.policy.policy import Policy
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
 
@@ -37,29 +32,33 @@ _REASONS = {
     ActionType.EVICT: Reason.EVICTED,
     ActionType.NOTIFY: Reason.NOTIFIED,
     ActionType.NUDGE: Reason.REFRESHED,
+    ActionType.RESUME: Reason.RESUMED,
 }
 
 _log = logging.getLogger(__name__)
 
 
 class EventReporter:
-    """What was told of each consumer in one term of leading."""
+    """What was reported of each consumer in one term of leading."""
 
     def __init__(
         self,
         recorder: Recorder,
         *,
-        records: Records,
         decision_log: DecisionLog,
         alert: Callable[[Consumer, Sequence[ObjectKey], str], None],
         found_changed: Callable[[SourceSnapshot], None],
+        observe_delay: Callable[[float], None],
     ) -> None:
-        """`alert` hears of new pods, with the sources that called for them and the reason."""
+        """`alert` gets new pods, with the sources that called for them and the reason.
+
+        `observe_delay` gets the seconds from a change to the write that starts new pods.
+        """
         self._recorder = recorder
-        self._records = records
-        self._journal = decision_log
+        self._decision_log = decision_log
         self._alert = alert
         self._found_changed = found_changed
+        self._observe_delay = observe_delay
         #: The reason that the last Event gave, and the versions that it was about.
         self._announced: dict[ObjectKey, tuple[str, tuple[str, ...]]] = {}
         #: Problems that an Event was written for.
@@ -69,13 +68,46 @@ class EventReporter:
         """Drop what is kept of a consumer that is gone."""
         self._announced.pop(key, None)
         self._reported.pop(key, None)
+        self._decision_log.forget(key)
 
-    def settled(self, decision: Decision) -> None:
+    # -- decisions -----------------------------------------------------------------------------
+
+    def log(self, decision: Decision) -> None:
+        """Log a decision, without an Event."""
+        self._decision_log.note(decision)
+
+    def report(self, decision: Decision) -> None:
+        """Report a decision that was carried out: log, Event, alert, what others wrote."""
+        consumer = decision.snapshot.consumer
+        if decision.starts_new_pods and (first := decision.snapshot.first_seen) is not None:
+            self._observe_delay(decision.snapshot.now - first)
+        self._decision_log.note(decision)
+        self._write_event(decision)
+        found = decision.conflict
+        if found is not None and decision.reports_conflict and decision.snapshot.record:
+            self._decision_log.note_conflict(consumer, found)
+            other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
+            reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
+            self.event(consumer, reason, found.reason, type_="Warning")
+
+    def report_stale(self, decision: Decision, error: HotmapError) -> None:
+        """Log that a write met another state of the consumer than the decision saw."""
+        kind = decision.snapshot.consumer.key.kind
+        self._decision_log.note(decision, outcome=f"the {kind} is another one by now: {error}")
+
+    def report_failure(self, decision: Decision, error: HotmapError) -> None:
+        """Say once what keeps a consumer from its change; it is tried again, with pauses."""
+        outcome = f"failed, and is tried again: {error}"
+        if self._decision_log.note(decision, outcome=outcome):
+            message = f"{decision.plan.reason}; {outcome}"
+            self.event(decision.snapshot.consumer, Reason.FAILED, message, type_="Warning")
+
+    def _write_event(self, decision: Decision) -> None:
         """Write at most one Event for a settled change."""
         for finding in decision.assessment.changed():
             self._found_changed(finding.present)
-        plan, consumer = decision.plan, decision.consumer
-        told = (plan.reason, decision.versions)
+        plan, consumer = decision.plan, decision.snapshot.consumer
+        told = (plan.reason, decision.snapshot.versions)
         if self._announced.get(consumer.key) == told:
             return
         if not plan.warning and not plan.actions:
@@ -85,28 +117,20 @@ class EventReporter:
         if plan.warning:
             self.event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
-        acts = [action.act for action in plan.actions]
-        if not NEW_PODS.isdisjoint(acts):
-            changed = [finding.present.source for finding in decision.assessment.changed()]
-            self._alert(consumer, changed, plan.reason)
-        told_as = (reason for act, reason in _REASONS.items() if act in acts)
-        if (reason := next(told_as, None)) is not None:
+        if decision.starts_new_pods:
+            self._alert(consumer, decision.changed_sources(), plan.reason)
+        types = [action.type for action in plan.actions]
+        reasons = (reason for type_, reason in _REASONS.items() if type_ in types)
+        if (reason := next(reasons, None)) is not None:
             self.event(consumer, reason, plan.reason)
 
-    def writer_conflict(self, decision: Decision) -> None:
-        """Tell once of each write of somebody else, also across restarts and leaders."""
-        found, consumer = decision.writer_conflict, decision.consumer
-        record = self._records.get(consumer.uid)
-        if found is None or record is None or is_reported(record, found):
-            return
-        self._records.put(record_reported(record, found))
-        self._journal.note_conflict(consumer, found)
-        other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
-        reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
-        self.event(consumer, reason, found.reason, type_="Warning")
+    # -- problems ------------------------------------------------------------------------------
 
-    def problems(self, consumer: Consumer, policy: Policy) -> None:
+    def annotation_problems(self, snapshot: Snapshot) -> None:
         """Write a Warning Event for each annotation that cannot be read, until it is another."""
+        consumer, policy = snapshot.consumer, snapshot.policy
+        if not policy.opted_in:
+            self._decision_log.forget(consumer.key)
         messages = tuple(problem.message for problem in policy.problems)
         if self._reported.get(consumer.key, ()) == messages:
             return

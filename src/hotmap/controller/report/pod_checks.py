@@ -26,9 +26,10 @@ from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
-from hotmap.controller.watch.observation import Observation, Observer
+from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.freshness import Verdict
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -87,7 +88,7 @@ class PodCheckResult(NamedTuple):
 
 
 async def look(
-    client: Client, seen: Observation, *, stalled: bool = False, retried: bool = False
+    client: Client, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
 ) -> PodCheckResult:
     """List a consumer's pods and conclude what they hold; one LIST, and nothing is changed.
 
@@ -97,15 +98,15 @@ async def look(
     Raises:
         ApiError, Unreachable: as the client raises them.
     """
-    consumer, policy = seen.consumer, seen.policy
-    desired = desired_of(seen.snapshots, seen.key, uid=consumer.uid, live_rolls=seen.live_rolls)
+    consumer, policy = snapshot.consumer, snapshot.policy
+    desired = desired_of(snapshot)
     pods = await list_pods(client, consumer)
     proofs = prove(
         desired,
         observe_pods(consumer, pods),
         now=time.time(),
-        vouched=template_vouches(consumer, seen.snapshots),
-        windows=seen.record.windows if seen.record else (),
+        vouched=template_vouches(snapshot),
+        windows=snapshot.record.windows if snapshot.record else (),
     )
     agents_restart = (
         policy.strategy is Strategy.AUTO
@@ -315,10 +316,11 @@ class PodChecker:
             return False
         if not consumer.wanted:
             return self._keep_without_pods(consumer, record)
-        seen = self._observer.observe(consumer)
+        snapshot = self._observer.snapshot(key)
+        assert snapshot is not None, "the consumer was found above"
         self.looks += 1
         try:
-            shown = await look(self._client, seen, stalled=stalled, retried=retried)
+            shown = await look(self._client, snapshot, stalled=stalled, retried=retried)
         except (ApiError, Unreachable) as error:
             _log.info("%s: its pods are looked at later: %s", key, error)
             self._again(key, consumer)

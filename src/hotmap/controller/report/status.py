@@ -17,12 +17,11 @@ from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog, Entry
 from hotmap.controller.report.pod_checks import PodCheckResult, look
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import Observation, Observer
-from hotmap.core.decide.snapshot import recorded_revision
+from hotmap.controller.watch.observation import Observer
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, BadRequest, HotmapError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.patch.nudge import desired_target, recorded_target
 from hotmap.core.status.consumer import ConsumerStatus, State
 from hotmap.core.status.pods import PodProof, Stage
 from hotmap.kube.client import Client
@@ -101,7 +100,7 @@ class StatusPage:
             consumer.key: consumer_states.known(consumer.key)
             for consumer in self._index.all_consumers()
             if asked.namespace in ("", consumer.key.namespace)
-            and self._index.policy(consumer).opted_in
+            and self._index.policies.of(consumer).opted_in
         }
         totals = _totals((one.state.value, one.behind) for one in standing.values())
         wanted = sorted(
@@ -120,7 +119,7 @@ class StatusPage:
 
     def _in_short(self, consumer: Consumer, standing: ConsumerStatus) -> dict[str, Any]:
         kind, namespace, name = consumer.key
-        policy = self._index.policy(consumer)
+        policy = self._index.policies.of(consumer)
         latest = self._journal.latest(consumer.key)
         return {
             "kind": kind,
@@ -137,7 +136,7 @@ class StatusPage:
 
     def _unfollowed(self, consumer: Consumer) -> dict[str, Any]:
         """Say why a workload is not followed, since that is the answer to most questions."""
-        origin = self._index.policy(consumer).origin
+        origin = self._index.policies.of(consumer).origin
         standing = ConsumerStatus(State.UNPROVEN, origin)
         return {**self._in_short(consumer, standing), "state": "unfollowed"}
 
@@ -156,10 +155,12 @@ class StatusPage:
 
     async def _in_full(self, consumer: Consumer, leading: Leading) -> dict[str, Any]:
         """Show one consumer with its sources, its pods and the decisions on it; one LIST."""
-        if not self._index.policy(consumer).opted_in:
+        if not self._index.policies.of(consumer).opted_in:
             return self._unfollowed(consumer)
         key = consumer.key
-        seen = leading.observer.observe(consumer)
+        seen = leading.observer.snapshot(key)
+        if seen is None:
+            return self._unfollowed(consumer)
         shown: PodCheckResult | HotmapError
         try:
             async with self._listing:
@@ -169,15 +170,15 @@ class StatusPage:
         standing = _standing(seen, leading.consumer_states.known(key), shown)
         return {
             **self._in_short(consumer, standing),
-            "asked": _asked(seen),
-            "sources": [_source_document(seen, index) for index in range(len(seen.snapshots))],
+            "asked": seen.recorded_content or None,
+            "sources": [_source_document(seen, index) for index in range(len(seen.sources))],
             **_pods_document(shown),
             "decisions": [_decision_document(one) for one in reversed(self._journal.of(key))],
         }
 
 
 def _standing(
-    seen: Observation, known: ConsumerStatus, shown: PodCheckResult | HotmapError
+    seen: Snapshot, known: ConsumerStatus, shown: PodCheckResult | HotmapError
 ) -> ConsumerStatus:
     """Say how a consumer stands whose pods were listed just now.
 
@@ -185,9 +186,7 @@ def _standing(
     """
     if seen.record is None or known.state in (State.FAILED, State.HELD):
         return known
-    uid = seen.consumer.uid
-    present = desired_target(seen.snapshots, seen.key, uid=uid)
-    if recorded_target(seen.record, seen.snapshots, seen.key, uid=uid) != present:
+    if seen.recorded_target != seen.target:
         return ConsumerStatus(State.WAITING, "its sources changed, which is about to be acted on")
     waits = known.state is State.WAITING and not known.behind
     if isinstance(shown, HotmapError) or waits or known.state is State.STUCK:
@@ -195,21 +194,9 @@ def _standing(
     return shown.standing
 
 
-def _asked(seen: Observation) -> str | None:
-    if seen.record is None:
-        return None
-    return recorded_revision(
-        seen.record,
-        seen.key,
-        namespace=seen.consumer.key.namespace,
-        uid=seen.consumer.uid,
-        live_rolls=True,
-    )
-
-
-def _source_document(seen: Observation, index: int) -> dict[str, Any]:
+def _source_document(seen: Snapshot, index: int) -> dict[str, Any]:
     """Show a source as the controller sees it, so that one can tell whether it has seen an edit."""
-    present = seen.snapshots[index]
+    present = seen.sources[index]
     return {
         "kind": present.source.kind,
         "name": present.source.name,

@@ -9,9 +9,11 @@ revert: a controller that was killed in between goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from hotmap.core.decide.snapshot import SourceSnapshot
+import msgspec
+
+from hotmap.core.decide.snapshot import SeenChanges, SourceSnapshot
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source, changed_keys
@@ -26,19 +28,42 @@ _KEPT = 32
 class History:
     """The latest data changes of each source."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` tells POSIX seconds as the API server does."""
+        self._clock = clock
         self._sightings: dict[ObjectKey, list[Sighting]] = {}
+        #: What bounds a source's last data change more tightly than its own last write.
+        self._changed_at: dict[ObjectKey, float | None] = {}
 
-    def note(self, key: ObjectKey, old: Source | None, new: Source | None, *, now: float) -> bool:
+    def note(self, key: ObjectKey, old: Source | None, new: Source | None) -> bool:
         """Note a change; False when no data key changed (labels, annotations, the same data)."""
         keys = changed_keys(old, new)
-        if not keys and (old is None) == (new is None):
+        if not keys and old is not None and new is not None:
+            self._changed_at.setdefault(key, old.changed_at)
             return False
+        self._changed_at.pop(key, None)
         kept = self._sightings.setdefault(key, [])
-        kept.append(Sighting(now, new.resource_version if new else "", keys))
+        kept.append(Sighting(self._clock(), new.resource_version if new else "", keys))
         # The first one stays: it is where a window may begin.
         del kept[1 : max(1, len(kept) - _KEPT)]
         return True
+
+    def bounded(self, source: Source) -> Source:
+        """Put back the time that writes of labels and annotations alone have moved on."""
+        if source.key not in self._changed_at:
+            return source
+        return msgspec.structs.replace(source, changed_at=self._changed_at[source.key])
+
+    def changes_since(self, source: SourceSnapshot, resource_version: str) -> SeenChanges:
+        """Say what was seen of a source after a resourceVersion of it."""
+        seen = self._since(source.source, resource_version)
+        used = [s for s in seen if not s.keys or _reads_any(source.uses, s.keys)]
+        return SeenChanges(
+            keys=frozenset().union(*(s.keys for s in seen)),
+            first=used[0].at if used else None,
+            last=used[-1].at if used else None,
+            window=Window(used[0].at, used[-1].at) if len(used) > 1 else None,
+        )
 
     def sightings(self, key: ObjectKey) -> tuple[Sighting, ...]:
         """Return what is known of a source's latest changes, oldest first."""
@@ -60,35 +85,6 @@ class History:
                 own = [Sighting(at, present.resource_version, frozenset())]
         if earlier:
             self._sightings[key] = [*earlier, *own]
-
-    def keys_since(self, key: ObjectKey, resource_version: str) -> frozenset[str]:
-        """Name the data keys seen to change after a resourceVersion of the source."""
-        return frozenset().union(*(s.keys for s in self._since(key, resource_version)))
-
-    def first_since(self, present: SourceSnapshot, resource_version: str) -> float | None:
-        """Say when a used data key was first seen to change after a resourceVersion."""
-        seen = self._used(present, resource_version)
-        return seen[0].at if seen else None
-
-    def last_since(self, present: SourceSnapshot, resource_version: str) -> float | None:
-        """Say when a used data key was last seen to change after a resourceVersion."""
-        seen = self._used(present, resource_version)
-        return seen[-1].at if seen else None
-
-    def window_since(self, present: SourceSnapshot, resource_version: str) -> Window | None:
-        """Bound the time in which a source held other content than at a resourceVersion and now.
-
-        None when no data key that `present` uses was seen to change.
-        """
-        seen = self._used(present, resource_version)
-        return Window(seen[0].at, seen[-1].at) if len(seen) > 1 else None
-
-    def _used(self, present: SourceSnapshot, resource_version: str) -> list[Sighting]:
-        return [
-            sighting
-            for sighting in self._since(present.source, resource_version)
-            if not sighting.keys or _reads_any(present.uses, sighting.keys)
-        ]
 
     def _since(self, key: ObjectKey, resource_version: str) -> list[Sighting]:
         """Select what was seen after a resourceVersion.

@@ -1,20 +1,18 @@
-"""Which consumers a changed source concerns, and what is known of both.
+"""Which consumers a changed source concerns.
 
 Holds the stores that the reflectors fill and turns their changes into object keys for the two
-queues. Only keys leave here: what has changed is looked at again by whoever takes the key.
+queues. Only keys leave here: whoever takes a key takes a snapshot of what is true by then.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
 from hotmap.controller.watch.history import History
-from hotmap.core.decide.plan import live_change_rolls
+from hotmap.controller.watch.policies import NamespaceAnnotations, Policies, is_relevant
+from hotmap.controller.watch.templates import TemplateSightings
 from hotmap.core.model.annotations import FOLLOW
 from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
@@ -23,13 +21,13 @@ from hotmap.core.model.source import Source
 from hotmap.core.policy.policy import (
     Defaults,
     Policy,
-    read_policy,
+    live_change_rolls,
     source_ignored,
     source_offered,
 )
 from hotmap.kube.store import Store
 
-__all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "NamespaceNotes", "Queues"]
+__all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "Queues"]
 
 SOURCE_KINDS = ("ConfigMap", "Secret")
 
@@ -45,23 +43,6 @@ CONSUMER_KINDS = (
     "Pod",
     "Rollout",
 )
-
-
-class NamespaceNotes(NamedTuple):
-    """What a Namespace says to hotmap."""
-
-    name: str
-    annotations: dict[str, str]
-    uid: str = ""
-
-
-class TemplateSeen(NamedTuple):
-    """A change of a consumer's pod template, as it was seen."""
-
-    #: POSIX seconds of this process.
-    at: float
-    #: The consumer's generation by then.
-    generation: int
 
 
 class Queues(NamedTuple):
@@ -100,31 +81,32 @@ class Index:
             )
             for kind in SOURCE_KINDS
         }
-        indexes = {"uses": _used_sources, "names": _names_by(naming), "namespace": _home}
+        indexes = {
+            "uses": _used_sources,
+            "names": _names_by(naming),
+            "namespace": _namespace_of_consumer,
+        }
         self.consumers: dict[str, Store[Consumer]] = {
             kind: Store(
                 {**indexes, "template_in": _template_in} if kind == "Rollout" else indexes,
                 parts=namespaces,
-                filed_alike=_filed_alike,
+                filed_alike=_has_equal_index_values,
             )
             for kind in CONSUMER_KINDS
         }
-        self.namespaces: Store[NamespaceNotes] = Store()
+        self.namespaces: Store[NamespaceAnnotations] = Store()
         #: Whether sources may exist that are not watched, so that an absent one proves nothing.
         self.is_partial = is_partial
-        self._selects_namespaces = selects_namespaces
         self._view = view
-        self.history = History()
         self._defaults = defaults
-        self._clock = clock
-        #: Dropped whenever the consumer or its namespace changes.
-        self._policies: dict[ObjectKey, Policy] = {}
-        #: When a consumer's pod template was last seen to change.
-        self._templates_seen: dict[ObjectKey, TemplateSeen] = {}
-        #: When a consumer's generation first moved on since its template was seen to change.
-        self._moved_at: dict[ObjectKey, float] = {}
-        #: What bounds a source's last data change more tightly than its own last write.
-        self._data_changed_at: dict[ObjectKey, float | None] = {}
+        self.history = History(clock)
+        self.templates = TemplateSightings(clock)
+        self.policies = Policies(
+            defaults,
+            self.namespaces,
+            selects_namespaces=selects_namespaces,
+            as_run=self._as_run,
+        )
         self._queues: Queues | None = None
         for sources in self.sources.values():
             sources.subscribe(self._source_changed)
@@ -147,23 +129,6 @@ class Index:
         rollouts = self.consumers["Rollout"].by_index("template_in", consumer.key)
         return rolled_by(consumer, rollouts[0]) if rollouts else consumer
 
-    def policy(self, consumer: Consumer) -> Policy:
-        """Return a consumer's policy, read once per state of its annotations."""
-        policy = self._policies.get(consumer.key)
-        if policy is None:
-            consumer = self._as_run(consumer)
-            notes = self.namespaces.get(ObjectKey("Namespace", "", consumer.key.namespace))
-            if notes is None and self._selects_namespaces:
-                policy = Policy(origin="its Namespace is not selected")
-            else:
-                policy = read_policy(
-                    consumer,
-                    namespace_annotations=notes.annotations if notes else None,
-                    defaults=self._defaults,
-                )
-            policy = self._policies[consumer.key] = _shared(policy)
-        return policy
-
     def knows(self, kind: str) -> bool:
         """Tell whether all sources of a kind are known; else an absent one proves nothing."""
         return kind in self.sources and self.sources[kind].synced.is_set()
@@ -174,19 +139,8 @@ class Index:
         for use in uses:
             store = self.sources.get(use.source.kind)
             if store is not None and (source := store.get(use.source)) is not None:
-                found[use.source] = self._bounded(source)
+                found[use.source] = self.history.bounded(source)
         return found
-
-    def _bounded(self, source: Source) -> Source:
-        """Put back the time that writes of labels and annotations alone have moved on."""
-        if source.key not in self._data_changed_at:
-            return source
-        at = self._data_changed_at[source.key]
-        return msgspec.structs.replace(source, changed_at=at)
-
-    def template_seen(self, key: ObjectKey) -> TemplateSeen | None:
-        """Say when a consumer's pod template was last seen to change; None: not since the start."""
-        return self._templates_seen.get(key)
 
     def ignored(self, sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
         """Name the sources that say that they never cause an action."""
@@ -217,7 +171,7 @@ class Index:
         """Walk over all consumers that are hotmap's business."""
         for store in self.consumers.values():
             for consumer in store.values():
-                if not consumer.owned and _is_our_business(self.policy(consumer)):
+                if not consumer.owned and is_relevant(self.policies.of(consumer)):
                     yield consumer
 
     def users_of(self, source: ObjectKey) -> list[Consumer]:
@@ -228,7 +182,7 @@ class Index:
                 if source in consumer.uses.sources():
                     found[consumer.key] = consumer
             for consumer in self._naming(store, source.namespace):
-                if self.policy(consumer).follows(source, referenced=False):
+                if self.policies.of(consumer).follows(source, referenced=False):
                     found[consumer.key] = consumer
         return list(found.values())
 
@@ -237,7 +191,7 @@ class Index:
         return [consumer for consumer in self.users_of(source) if self._follows(consumer, source)]
 
     def _follows(self, consumer: Consumer, source: ObjectKey) -> bool:
-        policy = self.policy(consumer)
+        policy = self.policies.of(consumer)
         return policy.follows(
             source,
             referenced=any(use.source == source for use in consumer.uses),
@@ -246,8 +200,7 @@ class Index:
 
     def _naming(self, store: Store[Consumer], namespace: str) -> list[Consumer]:
         """List the consumers that may follow sources by name."""
-        notes = self.namespaces.get(ObjectKey("Namespace", "", namespace))
-        if self._defaults.follow not in ("auto", "off") or (notes and notes.annotations):
+        if self._defaults.follow not in ("auto", "off") or self.policies.annotations_of(namespace):
             return store.by_index("namespace", namespace)
         return store.by_index("names", namespace)
 
@@ -260,105 +213,77 @@ class Index:
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # What the first list brings has not changed; that it is known now has.
         first = not self.knows(key.kind)
-        noted = not first and self.history.note(key, old, new, now=self._clock())
-        if noted or new is None or old is None:
-            self._data_changed_at.pop(key, None)
-        else:
-            self._data_changed_at.setdefault(key, old.changed_at)
-        if self._queues and (first or noted or _speaks_otherwise(old, new)):
+        noted = not first and self.history.note(key, old, new)
+        if self._queues and (first or noted or _annotations_differ(old, new)):
             for consumer in self.followers_of(key):
-                self._ask(self._queues, consumer, key)
+                self._enqueue_for_source(self._queues, consumer, key)
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
-        before = self._policies.pop(key, None)
+        before = self.policies.drop(key)
         if new is None or old is None:
-            self._templates_seen.pop(key, None)
-            self._moved_at.pop(key, None)
+            self.templates.forget(key)
         else:
-            self._note_template(old, new)
+            self.templates.note(old, new)
         if key.kind == "Rollout":
             self._rollout_changed(old, new)
-        if new is not None and not new.owned and _matters(old, new):
-            self._ask_again(new, before)
+        if new is not None and not new.owned and _may_change_decision(old, new):
+            self._enqueue_consumer(new, before)
 
     def _rollout_changed(self, old: Consumer | None, new: Consumer | None) -> None:
         """Look again at the Deployments whose template an Argo Rollout uses, or used before."""
-        if old is not None and new is not None and not _matters(old, new):
+        if old is not None and new is not None and not _may_change_decision(old, new):
             return
         for deployment in {key for one in (old, new) if one for key in _template_in(one)}:
-            before = self._policies.pop(deployment, None)
+            before = self.policies.drop(deployment)
             if (consumer := self.consumers["Deployment"].get(deployment)) is not None:
-                self._ask_again(consumer, before)
-
-    def _note_template(self, old: Consumer, new: Consumer) -> None:
-        """Note when a pod template was edited, once its own controller says that it was.
-
-        That word comes late, maybe after a change of a source that the new pods did not read. So
-        the edit counts as made when the generation first moved on since the word before.
-        """
-        if old.template_version == new.template_version:
-            if old.generation != new.generation:
-                self._moved_at.setdefault(new.key, self._clock())
-        elif (at := self._moved_at.pop(new.key, None)) is not None:
-            self._templates_seen[new.key] = TemplateSeen(at, new.generation)
+                self._enqueue_consumer(consumer, before)
 
     def _namespace_changed(
-        self, key: ObjectKey, old: NamespaceNotes | None, new: NamespaceNotes | None
+        self, key: ObjectKey, old: NamespaceAnnotations | None, new: NamespaceAnnotations | None
     ) -> None:
         for store in self.consumers.values():
             for consumer in store.by_index("namespace", key.name):
-                before = self._policies.pop(consumer.key, None)
-                self._ask_again(consumer, before)
+                before = self.policies.drop(consumer.key)
+                self._enqueue_consumer(consumer, before)
 
-    def _ask(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
+    def _enqueue_for_source(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
         """Ask for a consumer to be looked at since a source changed."""
-        policy = self.policy(consumer)
-        if _nudgeable(consumer, policy, source):
+        policy = self.policies.of(consumer)
+        if _is_nudgeable(consumer, policy, source):
             queues.refresh(consumer.key)
         queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
-    def _ask_again(self, consumer: Consumer, before: Policy | None) -> None:
+    def _enqueue_consumer(self, consumer: Consumer, before: Policy | None) -> None:
         """Ask for a consumer to be looked at since it, or what it inherits, changed."""
         if self._queues is None:
             return
-        policy = self.policy(consumer)
+        policy = self.policies.of(consumer)
         if policy.opted_in and not (before is not None and before.opted_in):
             # What is there at first sight has to be noted before anybody edits it.
             self._queues.refresh(consumer.key)
-        if _is_our_business(policy) or (before is not None and _is_our_business(before)):
+        if is_relevant(policy) or (before is not None and is_relevant(before)):
             self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
 
-@lru_cache(maxsize=1024)
-def _shared(policy: Policy) -> Policy:
-    """Return an equal value that is kept once: most consumers say the same, or nothing."""
-    return policy
-
-
-def _is_our_business(policy: Policy) -> bool:
-    """Tell whether a consumer wants something of us, or tried to say so and has to be told."""
-    return policy.opted_in or bool(policy.problems)
-
-
-def _nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
+def _is_nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
     """Tell whether a change of a source may be settled by a nudge alone."""
     return not live_change_rolls(consumer, policy) and any(
         use.source == source and use.life is Life.LIVE for use in consumer.uses
     )
 
 
-def _speaks_otherwise(old: Source | None, new: Source | None) -> bool:
+def _annotations_differ(old: Source | None, new: Source | None) -> bool:
     return (old.annotations if old else None) != (new.annotations if new else None)
 
 
-def _matters(old: Consumer | None, new: Consumer) -> bool:
+def _may_change_decision(old: Consumer | None, new: Consumer) -> bool:
     """Tell whether a consumer's change can change a decision; most are its own status."""
     if old is None or old.uid != new.uid:
         return True
-    return _telling(old) != _telling(new)
+    return _decisive_fields(old) != _decisive_fields(new)
 
 
-def _telling(consumer: Consumer) -> tuple[object, ...]:
+def _decisive_fields(consumer: Consumer) -> tuple[object, ...]:
     """What of a consumer may change a decision."""
     said = consumer.annotations, consumer.template_annotations
     return consumer.uses, said, consumer.generation, consumer.rolling, consumer.busy
@@ -378,7 +303,7 @@ def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
     return () if consumer.owned else map(hash, consumer.uses.sources())
 
 
-def _filed_alike(old: Consumer, new: Consumer) -> bool:
+def _has_equal_index_values(old: Consumer, new: Consumer) -> bool:
     """Tell whether nothing has changed of what the indexes look at."""
     before = (old.uses, old.owned, old.annotations, old.template_annotations)
     after = (new.uses, new.owned, new.annotations, new.template_annotations)
@@ -395,7 +320,7 @@ def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hash
     return names
 
 
-def _home(consumer: Consumer) -> Iterable[Hashable]:
+def _namespace_of_consumer(consumer: Consumer) -> Iterable[Hashable]:
     return (consumer.key.namespace,)
 
 

@@ -1,85 +1,131 @@
-"""What is true of one consumer now: its policy, what was asked of it, and what its sources hold.
+"""Takes the snapshot of one consumer: all that a decision on it needs, as it is at this moment.
 
-Reads the stores and the records, sends nothing and decides nothing. Whoever decides (`reconcile`)
-and whoever looks at pods afterwards (`lookout`) start from the same observation.
+Reads the stores, the records and what this controller remembers between two decisions; sends
+nothing and decides nothing. Whoever decides (`reconcile`), checks pods afterwards (`pod_checks`)
+or shows the status starts from the same snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
-from hotmap.core.decide.plan import live_change_rolls
-from hotmap.core.decide.snapshot import SourceSnapshot, take_snapshots
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.snapshot import SeenChanges, SentNudge, Snapshot, take_snapshot
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.source import Source
-from hotmap.core.model.state import Record
+from hotmap.core.model.references import Use
+from hotmap.core.model.state import Record, RolloutTimes, records_by_source
 from hotmap.core.policy.policy import Policy, followed_uses
+from hotmap.kube.loop_clock import loop_time
 
-__all__ = ["Observation", "Observer"]
+__all__ = ["Observer", "ObserverSettings"]
+
+#: Jobs and Pods that are remembered after they went; most come back, and within a minute.
+_REPLACED = 1024
 
 
-class Observation(NamedTuple):
-    """One consumer and its sources, as they are now."""
+class ObserverSettings(NamedTuple):
+    """What is the same in every snapshot."""
 
-    consumer: Consumer
-    policy: Policy
-    #: None: nothing is known, or it was made with a key that is lost.
-    record: Record | None
-    #: The key that `presents` are fingerprinted with: the record's, else the newest.
-    key: FingerprintKey
-    sources: Mapping[ObjectKey, Source]
-    snapshots: tuple[SourceSnapshot, ...]
-    #: Nobody in the pods takes a live change.
-    live_rolls: bool
+    #: Fingerprint keys, newest first.
+    keys: Sequence[FingerprintKey]
+    #: Rollouts in a window that the flap breaker allows; 0 allows any number.
+    flap_limit: int = 0
+    #: Whether what somebody else writes into pod templates matters.
+    detects_conflicts: bool = True
 
 
 class Observer:
-    """Observes consumers for as long as its stores are kept."""
+    """Takes snapshots of consumers for as long as its stores are kept."""
 
-    def __init__(self, *, index: Index, records: Records, keys: Sequence[FingerprintKey]) -> None:
+    def __init__(
+        self,
+        *,
+        index: Index,
+        records: Records,
+        settings: ObserverSettings,
+        clock: Callable[[], float],
+        sent_nudge: Callable[[ObjectKey], SentNudge | None] = lambda key: None,
+    ) -> None:
+        """`clock` tells POSIX seconds as the API server does; `sent_nudge` what pods were told."""
         self._index = index
         self._records = records
-        self._keys = {key.id: key for key in keys}
-        #: What new records are made with.
-        self.newest = keys[0]
+        self._settings = settings
+        self._clock = clock
+        self._sent_nudge = sent_nudge
+        #: When a consumer that is waited for was first found so, on the loop's clock (rule 6).
+        self._waiting_since: dict[ObjectKey, float] = {}
+        #: Of Jobs and Pods that were replaced, for who comes under their name: the new one has a
+        #: new uid, so the record of the old one is not its own.
+        self._inherited: dict[ObjectKey, RolloutTimes] = {}
 
-    @property
-    def key_ids(self) -> AbstractSet[str]:
-        """Ids of all keys that records and templates may have been made with by us."""
-        return self._keys.keys()
-
-    def observe(self, consumer: Consumer) -> Observation:
-        """Put together what is known of a consumer at this moment."""
-        index, policy = self._index, self._index.policy(consumer)
+    def snapshot(self, key: ObjectKey) -> Snapshot | None:
+        """Take the snapshot of a consumer; None when it is gone."""
+        consumer = self._index.consumer(key)
+        if consumer is None:
+            return None
+        policy = self._index.policies.of(consumer)
         record = self._records.get(consumer.uid)
-        key = self._keys.get(record.key_id) if record else None
-        if key is None:  # nothing known, or with a key that is lost
-            record, key = None, self.newest
+        uses = self._followed_uses(consumer, policy, record)
+        snapshot = take_snapshot(
+            consumer,
+            policy,
+            record,
+            uses=uses,
+            sources=self._index.sources_of(uses),
+            keys=self._settings.keys,
+            now=self._clock(),
+        )
+        return snapshot._replace(
+            seen=self._seen(snapshot),
+            sent=self._sent_nudge(key),
+            partial=self._is_partial(snapshot),
+            waited=self._waited(key),
+            template=self._index.templates.last_change(key),
+            flap_limit=self._settings.flap_limit,
+            detects_conflicts=self._settings.detects_conflicts,
+            inherited_rolls=self._inherited.get(key),
+        )
+
+    def remember(self, decision: Decision, record: Record | None) -> None:
+        """Remember of a decision what the next one on its consumer has to know.
+
+        `record` is the consumer's after the decision was carried out.
+        """
+        key = decision.snapshot.consumer.key
+        if decision.plan.requeue_after is None:
+            self._waiting_since.pop(key, None)
+        else:
+            self._waiting_since.setdefault(key, loop_time())
+        if decision.snapshot.record is None:
+            self._inherited.pop(key, None)
+        if record is not None and decision.starts_new_pods and key.kind in ("Job", "Pod"):
+            self._inherited.pop(key, None)
+            self._inherited[key] = record.rolls
+            if len(self._inherited) > _REPLACED:
+                del self._inherited[next(iter(self._inherited))]
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is kept of a consumer that is gone."""
+        self._waiting_since.pop(key, None)
+
+    def _followed_uses(
+        self, consumer: Consumer, policy: Policy, record: Record | None
+    ) -> list[Use]:
+        """List the uses of sources that are followed and not ignored."""
+        index = self._index
         uses = followed_uses(
             consumer,
             policy,
             self._sources_to_match(consumer, policy, record),
             offered=index.is_offered,
         )
-        sources = index.sources_of(uses)
-        ignored = index.ignored(sources)
-        return Observation(
-            consumer,
-            policy,
-            record,
-            key,
-            sources,
-            snapshots=take_snapshots(
-                [use for use in uses if use.source not in ignored], sources, key
-            ),
-            live_rolls=live_change_rolls(consumer, policy),
-        )
+        ignored = index.ignored(index.sources_of(uses))
+        return [use for use in uses if use.source not in ignored]
 
     def _sources_to_match(
         self, consumer: Consumer, policy: Policy, record: Record | None
@@ -91,3 +137,21 @@ class Observer:
         asked = record.sources if record else ()
         known = [ObjectKey(source.kind, namespace, source.name) for source in asked]
         return [*self._index.sources_in(namespace), *known]
+
+    def _seen(self, snapshot: Snapshot) -> tuple[SeenChanges, ...]:
+        """Say what was seen of each source since the version that was last asked for."""
+        known, history = records_by_source(snapshot.record), self._index.history
+        return tuple(
+            history.changes_since(source, asked.resource_version)
+            if (asked := known.get(source.source.kind_and_name))
+            else SeenChanges()
+            for source in snapshot.sources
+        )
+
+    def _is_partial(self, snapshot: Snapshot) -> bool:
+        index = self._index
+        return index.is_partial or not all(index.knows(s.source.kind) for s in snapshot.sources)
+
+    def _waited(self, key: ObjectKey) -> float:
+        since = self._waiting_since.get(key)
+        return 0.0 if since is None else loop_time() - since

@@ -13,9 +13,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hotmap.controller.settings import Settings
-from hotmap.controller.watch.index import Index, NamespaceNotes
+from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.missing_namespaces import MissingNamespaces
 from hotmap.controller.watch.optional_kind import OptionalKind
+from hotmap.controller.watch.policies import NamespaceAnnotations
 from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.annotations import WATCH_LABEL
@@ -187,7 +188,7 @@ class Watching:
             self._client,
             NAMESPACES,
             type=Namespace,
-            transform=lambda item: NamespaceNotes(
+            transform=lambda item: NamespaceAnnotations(
                 item.metadata.name, known_annotations(item.metadata), item.metadata.uid
             ),
             store=self._index.namespaces,

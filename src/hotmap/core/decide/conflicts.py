@@ -172,9 +172,9 @@ def defer_to(plan: Plan, found: WriterConflict | None, *, told: bool, now: float
     """
     if found is None:
         return plan
-    rolls_out = any(action.act in NEW_PODS for action in plan.actions)
+    rolls_out = any(action.type in NEW_PODS for action in plan.actions)
     if rolls_out and found.until > now:
-        rest = tuple(action for action in plan.actions if action.act not in NEW_PODS)
+        rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
         return plan._replace(
             actions=rest,
             reason=f"{plan.reason}; held, since {found.reason}",

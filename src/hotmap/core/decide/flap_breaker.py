@@ -57,10 +57,10 @@ def limit_flapping(
     one of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody.
     """
     at = rollout_allowed_at(rolls, now, limit=limit)
-    rolls_out = any(action.act in NEW_PODS for action in plan.actions)
+    rolls_out = any(action.type in NEW_PODS for action in plan.actions)
     if not rolls_out or at <= now:
         return plan
-    rest = tuple(action for action in plan.actions if action.act not in NEW_PODS)
+    rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
     who = f"; written last by {' and '.join(sorted(set(writers)))}" if writers else ""
     reason = (
         f"{plan.reason}; held, since it was rolled {limit} times in {_minutes(_width(rolls))}{who}"

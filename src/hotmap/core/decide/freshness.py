@@ -35,7 +35,7 @@ from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Life, Use
-from hotmap.core.model.state import Record, SourceRecord, Window
+from hotmap.core.model.state import Record, SourceRecord, Window, records_by_source
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
 
@@ -121,6 +121,13 @@ class Assessment(NamedTuple):
         """Select the findings that call for an action."""
         return tuple(f for f in self.findings if f.verdict in _CHANGED)
 
+    def content(self) -> tuple[str, ...]:
+        """Name the content that was assessed, and when it changed; equal texts, equal content."""
+        return (
+            *(f"{f.present.source}|{f.present.frozen}|{f.present.live}" for f in self.findings),
+            *(f"{f.present.source}|{f.present.changed_at}" for f in self.changed()),
+        )
+
 
 #: The verdict on a consumer is the first of these that any of its sources has.
 _URGENCY = (
@@ -148,9 +155,9 @@ def assess(
     `record` must have been made with the fingerprint key that `presents` were made with; else
     pass None (rule 1). LOOK asks to be called again with `facts.starts`; WAIT to be called later.
     """
-    known = {(s.kind, s.name): s for s in record.sources} if record else {}
+    known = records_by_source(record)
     findings = [
-        _assess_source(consumer, record, known.get((p.source.kind, p.source.name)), p, facts)
+        _assess_source(consumer, record, known.get(p.source.kind_and_name), p, facts)
         for p in snapshots
     ]
     verdict = _first(findings)

@@ -32,14 +32,11 @@ from hotmap.core.decide.freshness import Assessment, Finding, Verdict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Life, Use
-from hotmap.core.policy.policy import OnChange, Policy, Strategy
+from hotmap.core.policy.policy import ROLLABLE, OnChange, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp
 
-__all__ = ["NEW_PODS", "ROLLABLE", "Action", "ActionType", "Plan", "live_change_rolls", "make_plan"]
-
-#: Kinds whose controller replaces pods when the pod template changes.
-ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
+__all__ = ["NEW_PODS", "Action", "ActionType", "Plan", "make_plan"]
 
 #: Seconds until a consumer that is waited for is looked at again.
 _WAIT = 1.0
@@ -65,6 +62,8 @@ class ActionType(enum.Enum):
     RECREATE = "recreate"
     #: Evict a bare Pod.
     EVICT = "evict"
+    #: Resume a Deployment that Reloader left paused.
+    RESUME = "resume"
 
 
 #: What starts new pods, so that it has to stop when it goes on and on.
@@ -82,7 +81,7 @@ NEW_PODS = frozenset(
 class Action(NamedTuple):
     """One step of a plan."""
 
-    act: ActionType
+    type: ActionType
     #: For a rollout: ask under a name of its own, although this content had one before.
     distinct: bool = False
     #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
@@ -106,11 +105,6 @@ class Plan(NamedTuple):
     requeue_after: float | None = None
     #: Whether it only says that everything is as it was asked for.
     confirms: bool = False
-
-
-def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
-    """Tell whether a live change of a consumer needs new pods, since nothing re-reads files."""
-    return consumer.key.kind in ROLLABLE and not policy.takes_live_changes()
 
 
 def make_plan(

@@ -1,15 +1,24 @@
-"""What a consumer was asked for: its record after an action, or after a first look."""
+"""What a consumer was asked for: its record after an action, or at first sight.
+
+`next_record` is what the controller calls after it carried out a decision, and `first_record`
+when it sees a consumer for the first time; the other functions are their steps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import floor
+from typing import NamedTuple
 
 import msgspec
 
+from hotmap.core.decide.conflicts import record_reported
+from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.evidence import MARGIN
+from hotmap.core.decide.flap_breaker import note_rollout
 from hotmap.core.decide.freshness import Finding, Verdict
-from hotmap.core.decide.snapshot import content_of
+from hotmap.core.decide.plan import ActionType
+from hotmap.core.decide.snapshot import Snapshot, content_of
 from hotmap.core.fingerprint import ABSENT
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import (
@@ -21,12 +30,144 @@ from hotmap.core.model.state import (
     RolloutTimes,
     SourceRecord,
     Window,
+    records_by_source,
 )
+from hotmap.core.reloader.annotations import Writing
 
-__all__ = ["distinct_revision", "record_applied", "record_reloader_write", "record_rollout"]
+__all__ = [
+    "Outcome",
+    "distinct_revision",
+    "first_record",
+    "is_worth_writing",
+    "next_record",
+    "record_applied",
+    "record_reloader_write",
+    "record_rollout",
+]
+
+
+class Outcome(NamedTuple):
+    """What a consumer shows once a plan was carried out."""
+
+    #: Its generation.
+    generation: int
+    #: The revision that its pod template carries.
+    revision: str
+    #: POSIX seconds of the API server.
+    at: float
+
 
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _LEFT = 3
+
+
+def next_record(decision: Decision, outcome: Outcome) -> Record | None:
+    """Make the record of a consumer after a decision on it was carried out.
+
+    Returns the record as it was where the plan asked for nothing and nothing is new; None when
+    nothing is known of the consumer, nor has to be.
+    """
+    record = _record_settled(decision, outcome) if decision.plan.settles else None
+    record = record or decision.snapshot.record
+    if record is not None and decision.conflict is not None and decision.reports_conflict:
+        record = record_reported(record, decision.conflict)
+    return record
+
+
+def _record_settled(decision: Decision, outcome: Outcome) -> Record:
+    snapshot, before = decision.snapshot, decision.snapshot.record
+    consumer = snapshot.consumer
+    generation = outcome.generation
+    if not decision.starts_new_pods and consumer.rolling:
+        # What its own controller is rolling out may have read older content: not vouched for.
+        generation = before.generation if before else UNVOUCHED
+    findings, key_id = _findings_for_record(decision)
+    record = record_applied(consumer, before, findings, key_id=key_id, generation=generation)
+    if before is None:
+        record = _with_inherited_rollouts(record, snapshot)
+    rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
+    if rollout is not None:
+        record = record_rollout(
+            record,
+            previous=decision.previous_revision,
+            revision=snapshot.revision,
+            distinct=rollout.distinct,
+            left_at=snapshot.first_seen or outcome.at,
+            now=outcome.at,
+        )
+        record = msgspec.structs.replace(record, revision=outcome.revision)
+        if snapshot.policy.writing is not Writing.REVISION:
+            record = record_reloader_write(record, now=outcome.at)
+    if decision.starts_new_pods:
+        rolls = note_rollout(record.rolls, outcome.at, limit=snapshot.flap_limit)
+        return msgspec.structs.replace(record, rolls=rolls)
+    if _leaves_older_pods(decision):
+        return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
+    return record
+
+
+def first_record(decision: Decision) -> Record | None:
+    """Record what there is at first sight, so that an edit within the settle time counts.
+
+    A source that does not exist goes on being unknown until the settle time is over: what is
+    made together comes in any order, and is no change. None: there is nothing to record yet.
+    """
+    snapshot = decision.snapshot
+    adopted = tuple(
+        finding
+        for finding in decision.assessment.findings
+        if finding.verdict is Verdict.ADOPT and finding.present.exists
+    )
+    if not snapshot.policy.opted_in or not adopted:
+        return None
+    consumer = snapshot.consumer
+    generation = UNVOUCHED if consumer.rolling else consumer.generation
+    record = record_applied(consumer, None, adopted, key_id=snapshot.key_id, generation=generation)
+    return _with_inherited_rollouts(record, snapshot)
+
+
+def is_worth_writing(decision: Decision, record: Record) -> bool:
+    """Tell whether a record says more than the one before, apart from resourceVersions."""
+    before = decision.snapshot.record
+    return (
+        before is None
+        or decision.used_starts
+        or decision.starts_new_pods
+        or decision.reports_conflict
+        or _leaves_older_pods(decision)
+        or _content(before) != _content(record)
+    )
+
+
+def _content(record: Record) -> tuple[object, ...]:
+    sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live) for s in record.sources]
+    return record.key_id, record.generation, record.windows, sources
+
+
+def _with_inherited_rollouts(record: Record, snapshot: Snapshot) -> Record:
+    if snapshot.inherited_rolls is None:
+        return record
+    return msgspec.structs.replace(record, rolls=snapshot.inherited_rolls)
+
+
+def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
+    """Give the findings with fingerprints of the newest key, and the id of that key.
+
+    What is kept of a source that is held or gone was made with the older key and cannot be
+    made again, so such a record stays with it.
+    """
+    snapshot, findings = decision.snapshot, decision.assessment.findings
+    kept = any(f.verdict is Verdict.HOLD or not f.present.exists for f in findings)
+    if kept or not snapshot.newest_sources:
+        return findings, snapshot.key_id
+    pairs = zip(findings, snapshot.newest_sources, strict=True)
+    return tuple(f._replace(present=source) for f, source in pairs), snapshot.newest_key_id
+
+
+def _leaves_older_pods(decision: Decision) -> bool:
+    """Tell whether what changed takes effect at the next restart only, and that was reported."""
+    reported = any(action.type is ActionType.NOTIFY for action in decision.plan.actions)
+    return reported and decision.assessment.verdict is Verdict.FROZEN
 
 
 def record_applied(
@@ -47,9 +188,7 @@ def record_applied(
     be looked at afterwards.
     `record` None: nothing was known before.
     """
-    known = {}
-    if record is not None and record.key_id == key_id:
-        known = {(s.kind, s.name): s for s in record.sources}
+    known = records_by_source(record if record is not None and record.key_id == key_id else None)
     verdicts = {finding.verdict for finding in findings}
     new_pods = Verdict.FROZEN in verdicts
     held = Verdict.HOLD in verdicts and not new_pods
@@ -57,8 +196,7 @@ def record_applied(
     if held:
         generation = record.generation if record else UNVOUCHED
     asked = (
-        _asked_source(f, known.get((f.present.source.kind, f.present.source.name)), new_pods)
-        for f in findings
+        _recorded_source(f, known.get(f.present.source.kind_and_name), new_pods) for f in findings
     )
     return Record(
         uid=consumer.uid,
@@ -146,7 +284,7 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
     return msgspec.structs.replace(record, others=ForeignWrites(now + MARGIN, told))
 
 
-def _asked_source(
+def _recorded_source(
     finding: Finding, asked: SourceRecord | None, new_pods: bool
 ) -> SourceRecord | None:
     """Say what is asked of one source from now on; None: it goes on being unknown."""

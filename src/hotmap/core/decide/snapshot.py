@@ -1,26 +1,37 @@
-"""What is present: the sources of one consumer, as it uses them, and the name of their content.
+"""All that a decision on one consumer needs, as one value taken at one moment.
 
 Fingerprints are made per consumer and source, over the data keys in frozen and in live use, so
-that what a consumer does not use never counts as a difference.
+that what a consumer does not use never counts as a difference. The fingerprint key itself is not
+part of a snapshot: what it combines is, so a snapshot can be written down and replayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 from typing import NamedTuple
 
 from hotmap.core.fingerprint import FingerprintKey, combine, digest
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Life, Use
 from hotmap.core.model.source import Source, fingerprint_of, missing_keys
-from hotmap.core.model.state import Record
+from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
+from hotmap.core.patch.nudge import Target
+from hotmap.core.policy.policy import Policy, live_change_rolls
 
 __all__ = [
+    "SeenChanges",
+    "SentNudge",
+    "Snapshot",
     "SourceSnapshot",
+    "TemplateSighting",
     "content_of",
+    "desired_target",
     "recorded_revision",
+    "recorded_target",
     "revision_of",
+    "take_snapshot",
     "take_snapshots",
     "uses_digest",
 ]
@@ -47,6 +58,157 @@ class SourceSnapshot(NamedTuple):
     missing: tuple[str, ...]
     #: What templates are marked with for this content, in Reloader's way of writing.
     stamp: str = ""
+    #: The field manager that wrote the source last; "" when none is named.
+    writer: str = ""
+
+
+class SeenChanges(NamedTuple):
+    """What this controller saw of one source since the version that was last asked for."""
+
+    #: The data keys that changed.
+    keys: frozenset[str] = frozenset()
+    #: When a data key that the consumer uses first and last changed, POSIX seconds of the API
+    #: server; None: not seen.
+    first: float | None = None
+    last: float | None = None
+    #: The time in which the source held other content than before and than now, if it did.
+    window: Window | None = None
+
+
+class TemplateSighting(NamedTuple):
+    """A change of a consumer's pod template, as this controller saw it."""
+
+    #: POSIX seconds of the API server.
+    at: float
+    #: The consumer's generation by then.
+    generation: int
+
+
+class SentNudge(NamedTuple):
+    """What the pods of a consumer were last told by this controller."""
+
+    target: Target
+    #: Whether some of them are due to be told a second time.
+    due: bool = False
+
+
+class Snapshot(NamedTuple):
+    """One consumer, its sources, and what is known of both; times are the API server's."""
+
+    consumer: Consumer
+    policy: Policy
+    #: None: nothing is known, or it was made with a fingerprint key that is lost.
+    record: Record | None
+    #: Id of the key that `sources` are fingerprinted with: the record's, else the newest.
+    key_id: str
+    sources: tuple[SourceSnapshot, ...]
+    #: What was seen of each of the `sources`, in their order.
+    seen: tuple[SeenChanges, ...]
+    #: Names what the pod template is to be asked for, and all content that is in use.
+    revision: str
+    content: str
+    #: The same of what was last asked for; "" when nothing is known.
+    recorded_revision: str
+    recorded_content: str
+    #: What a nudge tells the pods; and what the record says that they were asked to hold.
+    target: Target
+    recorded_target: Target | None
+    #: POSIX seconds.
+    now: float
+    #: Nobody in the pods takes a live change, so it needs new pods as a frozen one does.
+    live_rolls: bool = False
+    #: What pods were told; None: nothing, by this controller.
+    sent: SentNudge | None = None
+    #: Whether sources may exist that are not seen.
+    partial: bool = False
+    #: Seconds since a decision on this consumer first had to wait.
+    waited: float = 0.0
+    #: The last change of its pod template that was seen.
+    template: TemplateSighting | None = None
+    #: The sources once more with the newest key, where `key_id` is an older one.
+    newest_sources: tuple[SourceSnapshot, ...] = ()
+    newest_key_id: str = ""
+    #: Ids of all fingerprint keys that are ours.
+    own_key_ids: frozenset[str] = frozenset()
+    #: Rollouts in a window that the flap breaker allows; 0 allows any number.
+    flap_limit: int = 0
+    #: Whether writes of others into the pod template are looked for.
+    detects_conflicts: bool = True
+    #: A Job or Pod: when the one that had its name before was replaced.
+    inherited_rolls: RolloutTimes | None = None
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The resourceVersions of the sources."""
+        return tuple(source.resource_version for source in self.sources)
+
+    @property
+    def changed_keys(self) -> dict[ObjectKey, frozenset[str]]:
+        """The data keys that were seen to change, by source."""
+        return {
+            source.source: seen.keys for source, seen in zip(self.sources, self.seen, strict=True)
+        }
+
+    @property
+    def first_seen(self) -> float | None:
+        """When what is decided on was first seen to change; None: nobody saw it."""
+        return min((seen.first for seen in self.seen if seen.first is not None), default=None)
+
+    def recorded(self) -> Iterator[tuple[SourceSnapshot, SeenChanges, SourceRecord]]:
+        """Walk over the sources that the record knows."""
+        known = records_by_source(self.record)
+        for source, seen in zip(self.sources, self.seen, strict=True):
+            if (asked := known.get(source.source.kind_and_name)) is not None:
+                yield source, seen, asked
+
+
+def take_snapshot(
+    consumer: Consumer,
+    policy: Policy,
+    record: Record | None,
+    *,
+    uses: Sequence[Use],
+    sources: Mapping[ObjectKey, Source],
+    keys: Sequence[FingerprintKey],
+    now: float,
+) -> Snapshot:
+    """Put together what follows from a consumer, its record and its sources alone.
+
+    `keys` are the fingerprint keys, newest first; a record that was made with none of them is not
+    known. Nothing is seen, sent or waited for in it: that is added by who remembers it.
+    """
+    known = {key.id: key for key in keys}
+    key = known.get(record.key_id) if record else None
+    if key is None:
+        record, key = None, keys[0]
+    uid, namespace = consumer.uid, consumer.key.namespace
+    live_rolls = live_change_rolls(consumer, policy)
+    snapshots = take_snapshots(uses, sources, key)
+    recorded = {
+        rolls: recorded_revision(record, key, namespace=namespace, uid=uid, live_rolls=rolls)
+        if record
+        else ""
+        for rolls in (live_rolls, True)
+    }
+    return Snapshot(
+        consumer,
+        policy,
+        record,
+        key.id,
+        snapshots,
+        seen=(SeenChanges(),) * len(snapshots),
+        revision=revision_of(snapshots, key, uid=uid, live_rolls=live_rolls),
+        content=revision_of(snapshots, key, uid=uid, live_rolls=True),
+        recorded_revision=recorded[live_rolls],
+        recorded_content=recorded[True],
+        target=desired_target(snapshots, key, uid=uid),
+        recorded_target=recorded_target(record, snapshots, key, uid=uid),
+        now=now,
+        live_rolls=live_rolls,
+        newest_sources=() if key is keys[0] else take_snapshots(uses, sources, keys[0]),
+        newest_key_id=keys[0].id,
+        own_key_ids=frozenset(known),
+    )
 
 
 def take_snapshots(
@@ -89,6 +251,7 @@ def _present(
         required=any(not use.optional for use in uses),
         missing=tuple(sorted(missing)),
         stamp=source.stamp if source else "",
+        writer=source.writer if source else "",
     )
 
 
@@ -136,3 +299,40 @@ def recorded_revision(
 def content_of(revision: str) -> str:
     """Take the number off `<key id>.<fingerprint>[.<n>]`: equal texts mean equal content."""
     return ".".join(revision.split(".")[:2])
+
+
+def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str) -> Target:
+    """Combine what is there now for one consumer; sequence 0."""
+    live = [(str(p.source), p.live) for p in snapshots if p.live]
+    frozen = [(str(p.source), p.frozen) for p in snapshots if p.frozen]
+    return _target(live, frozen, key, uid)
+
+
+def recorded_target(
+    record: Record | None, snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str
+) -> Target | None:
+    """Combine what was last asked for, of the sources that are in use now; None: not known."""
+    known = records_by_source(record)
+    live: list[tuple[str, str]] = []
+    frozen: list[tuple[str, str]] = []
+    for present in snapshots:
+        asked = known.get(present.source.kind_and_name)
+        if asked is None or asked.uses != present.digest:
+            return None
+        if asked.live:
+            live.append((str(present.source), asked.live))
+        if asked.frozen:
+            frozen.append((str(present.source), asked.frozen))
+    return _target(live, frozen, key, uid)
+
+
+def _target(
+    live: Sequence[tuple[str, str]],
+    frozen: Sequence[tuple[str, str]],
+    key: FingerprintKey,
+    uid: str,
+) -> Target:
+    def text(parts: Sequence[tuple[str, str]]) -> str:
+        return combine(key, [piece for part in parts for piece in part], uid=uid) if parts else "-"
+
+    return Target(0, text(live), text(frozen))

@@ -82,6 +82,11 @@ class ObjectKey(NamedTuple):
             else f"{self.kind} {self.name}"
         )
 
+    @property
+    def kind_and_name(self) -> tuple[str, str]:
+        """What names it within its namespace."""
+        return self.kind, self.name
+
 
 #: The object key of a ConfigMap or Secret.
 SourceKey = ObjectKey

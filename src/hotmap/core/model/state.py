@@ -44,6 +44,7 @@ __all__ = [
     "Window",
     "read_shard",
     "read_sightings",
+    "records_by_source",
     "shard_of",
     "shards_for",
     "write_shard",
@@ -164,6 +165,11 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     namespace: str = ""
     #: None: nobody ever did.
     others: ForeignWrites | None = None
+
+
+def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:
+    """Return what was last asked for of each source, by its kind and name."""
+    return {(source.kind, source.name): source for source in record.sources} if record else {}
 
 
 def shard_of(uid: str, shards: int = SHARDS) -> int:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hotmap.core.decide.freshness import Assessment
 from hotmap.core.model.consumer import Consumer
 
 __all__ = ["job_again", "job_of_cron_job", "run_name"]
@@ -49,19 +48,15 @@ _IDENTITY = (
 _DELETION = ("foregroundDeletion", "orphan")
 
 
-def run_name(consumer: Consumer, assessment: Assessment) -> str:
+def run_name(consumer: Consumer, content: Sequence[str]) -> str:
     """Name the Job that a CronJob starts since its sources changed.
 
-    Whoever decides the same gives the same name: a second replica, or a controller that crashed
-    between the create and the record. That the name is taken then means that it is done. The time
-    of the change tells a return to earlier content from the first time that it was there.
+    `content` tells the present content and when it changed. Whoever decides the same gives the
+    same name: a second replica, or a controller that crashed between the create and the record.
+    That the name is taken then means that it is done. The time of the change tells a return to
+    earlier content from the first time that it was there.
     """
-    parts = [consumer.uid]
-    parts += [
-        f"{f.present.source}|{f.present.frozen}|{f.present.live}" for f in assessment.findings
-    ]
-    parts += [f"{f.present.source}|{f.present.changed_at}" for f in assessment.changed()]
-    mark = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:10]
+    mark = hashlib.sha256("\n".join((consumer.uid, *content)).encode()).hexdigest()[:10]
     return f"{consumer.key.name[:_NAME_LENGTH]}-{mark}"
 
 

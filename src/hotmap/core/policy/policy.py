@@ -43,6 +43,7 @@ from hotmap.core.reloader.annotations import (
 
 __all__ = [
     "DEFAULTS",
+    "ROLLABLE",
     "Agent",
     "Defaults",
     "LeftPaused",
@@ -51,6 +52,7 @@ __all__ = [
     "Policy",
     "Strategy",
     "followed_uses",
+    "live_change_rolls",
     "namespace_problems",
     "parse_duration",
     "parse_follow",
@@ -58,6 +60,10 @@ __all__ = [
     "source_ignored",
     "source_offered",
 ]
+
+
+#: Kinds whose controller replaces pods when the pod template changes.
+ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
 
 
 class Strategy(enum.Enum):
@@ -171,6 +177,11 @@ class Policy(NamedTuple):
         if self.strategy is Strategy.ROLLOUT:
             return False
         return self.agent is not None or self.rereads or self.strategy is Strategy.NUDGE
+
+
+def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
+    """Tell whether a live change of a consumer needs new pods, since nothing re-reads files."""
+    return consumer.key.kind in ROLLABLE and not policy.takes_live_changes()
 
 
 class Defaults(NamedTuple):

@@ -27,12 +27,11 @@ from math import inf
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import MARGIN, PodStart, pod_starts, started_within
-from hotmap.core.decide.snapshot import SourceSnapshot, content_of, revision_of
-from hotmap.core.fingerprint import FingerprintKey
+from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, Pod
 from hotmap.core.model.state import Window
-from hotmap.core.patch.nudge import Target, desired_target, read_target
+from hotmap.core.patch.nudge import Target, read_target
 
 __all__ = [
     "Confidence",
@@ -125,23 +124,22 @@ class PodProof(NamedTuple):
     follows: bool = False
 
 
-def desired_of(
-    snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_rolls: bool
-) -> Desired:
+def desired_of(snapshot: Snapshot) -> Desired:
     """Say what the pods of a consumer are to hold now.
 
-    `live_rolls` says that nobody in them re-reads files, so that these too are read at start.
+    Where nobody in them re-reads files (`live_rolls`), these too are read at start.
     """
-    there = [present for present in snapshots if present.exists]
+    there = [source for source in snapshot.sources if source.exists]
+    live_rolls = snapshot.live_rolls
     at_start = [one for one in there if one.frozen or (one.live and live_rolls)]
     reread = [one for one in there if one.live and not live_rolls]
     return Desired(
-        revision=revision_of(snapshots, key, uid=uid, live_rolls=True),
-        template=revision_of(snapshots, key, uid=uid, live_rolls=live_rolls),
-        target=desired_target(snapshots, key, uid=uid),
+        revision=snapshot.content,
+        template=snapshot.revision,
+        target=snapshot.target,
         start_changed=_last_change(at_start),
         files_changed=_last_change(reread),
-        has_files=any(one.live for one in snapshots),
+        has_files=any(one.live for one in snapshot.sources),
     )
 
 
@@ -150,16 +148,17 @@ def _last_change(snapshots: Sequence[SourceSnapshot]) -> float | None:
     return None if None in times else max((at for at in times if at is not None), default=-inf)
 
 
-def template_vouches(consumer: Consumer, snapshots: Sequence[SourceSnapshot]) -> bool:
+def template_vouches(snapshot: Snapshot) -> bool:
     """Tell whether all of a consumer's pods are of a template that was written for the present.
 
     Our write of it was at or after the last change, by the API server's clock, and its own
     controller says that no pod of another template is left.
     """
+    consumer = snapshot.consumer
     written = consumer.written_at
     if written is None or consumer.rolling or consumer.behind:
         return False
-    times = [present.changed_at for present in snapshots if present.exists]
+    times = [source.changed_at for source in snapshot.sources if source.exists]
     return all(at is not None and written >= at for at in times)
 
 

@@ -1,0 +1,79 @@
+"""Policies of consumers, read once per state of their annotations and their Namespace's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Defaults, Policy, read_policy
+from hotmap.kube.store import Store
+
+__all__ = ["NamespaceAnnotations", "Policies", "is_relevant"]
+
+
+class NamespaceAnnotations(NamedTuple):
+    """What a Namespace says to hotmap."""
+
+    name: str
+    annotations: dict[str, str]
+    uid: str = ""
+
+
+class Policies:
+    """The policy of each consumer that was asked for, until it is dropped."""
+
+    def __init__(
+        self,
+        defaults: Defaults,
+        namespaces: Store[NamespaceAnnotations],
+        *,
+        selects_namespaces: bool,
+        as_run: Callable[[Consumer], Consumer],
+    ) -> None:
+        """`selects_namespaces`: a Namespace that is not in the store is not served.
+
+        `as_run` shows a Deployment as the Argo Rollout runs it that uses its template.
+        """
+        self.defaults = defaults
+        self._namespaces = namespaces
+        self._selects_namespaces = selects_namespaces
+        self._as_run = as_run
+        self._policies: dict[ObjectKey, Policy] = {}
+
+    def of(self, consumer: Consumer) -> Policy:
+        """Return a consumer's policy."""
+        policy = self._policies.get(consumer.key)
+        if policy is None:
+            policy = self._policies[consumer.key] = _shared(self._read(consumer))
+        return policy
+
+    def drop(self, key: ObjectKey) -> Policy | None:
+        """Forget a policy, since what it was read from has changed; returns it."""
+        return self._policies.pop(key, None)
+
+    def annotations_of(self, namespace: str) -> dict[str, str] | None:
+        """Return the annotations of a Namespace; None: it is not known."""
+        known = self._namespaces.get(ObjectKey("Namespace", "", namespace))
+        return known.annotations if known else None
+
+    def _read(self, consumer: Consumer) -> Policy:
+        annotations = self.annotations_of(consumer.key.namespace)
+        if annotations is None and self._selects_namespaces:
+            return Policy(origin="its Namespace is not selected")
+        return read_policy(
+            self._as_run(consumer), namespace_annotations=annotations, defaults=self.defaults
+        )
+
+
+@lru_cache(maxsize=1024)
+def _shared(policy: Policy) -> Policy:
+    """Return an equal value that is kept once: most consumers say the same, or nothing."""
+    return policy
+
+
+def is_relevant(policy: Policy) -> bool:
+    """Tell whether a consumer opted in, or tried to in a way that has to be reported."""
+    return policy.opted_in or bool(policy.problems)

@@ -1,0 +1,192 @@
+"""The decision on one consumer: what follows from a snapshot of it.
+
+    decide(snapshot)            1. freshness: is it behind its sources?
+                                2. plan: the least disruptive actions that are sufficient
+                                3. flap breaker: not too often
+                                4. conflicts: who else writes its pod template
+    decide(snapshot, starts)    the same once its pods were listed, where a rule asks for that
+    next_record(decision, …)    what is to be known of it after the actions
+
+Equal snapshots give equal decisions, so the controller, the shadow mode, the status page and the
+tests that replay snapshots from files all call this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hotmap.core.decide.conflicts import (
+    WriterConflict,
+    defer_to,
+    find_writer_conflict,
+    is_reported,
+)
+from hotmap.core.decide.evidence import MARGIN, PodStart
+from hotmap.core.decide.flap_breaker import limit_flapping
+from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import Window
+from hotmap.core.policy.policy import Policy, Strategy
+from hotmap.core.reloader.annotations import Writing
+
+__all__ = ["Decision", "decide"]
+
+#: Seconds until a Deployment that was resumed is decided on: the store has mostly seen that then.
+_RESUMED_PAUSE = 0.05
+
+
+class Decision(NamedTuple):
+    """What follows for one consumer from a snapshot of it."""
+
+    snapshot: Snapshot
+    assessment: Assessment
+    plan: Plan
+    #: What somebody else wrote into the pod template.
+    conflict: WriterConflict | None = None
+    #: Whether the pods' starts were known, so that what they decide is decided.
+    used_starts: bool = False
+    #: Seconds until a Deployment that Reloader left paused is to be resumed; None: it is not.
+    resume_in: float | None = None
+
+    @property
+    def needs_pod_starts(self) -> bool:
+        """Whether the pods' starts decide, so that they have to be listed."""
+        return self.assessment.verdict is Verdict.LOOK
+
+    @property
+    def starts_new_pods(self) -> bool:
+        """Whether the plan replaces or adds pods."""
+        return any(action.type in NEW_PODS for action in self.plan.actions)
+
+    @property
+    def only_nudges(self) -> bool:
+        """Whether refreshed files settle the change."""
+        actions = self.plan.actions
+        return bool(actions) and all(action.type is ActionType.NUDGE for action in actions)
+
+    @property
+    def corrects_nudge(self) -> bool:
+        """Whether pods were told something that is not true any more, or are due a second time.
+
+        An edit that is taken back before anything is recorded leaves no other trace.
+        """
+        snapshot = self.snapshot
+        if snapshot.sent is None or snapshot.policy.strategy is Strategy.NOTIFY:
+            return False
+        if self.assessment.verdict not in (Verdict.FRESH, Verdict.LIVE):
+            return False
+        return snapshot.sent.target != snapshot.target or snapshot.sent.due
+
+    @property
+    def reports_conflict(self) -> bool:
+        """Whether a conflict was found that nobody was told of."""
+        return self.conflict is not None and not is_reported(self.snapshot.record, self.conflict)
+
+    @property
+    def previous_revision(self) -> str:
+        """What the pod template was asked for before; Reloader's ways of writing do not say."""
+        snapshot = self.snapshot
+        if snapshot.policy.writing is Writing.REVISION or snapshot.record is None:
+            return snapshot.consumer.revision
+        return snapshot.recorded_revision
+
+    def changed_sources(self) -> list[ObjectKey]:
+        """List the sources whose change calls for an action."""
+        return [finding.present.source for finding in self.assessment.changed()]
+
+
+def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Decision:
+    """Decide on one consumer; sends nothing and reads nothing but its arguments.
+
+    `starts` are the starts of its pods where they were listed. Without them the decision may say
+    that it needs them (`needs_pod_starts`); then list the pods and call again.
+    """
+    consumer, policy, record = snapshot.consumer, snapshot.policy, snapshot.record
+    resume_in = _resume_in(policy, now=snapshot.now)
+    if resume_in == 0.0:
+        return _resume(snapshot)
+    assessment = assess(consumer, record, snapshot.sources, _facts(snapshot, starts))
+    plan = make_plan(consumer, policy, assessment, changed=snapshot.changed_keys)
+    if record is not None:
+        plan = limit_flapping(
+            plan,
+            record.rolls,
+            now=snapshot.now,
+            writers=[f.present.writer for f in assessment.changed() if f.present.exists],
+            limit=snapshot.flap_limit,
+        )
+    conflict = _find_conflict(snapshot)
+    plan = defer_to(plan, conflict, told=is_reported(record, conflict), now=snapshot.now)
+    return Decision(snapshot, assessment, plan, conflict, starts is not None, resume_in)
+
+
+def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
+    policy = snapshot.policy
+    return Facts(
+        now=snapshot.now,
+        revision=snapshot.revision,
+        catch_up=policy.catch_up,
+        live_rolls=snapshot.live_rolls,
+        writing=policy.writing,
+        wants_created=policy.wants_created,
+        wants_deleted=policy.wants_deleted,
+        partial=snapshot.partial,
+        windows=_windows(snapshot),
+        waited=snapshot.waited,
+        before_template=_changed_before_template(snapshot),
+        starts=None if starts is None else tuple(starts),
+    )
+
+
+def _windows(snapshot: Snapshot) -> tuple[Window, ...]:
+    """Collect the edits that were taken back since something was asked (rule 3).
+
+    A source that was immutable and is another object now is left out: new pods would read what
+    the old ones did, again and again (rule 7).
+    """
+    return tuple(
+        seen.window
+        for source, seen, asked in snapshot.recorded()
+        if seen.window is not None and not (asked.immutable and asked.uid != source.uid)
+    )
+
+
+def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:
+    """Name the sources that were seen to change, and the pod template after them (rule 6).
+
+    A template of the generation that the record vouches for is our own doing.
+    """
+    template, record = snapshot.template, snapshot.record
+    if template is None or record is None or template.generation <= record.generation:
+        return frozenset()
+    return frozenset(
+        source.source
+        for source, seen, _ in snapshot.recorded()
+        if seen.last is not None and seen.last < template.at
+    )
+
+
+def _find_conflict(snapshot: Snapshot) -> WriterConflict | None:
+    """Find what somebody else wrote; in Reloader's ways of writing its marks are ours."""
+    if not snapshot.detects_conflicts or snapshot.policy.writing is not Writing.REVISION:
+        return None
+    return find_writer_conflict(
+        snapshot.consumer, snapshot.record, own_keys=snapshot.own_key_ids, now=snapshot.now
+    )
+
+
+def _resume_in(policy: Policy, *, now: float) -> float | None:
+    """Seconds until what Reloader left paused is to be resumed; None: it is not ours to do."""
+    if policy.left_paused is None or policy.strategy is Strategy.NOTIFY:
+        return None
+    return max(0.0, policy.left_paused.until + MARGIN - now)
+
+
+def _resume(snapshot: Snapshot) -> Decision:
+    """Resume what was left paused; everything else is decided after that."""
+    reason = "Reloader had paused it, and its pause period is over"
+    plan = Plan(Verdict.WAIT, (Action(ActionType.RESUME),), reason, requeue_after=_RESUMED_PAUSE)
+    return Decision(snapshot, Assessment(Verdict.WAIT, reason, ()), plan)
