@@ -107,12 +107,15 @@ class Bench:
         """Have the store show a consumer."""
         self.store.put(consumer.key, consumer)
 
+    def note(self, plan: Plan) -> None:
+        """Log a decision on the consumer, made from a version of its source of its own."""
+        item = config_map(data={"LEVEL": "info"}, version=int(self.now * 10))
+        assessment = Assessment(plan.verdict, plan.reason, ())
+        self.decision_log.note(Decision(snapshot(WEB, item), assessment, plan))
+
     def decided(self, verdict: Verdict, **record: Any) -> None:
         """Decide something on the consumer, and record it."""
-        plan = Plan(verdict, (), f"because of {verdict.value}", settles=True)
-        item = config_map(data={"LEVEL": "info"}, version=int(self.now * 10))
-        assessment = Assessment(verdict, plan.reason, ())
-        self.decision_log.note(Decision(snapshot(WEB, item), assessment, plan))
+        self.note(Plan(verdict, (), f"because of {verdict.value}", settles=True))
         self.records.note(Record(WEB.uid, KEY.id, **{"generation": 1, **record}))
         self.pod_checker.consider(WEB.key)
 
@@ -248,10 +251,10 @@ async def test_what_is_not_over_is_not_looked_at(bench: Bench) -> None:
     """A consumer that is held, or waits, has nothing to confirm."""
     bench.decided(Verdict.ADOPT)
     waits = Plan(Verdict.WAIT, (), "a stale store", requeue_after=1.0)
-    bench.decision_log.note(WEB, waits, revision="k.r", versions=("later",))
+    bench.note(waits)
     assert await bench.looks_at(10.0) == 0
     over = Plan(Verdict.FRESH, (), "as asked", settles=True, confirms=True)
-    bench.decision_log.note(WEB, over, revision="k.r", versions=("later",))
+    bench.note(over)
     assert await bench.looks_at(40.0) == 1
 
 

@@ -24,7 +24,7 @@ FAST = Timing(
     pause_first=0.02,
     pause_last=0.2,
     healthy_after=10,
-    startup_retry=2,
+    patience=2,
 )
 
 NO_TLS = TLS()

@@ -63,9 +63,9 @@ def run_why(text: str, namespace: str, output: str, where: Where) -> int:
     return asyncio.run(_why(text, namespace, output, where))
 
 
-async def _status(wanted: Wanted, where: Where, startup_retry: float) -> int:
+async def _status(wanted: Wanted, where: Where, patience: float) -> int:
     async with reach(where) as asked:
-        deadline = time.monotonic() + startup_retry
+        deadline = time.monotonic() + patience
         while True:
             answer = await _ask(asked, wanted)
             current = all(one["state"] == "current" for one in answer["consumers"])

@@ -18,7 +18,9 @@ from hotmap.controller.report.decision_log import DecisionLog, Entry
 from hotmap.controller.report.pod_checks import PodCheckResult, look
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
-from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.document import decision_document, snapshot_document
+from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
 from hotmap.core.errors import ApiError, BadRequest, HotmapError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -37,7 +39,7 @@ _PODS_SHOWN = 1000
 #: Lists of pods at once for people who ask; nothing of this may crowd an API server.
 _LISTS_AT_ONCE = 2
 
-_PARAMETERS = ("consumer", "namespace", "state", "limit", "continue")
+_PARAMETERS = ("consumer", "namespace", "state", "limit", "continue", "snapshot")
 
 
 class Leading(NamedTuple):
@@ -53,6 +55,8 @@ class _Query(NamedTuple):
     states: frozenset[str]
     limit: int
     token: str
+    #: Whether the snapshot of a named consumer is shown, to replay the decision on it.
+    snapshot: bool
 
 
 class StatusPage:
@@ -84,7 +88,10 @@ class StatusPage:
             return {**head, "counts": {}, "behind": 0, "consumers": []}
         if asked.consumer:
             named = self._named(asked.consumer)
-            shown = [await self._in_full(consumer, leading) for consumer in named]
+            shown = [
+                await self._in_full(consumer, leading, with_snapshot=asked.snapshot)
+                for consumer in named
+            ]
             return {
                 **head,
                 **_totals((one["state"], one["behind"]) for one in shown),
@@ -153,40 +160,46 @@ class StatusPage:
         )
         return [one for one in there if one is not None and not one.owned and len(parts) < 4]
 
-    async def _in_full(self, consumer: Consumer, leading: Leading) -> dict[str, Any]:
+    async def _in_full(
+        self, consumer: Consumer, leading: Leading, *, with_snapshot: bool
+    ) -> dict[str, Any]:
         """Show one consumer with its sources, its pods and the decisions on it; one LIST."""
         if not self._index.policies.of(consumer).opted_in:
             return self._unfollowed(consumer)
         key = consumer.key
-        seen = leading.observer.snapshot(key)
-        if seen is None:
+        snapshot = leading.observer.snapshot(key)
+        if snapshot is None:
             return self._unfollowed(consumer)
         shown: PodCheckResult | HotmapError
         try:
             async with self._listing:
-                shown = await look(self._client, seen)
+                shown = await look(self._client, snapshot)
         except (ApiError, Unreachable) as error:
             shown = error
-        standing = _standing(seen, leading.consumer_states.known(key), shown)
+        standing = _standing(snapshot, leading.consumer_states.known(key), shown)
         return {
             **self._in_short(consumer, standing),
-            "asked": seen.recorded_content or None,
-            "sources": [_source_document(seen, index) for index in range(len(seen.sources))],
+            "asked": snapshot.recorded_content or None,
+            "sources": [
+                _source_document(snapshot, index) for index in range(len(snapshot.sources))
+            ],
             **_pods_document(shown),
+            "decision": decision_document(decide(snapshot)),
+            **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),
             "decisions": [_decision_document(one) for one in reversed(self._journal.of(key))],
         }
 
 
 def _standing(
-    seen: Snapshot, known: ConsumerStatus, shown: PodCheckResult | HotmapError
+    snapshot: Snapshot, known: ConsumerStatus, shown: PodCheckResult | HotmapError
 ) -> ConsumerStatus:
     """Say how a consumer stands whose pods were listed just now.
 
     What needs a person or another moment goes first; then the pods themselves tell.
     """
-    if seen.record is None or known.state in (State.FAILED, State.HELD):
+    if snapshot.record is None or known.state in (State.FAILED, State.HELD):
         return known
-    if seen.recorded_target != seen.target:
+    if snapshot.recorded_target != snapshot.target:
         return ConsumerStatus(State.WAITING, "its sources changed, which is about to be acted on")
     waits = known.state is State.WAITING and not known.behind
     if isinstance(shown, HotmapError) or waits or known.state is State.STUCK:
@@ -194,16 +207,15 @@ def _standing(
     return shown.standing
 
 
-def _source_document(seen: Snapshot, index: int) -> dict[str, Any]:
-    """Show a source as the controller sees it, so that one can tell whether it has seen an edit."""
-    present = seen.sources[index]
+def _source_document(source: SourceSnapshot) -> dict[str, Any]:
+    """Show a source as the controller sees it, so that one can tell whether it saw an edit."""
     return {
-        "kind": present.source.kind,
-        "name": present.source.name,
-        "exists": present.exists,
-        "resourceVersion": present.resource_version,
-        "changedAt": present.changed_at,
-        "read": [*(["start"] if present.frozen else []), *(["files"] if present.live else [])],
+        "kind": source.source.kind,
+        "name": source.source.name,
+        "exists": source.exists,
+        "resourceVersion": source.resource_version,
+        "changedAt": source.changed_at,
+        "read": [*(["start"] if source.frozen else []), *(["files"] if source.live else [])],
     }
 
 
@@ -274,7 +286,14 @@ def _read_query(query: Mapping[str, str]) -> _Query:
         _read_states(query.get("state", "")),
         int(text) if text else _PAGE,
         query.get("continue", ""),
+        _read_flag(query.get("snapshot", "")),
     )
+
+
+def _read_flag(text: str) -> bool:
+    if text not in ("", "true", "false"):
+        raise BadRequest(f"snapshot: {text[:40]!r} is neither true nor false")
+    return text == "true"
 
 
 def _read_states(text: str) -> frozenset[str]:
