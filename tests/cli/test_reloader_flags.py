@@ -11,7 +11,7 @@ import pytest
 from hotmap.cli.main import hotmap
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import ReloaderSettings, read_reloader_flags
-from hotmap.controller.report.webhooks import AlertSettings
+from hotmap.controller.settings import AlertSettings
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from tests.controller.world import FOLLOW, REREADS, Object, World, files, rfc3339
 
-from hotmap.controller.report.pod_checks import PodCheckSettings
 from hotmap.controller.run import Controller
+from hotmap.controller.settings import PodCheckSettings
 
 #: Looks that do not wait, so that a test need not either.
 SOON = PodCheckSettings(
@@ -69,7 +69,7 @@ async def test_older_pods_of_an_adopted_consumer_are_latent(world: World) -> Non
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         document = await stands(world, controller, "latent")
         await pods_checked(world, controller, 3)
         counts = (await status(controller))["counts"]
@@ -88,7 +88,7 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1", started=time.time() + after)
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "current")
         await pods_checked(world, controller)
     assert await world.messages("Latent") == []
@@ -99,10 +99,10 @@ async def test_what_was_reported_is_not_reported_again_after_a_restart(world: Wo
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "latent")
         await world.event("Latent")
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "latent")
         await pods_checked(world, controller, 2)
     assert len(await world.messages("Latent")) == 1
@@ -115,9 +115,9 @@ async def test_who_was_seen_to_be_current_is_not_looked_at_again_after_a_restart
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "current")
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
         await stands(world, controller, "current")
         assert await looks(controller) == 0
@@ -128,7 +128,7 @@ async def test_a_latent_consumer_becomes_current_when_its_pods_restart(world: Wo
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "latent")
         await world.registry.delete("pods", "default", "web-1", grace_period=0)
         await world.pod("web-2", started=time.time() + 5)
@@ -140,7 +140,7 @@ async def test_files_that_are_read_again_are_not_latent(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload("api", files(), annotations=REREADS)
     await world.pod("api-1", of="api")
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await pods_checked(world, controller)
         document = await stands(world, controller, "waiting", name="api")
     assert "files follow with the kubelet's own sync" in document["reason"]
@@ -152,7 +152,7 @@ async def test_who_wants_no_pods_costs_no_request(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload(replicas=0)
     await world.workload("agent", kind="DaemonSet")
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "current")
         await world.quiet(controller)
         reads = world.answers()["GET"]
@@ -168,7 +168,7 @@ async def test_looks_can_be_left_out(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
-    async with world.controller(looks=SOON._replace(per_second=0)) as controller:
+    async with world.controller(pod_checks=SOON._replace(per_second=0)) as controller:
         await stands(world, controller, "unproven")
         await world.quiet(controller)
         assert await looks(controller) == 0
@@ -182,7 +182,7 @@ async def test_a_rollout_is_confirmed_by_its_pods(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "current")
         before = await looks(controller)
         await world.edit(LEVEL="debug")
@@ -245,7 +245,7 @@ async def test_what_a_rollout_waits_for(
     """Somebody has to go on; the status says who, and how many pods are left."""
     await world.config_map(LEVEL="info")
     await world.workload(kind=kind, replicas=3, **fields)
-    async with world.controller(looks=SOON._replace(calm=30)) as controller:
+    async with world.controller(pod_checks=SOON._replace(calm=30)) as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
         await world.rollout(kind=kind)
@@ -303,7 +303,7 @@ async def test_a_stateful_set_stuck_on_a_bad_value(
     """The value is taken back, and the pod that never got ready stays: one Event names it."""
     await world.config_map(LEVEL="info")
     await world.workload(kind="StatefulSet", replicas=3)
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="bad")
         bad = await world.rollout(kind="StatefulSet")
@@ -331,7 +331,7 @@ async def test_what_is_only_reported_is_latent(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload(annotations={**FOLLOW, "hotmap.dev/strategy": "notify"})
     await world.pod("web-1", started=time.time() + 2)
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "current")
         await world.edit(LEVEL="debug")
         reason = await world.event("Notified")
@@ -345,7 +345,7 @@ async def test_the_trouble_of_a_consumer_is_over_when_its_cause_is(world: World)
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
-    async with world.controller(looks=SOON) as controller:
+    async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "current")
         await world.edit(LEVEL=None)
         await stands(world, controller, "held")

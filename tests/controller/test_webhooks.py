@@ -13,9 +13,9 @@ from aiohttp import web
 from tests.controller.world import FOLLOW, SETTLE, World, env
 from tests.support.objects import KEY, config_map, sources
 
-from hotmap.controller.report.webhooks import AlertSettings, Webhooks, WebhookSettings
+from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.run import Controller
-from hotmap.controller.settings import Settings
+from hotmap.controller.settings import AlertSettings, Settings, WebhookSettings
 from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.references import EVERY_KEY, Life, Use
 from hotmap.core.policy.policy import Defaults

@@ -13,9 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.world import REREADS, World, env, files
 
-from hotmap.controller.report.pod_checks import PodCheckSettings
 from hotmap.controller.run import Controller
-from hotmap.controller.settings import DEFAULT_NAMESPACE
+from hotmap.controller.settings import DEFAULT_NAMESPACE, PodCheckSettings
 from hotmap.controller.watch import missing_namespaces as absent_namespaces
 from hotmap.core.model.objects import ObjectKey
 
@@ -335,8 +334,8 @@ async def test_a_standby_knows_of_no_consumer(world: World, http: aiohttp.Client
     await world.pod("web-1")
     soon = PodCheckSettings(calm=0.0)
     async with (
-        world.controller(identity="first", looks=soon) as leader,
-        world.controller(identity="second", looks=soon) as standby,
+        world.controller(identity="first", pod_checks=soon) as leader,
+        world.controller(identity="second", pod_checks=soon) as standby,
     ):
         await world.event("Latent")
         _, body = await get_json(http, standby, "/v1/status?consumer=default/web")

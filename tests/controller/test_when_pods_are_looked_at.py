@@ -18,7 +18,8 @@ from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, s
 
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.pod_checks import PodChecker, PodCheckSettings
+from hotmap.controller.report.pod_checks import PodChecker
+from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings

@@ -16,10 +16,13 @@ from pathlib import Path
 from hotmap.cli.logs import set_up_logging
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import namespace_name, read_reloader_flags
-from hotmap.controller.report.pod_checks import PodCheckSettings
-from hotmap.controller.report.webhooks import WebhookSettings
 from hotmap.controller.run import Controller
-from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
+from hotmap.controller.settings import (
+    DEFAULT_NAMESPACE,
+    PodCheckSettings,
+    Settings,
+    WebhookSettings,
+)
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import DEFAULTS, Defaults, parse_duration, parse_follow
 from hotmap.core.reloader.annotations import Writing
@@ -89,7 +92,7 @@ def run_controller(
         else asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=workers,
         flap_limit=flap_limit,
-        looks=PodCheckSettings(per_second=looks),
+        pod_checks=PodCheckSettings(per_second=looks),
         identity=_identity(asked.replicas if leader_elect is None else leader_elect)
         if not reloader.shadow
         else "",

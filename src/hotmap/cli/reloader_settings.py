@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from hotmap.cli.reloader_flags import ReloaderFlags
-from hotmap.controller.report.webhooks import AlertSettings, WebhookSettings
+from hotmap.controller.settings import AlertSettings, WebhookSettings
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing

@@ -295,7 +295,7 @@ class Controller:
                 decision_log=self.decision_log,
                 consumer_states=consumer_states,
                 recorder=self._recorder,
-                settings=self._settings.looks,
+                settings=self._settings.pod_checks,
                 busy=lambda: any(one.ready for one in self.queue_statistics().values()),
             ),
             leading=Leading(observer, consumer_states),

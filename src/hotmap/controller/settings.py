@@ -4,15 +4,65 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hotmap.controller.report.pod_checks import PodCheckSettings
-from hotmap.controller.report.webhooks import WebhookSettings
 from hotmap.core.decide.flap_breaker import LIMIT
 from hotmap.core.policy.policy import DEFAULTS, Defaults
 
-__all__ = ["DEFAULT_NAMESPACE", "Settings"]
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "AlertSettings",
+    "PodCheckSettings",
+    "Settings",
+    "WebhookSettings",
+]
 
 #: Where the key and the records lie when nothing else is said and we are not in a pod.
 DEFAULT_NAMESPACE = "hotmap"
+
+
+class PodCheckSettings(NamedTuple):
+    """When pods are looked at; times in seconds."""
+
+    #: consumers a second; 0 looks at none
+    per_second: float = 5.0
+    #: from an adoption or a rollout to the first look
+    calm: float = 10.0
+    #: from the end of a rollout to the look that confirms it: its pods' status may lag behind
+    done: float = 3.0
+    #: without progress after which a rollout's pods are looked at, to say what it waits for
+    stalled: float = 30.0
+    #: without progress after which kubelets have started again what crashes, and looked at it
+    #: (kubernetes: pkg/kubelet, MaxContainerBackOff is 5 minutes)
+    retried: float = 330.0
+    #: between two looks at a consumer that is not current, at first and at most; an hour, so that
+    #: 3,000 latent consumers cost less than one LIST a second
+    pause: float = 30.0
+    pause_most: float = 3600.0
+    #: while a rollout goes on, or waits for somebody
+    pause_rolling: float = 600.0
+
+
+class AlertSettings(NamedTuple):
+    """Where alerts go."""
+
+    url: str
+    #: Put before each text: which cluster this is, say.
+    info: str = ""
+    #: The URL of an HTTP proxy, or "".
+    proxy: str = ""
+
+
+class WebhookSettings(NamedTuple):
+    """What is told to whom."""
+
+    #: Gets each change of a source; "" tells nobody.
+    change_url: str = ""
+    #: Seconds of quiet before a change is told, and their bound.
+    settle: float = 0.5
+    settle_max: float = 5.0
+    #: Whether the creation and the deletion of a source are changes.
+    on_create: bool = True
+    on_delete: bool = False
+    alert: AlertSettings | None = None
 
 
 class Settings(NamedTuple):
@@ -36,8 +86,8 @@ class Settings(NamedTuple):
     workers: int = 32
     #: Rollouts of one consumer in ten minutes before it is held; 0 holds nobody.
     flap_limit: int = LIMIT
-    #: When pods are looked at after the fact.
-    looks: PodCheckSettings = PodCheckSettings()
+    #: When pods are checked after an adoption or a rollout.
+    pod_checks: PodCheckSettings = PodCheckSettings()
     #: Our name among the replicas that compete for the Lease; "" when this is the only one.
     identity: str = ""
     #: Decide and compare with a running Reloader, and write nothing.

@@ -25,6 +25,7 @@ import msgspec
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.reasons import Reason
+from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.pods import list_pods
@@ -49,34 +50,12 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
 
-__all__ = ["PodCheckResult", "PodCheckSettings", "PodChecker", "look"]
+__all__ = ["PodCheckResult", "PodChecker", "look"]
 
 #: Seconds between two writes of what looks have shown, where nothing else has to be written.
 _WRITE_EVERY = 60.0
 
 _log = logging.getLogger(__name__)
-
-
-class PodCheckSettings(NamedTuple):
-    """When pods are looked at; times in seconds."""
-
-    #: consumers a second; 0 looks at none
-    per_second: float = 5.0
-    #: from an adoption or a rollout to the first look
-    calm: float = 10.0
-    #: from the end of a rollout to the look that confirms it: its pods' status may lag behind
-    done: float = 3.0
-    #: without progress after which a rollout's pods are looked at, to say what it waits for
-    stalled: float = 30.0
-    #: without progress after which kubelets have started again what crashes, and looked at it
-    #: (kubernetes: pkg/kubelet, MaxContainerBackOff is 5 minutes)
-    retried: float = 330.0
-    #: between two looks at a consumer that is not current, at first and at most; an hour, so that
-    #: 3,000 latent consumers cost less than one LIST a second
-    pause: float = 30.0
-    pause_most: float = 3600.0
-    #: while a rollout goes on, or waits for somebody
-    pause_rolling: float = 600.0
 
 
 class PodCheckResult(NamedTuple):

@@ -180,9 +180,7 @@ class StatusPage:
         return {
             **self._in_short(consumer, standing),
             "asked": snapshot.recorded_content or None,
-            "sources": [
-                _source_document(snapshot, index) for index in range(len(snapshot.sources))
-            ],
+            "sources": [_source_document(source) for source in snapshot.sources],
             **_pods_document(shown),
             "decision": decision_document(decide(snapshot)),
             **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),

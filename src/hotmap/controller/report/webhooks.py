@@ -23,6 +23,7 @@ import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from hotmap import __version__
+from hotmap.controller.settings import AlertSettings, WebhookSettings
 from hotmap.core.decide.snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -30,7 +31,7 @@ from hotmap.core.model.source import Source, changed_keys
 from hotmap.kube.retry import Backoff
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue
 
-__all__ = ["AlertSettings", "WebhookSettings", "Webhooks"]
+__all__ = ["Webhooks"]
 
 #: Seconds for one attempt, connecting included.
 _TIMEOUT = 10.0
@@ -45,30 +46,6 @@ _ATTEMPTS = 5
 _GRACE = 2.0
 
 _log = logging.getLogger(__name__)
-
-
-class AlertSettings(NamedTuple):
-    """Where alerts go."""
-
-    url: str
-    #: Put before each text: which cluster this is, say.
-    info: str = ""
-    #: The URL of an HTTP proxy, or "".
-    proxy: str = ""
-
-
-class WebhookSettings(NamedTuple):
-    """What is told to whom."""
-
-    #: Gets each change of a source; "" tells nobody.
-    change_url: str = ""
-    #: Seconds of quiet before a change is told, and their bound.
-    settle: float = 0.5
-    settle_max: float = 5.0
-    #: Whether the creation and the deletion of a source are changes.
-    on_create: bool = True
-    on_delete: bool = False
-    alert: AlertSettings | None = None
 
 
 class _Change(NamedTuple):
