@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.controller.world import World
 from tests.support.control_plane import control_plane
+from tests.support.virtual_time import (
+    pytest_asyncio_loop_factories as pytest_asyncio_loop_factories,
+)
 
 from hotmap.kube.client import Client
 from hotmap.local.pki import ServerPKI, create_pki

@@ -31,7 +31,7 @@ from hotmap.kube.kubeconfig import load_kubeconfig
 
 __all__ = ["real_control_plane"]
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.real_time]
 
 Object = dict[str, Any]
 

@@ -23,6 +23,8 @@ from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS, CRONJOBS, DEPLOYMENTS, JOBS, NAMESPACES
 
+pytestmark = pytest.mark.real_time
+
 Object = dict[str, Any]
 
 DEADLINE = 20.0

@@ -429,8 +429,9 @@ class World:
         self, check: Callable[[], Awaitable[Any]], what: str, *, within: float = DEADLINE
     ) -> Any:
         """Wait until a coroutine function returns something true, and return that."""
-        deadline = time.monotonic() + within
-        while time.monotonic() < deadline:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + within
+        while clock() < deadline:
             if found := await check():
                 return found
             await asyncio.sleep(0.005)

@@ -8,6 +8,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from tests.support.fault_server import FaultServer, Truth
+from tests.support.virtual_time import (
+    pytest_asyncio_loop_factories as pytest_asyncio_loop_factories,
+)
 
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.kube.client import Client, Limits

@@ -17,6 +17,9 @@ from tests.support.leader_election import NAMESPACE, Candidate, Election, electi
 
 from hotmap.kube.leaderelection import LeaseTiming
 
+#: The wires are threads, and some candidates processes.
+pytestmark = pytest.mark.real_time
+
 #: A loss is seen in a second.
 FAST = LeaseTiming(duration=1, renew_deadline=0.7, retry=0.1)
 #: A busy machine is not taken for a dead one.

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support.certificates import Authority
 from tests.support.fault_server import FaultServer, Truth
+from tests.support.virtual_time import (
+    pytest_asyncio_loop_factories as pytest_asyncio_loop_factories,
+)
 
 
 @pytest.fixture(scope="session")

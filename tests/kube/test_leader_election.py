@@ -18,6 +18,9 @@ from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
 
+#: The wires are threads.
+pytestmark = pytest.mark.real_time
+
 #: A loss is seen in a second.
 FAST = LeaseTiming(duration=1, renew_deadline=0.7, retry=0.1)
 #: A busy machine is not taken for a dead one.

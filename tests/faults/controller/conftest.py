@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,12 @@ from tests.support.story import Story, story
 from hotmap.kube.client import Client
 from hotmap.local.controllers.run import Controllers
 from hotmap.local.pki import ServerPKI, create_pki
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run all tests in real time: their controllers are processes."""
+    return {"real_time": asyncio.new_event_loop}
+
 
 #: Writes a kubeconfig that reaches the plane at a port of 127.0.0.1, and returns its path.
 Through = Callable[[int], Path]
