@@ -73,7 +73,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
             with measured(f"{_RATE:,} watch events a second") as result:
                 async with _started(server) as running:
                     storm = await _storm(server, running.controller, seconds)
-                result.figures = _storm_figures(storm, seconds)
+                result.figures = list(_storm_figures(storm, seconds))
                 result.notes = [
                     f"Beside {sources + workloads:,} objects. 90 % are statuses of workloads, 8 % "
                     "labels of sources, 2 % a data key of a source, with the rollouts that follow.",

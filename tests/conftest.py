@@ -1,15 +1,33 @@
-"""Shows at the end of a run what its tests have measured, of which nothing is asserted.
+"""What holds for all tests: their order, how long they may take, and the figures they measured.
 
-A test notes a figure with pytest's `record_property`.
+A test notes a figure with pytest's `record_property`; nothing is asserted of it.
 """
 
 from __future__ import annotations
 
 import pytest
 
+#: Seconds that a test with a marker may take with its fixtures; the others: see pyproject.toml. The
+#: first test of a cluster may build it.
+TIMEOUTS = {"cluster": 3600, "slow": 900}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that are marked as long their time, where they do not name their own."""
+    for item in items:
+        if item.get_closest_marker("timeout"):
+            continue
+        for name, seconds in TIMEOUTS.items():
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.timeout(seconds))
+                break
+
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Write a line for each figure, after the name of its test."""
+    """Say in which order the tests ran, and write a line for each figure, after its test."""
+    seed = getattr(terminalreporter.config.option, "randomly_seed", None)
+    if isinstance(seed, int):
+        terminalreporter.line(f"in random order; to repeat it: --randomly-seed={seed}")
     figures = [
         f"{report.nodeid.rpartition('/')[2]}: {name} {value}"
         for report in terminalreporter.stats.get("passed", [])

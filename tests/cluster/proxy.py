@@ -11,7 +11,7 @@ import threading
 from collections.abc import Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 CHUNK = 65536
 # How many chunks of one direction may be on their way; beyond, the sender is held back.
@@ -49,7 +49,7 @@ class FaultProxy:
         self._faults = _Faults()
         self._accepted = 0
 
-    def __enter__(self) -> "FaultProxy":
+    def __enter__(self) -> Self:
         self._thread.start()
         self._server = self._run(self._listen())
         self.port = self._server.sockets[0].getsockname()[1]

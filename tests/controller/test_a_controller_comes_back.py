@@ -248,7 +248,7 @@ async def test_a_consumer_that_is_gone_leaves_no_record(world: World) -> None:
     ids=["one is served", "one is left out"],
 )
 async def test_a_consumer_that_is_gone_from_some_namespaces(
-    world: World, scope: dict[str, tuple[str, ...]]
+    world: World, scope: dict[str, Any]
 ) -> None:
     """Where it is seen to be gone, the record goes; what is out of sight may be there still."""
     uids = {}

@@ -114,7 +114,7 @@ class Shop:
         found: Object = json.loads(await self.kubectl("get", kind, name, "--output=json"))
         return found
 
-    async def list(self, kind: str) -> list[Object]:
+    async def items(self, kind: str) -> list[Object]:
         found = json.loads(await self.kubectl("get", kind, "--output=json"))
         items: list[Object] = found["items"]
         return items
@@ -142,7 +142,7 @@ class Shop:
     async def events(self, reason: str = "") -> list[str]:
         return [
             event["message"]
-            for event in await self.list("events")
+            for event in await self.items("events")
             if event.get("source", {}).get("component") == "hotmap"
             and reason in ("", event["reason"])
         ]
@@ -191,7 +191,7 @@ async def test_a_cron_job_runs_now(shop: Shop) -> None:
         await shop.adopted(controller, "report")
         await shop.config_map("debug")
         await shop.event("JobStarted")
-        (job,) = await shop.list("jobs")
+        (job,) = await shop.items("jobs")
     owner = (await shop.get("cronjob", "report"))["metadata"]["uid"]
     assert [one["uid"] for one in job["metadata"]["ownerReferences"]] == [owner]
     assert job["metadata"]["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
@@ -500,7 +500,7 @@ def _deployment(
 
 async def _pods_of(shop: Shop, job: Object) -> list[Object]:
     uid = job["metadata"]["uid"]
-    pods = await shop.list("pods")
+    pods = await shop.items("pods")
     return [
         pod for pod in pods if pod["metadata"].get("ownerReferences", [{}])[0].get("uid") == uid
     ]

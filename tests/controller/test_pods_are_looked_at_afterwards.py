@@ -253,7 +253,7 @@ async def test_what_a_rollout_waits_for(
         document = await stands(world, controller, state)
 
         async def told() -> bool:
-            return (await stands(world, controller, state))["reason"] == reason
+            return bool((await stands(world, controller, state))["reason"] == reason)
 
         await world.until(told, f"it says: {reason}")
     assert document["kind"] == kind

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.real_time
 
 Object = dict[str, Any]
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 VARIABLE = "STAKATER_APP_CONFIGMAP"
 
 
@@ -97,7 +97,7 @@ async def deployment(client: Client, namespace: str, variable: str) -> Object:
 async def variable(client: Client, namespace: str) -> str:
     found = await client.get(DEPLOYMENTS, namespace, "web", type=Object)
     env = found["spec"]["template"]["spec"]["containers"][0]["env"]
-    return next(entry["value"] for entry in env if entry["name"] == VARIABLE)
+    return next(str(entry["value"]) for entry in env if entry["name"] == VARIABLE)
 
 
 @pytest.mark.parametrize("one", ["flag", "environment"])

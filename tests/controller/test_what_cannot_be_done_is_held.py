@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.controller.world import World, env
 
@@ -142,7 +144,7 @@ async def test_no_pods(world: World) -> None:
     ],
 )
 async def test_a_stateful_set_that_holds_its_pods_back(
-    world: World, fields: dict[str, object], outcome: str
+    world: World, fields: dict[str, Any], outcome: str
 ) -> None:
     """OnDelete and partitions are respected; the reason says what the rollout waits for."""
     await world.config_map(LEVEL="info")

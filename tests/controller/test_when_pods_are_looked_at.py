@@ -155,7 +155,6 @@ class Bench:
         ((key, source),) = sources(later).items()
         return key, source
 
-    @property
     def pods_checked(self) -> PodCheck:
         record = self.records.get(WEB.uid)
         assert record is not None
@@ -177,7 +176,7 @@ async def test_an_adoption_is_looked_at_when_it_is_calm(bench: Bench) -> None:
     bench.decided(Verdict.ADOPT)
     assert await bench.looks_at(9.9) == 0
     assert await bench.looks_at(10.0) == 1
-    assert bench.pods_checked is PodCheck.CURRENT
+    assert bench.pods_checked() is PodCheck.CURRENT
     assert await bench.looks_at(5000.0) == 1
 
 
@@ -198,7 +197,7 @@ async def test_a_rollout_is_looked_at_soon_after_it_is_done(bench: Bench) -> Non
     bench.put(WEB)
     assert await bench.looks_at(22.9) == 0
     assert await bench.looks_at(23.0) == 1
-    assert bench.pods_checked is PodCheck.CURRENT
+    assert bench.pods_checked() is PodCheck.CURRENT
 
 
 async def test_a_rollout_that_does_not_go_on(bench: Bench) -> None:
@@ -231,10 +230,10 @@ async def test_what_was_asked_meanwhile_is_looked_at_anew(bench: Bench) -> None:
     asked_later = Record(WEB.uid, KEY.id, 1, serial=1)
     bench.client.meanwhile = lambda: bench.records.note(asked_later)
     assert await bench.looks_at(10.0) == 1
-    assert bench.pods_checked is PodCheck.NOT_YET
+    assert bench.pods_checked() is PodCheck.NOT_YET
     bench.client.meanwhile = lambda: None
     assert await bench.looks_at(40.0) == 2
-    assert bench.pods_checked is PodCheck.CURRENT
+    assert bench.pods_checked() is PodCheck.CURRENT
 
 
 async def test_a_new_rollout_begins_anew(bench: Bench) -> None:

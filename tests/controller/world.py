@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from tests.support.control_plane import ControlPlane
@@ -27,7 +28,7 @@ from hotmap.kube.client import Client
 Object = dict[str, Any]
 
 #: Seconds after which a test says what it waited for in vain.
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 #: Short, so that waiting for a settled change is no long wait.
 SETTLE = 0.03
@@ -367,9 +368,9 @@ class World:
     async def put_records_back(self, records: Mapping[str, str]) -> None:
         """Make the state Secrets what they were, as if a crash had kept them from being written."""
         for name in await self.records():
-            data = {"state": records.get(name, "")}
+            state = {"state": records.get(name, "")}
             await self.registry.modify(
-                "secrets", "hotmap", name, lambda obj, data=data: {**obj, "data": data}, manager="t"
+                "secrets", "hotmap", name, partial(_with_data, state), manager="t"
             )
 
     # -- questions -----------------------------------------------------------------------------
@@ -485,6 +486,10 @@ class World:
         except NotFound:
             return False
         return True
+
+
+def _with_data(data: Object, secret: Object) -> Object:
+    return {**secret, "data": data}
 
 
 def _stores(controller: Controller) -> Iterable[tuple[str, Any]]:

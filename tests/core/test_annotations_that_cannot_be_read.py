@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.objects import consumer
 
@@ -188,8 +190,8 @@ OF_NAMESPACES = [
 
 
 def _policy(kind: str, said: dict[str, str], place: str = "") -> Policy:
-    where = "template_annotations" if place else "annotations"
-    return read_policy(consumer(kind, **{where: said}))
+    metadata: dict[str, Any] = {"template_annotations" if place else "annotations": said}
+    return read_policy(consumer(kind, **metadata))
 
 
 def test_every_annotation_is_tried() -> None:

@@ -375,7 +375,12 @@ class Convergence(RuleBasedStateMachine):
     def begin(self, number: int, rereads: bool, catch_up: bool, skews: tuple[float, ...]) -> None:
         consumer = CONSUMERS[number]
         self.cluster = Cluster(consumer, skews)
-        self.policy = Policy(opted_in=True, auto=True, rereads=rereads, catch_up=catch_up)
+        self.policy = Policy(
+            opted_in=True,
+            auto=frozenset(("ConfigMap", "Secret")),
+            rereads=rereads,
+            catch_up=catch_up,
+        )
         self.controller = Controller(self.cluster, self.policy)
         self.live_rolls = live_change_rolls(consumer, self.policy)
         self.changed_at = 0.0

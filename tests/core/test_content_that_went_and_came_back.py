@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.objects import (
     ENV,
@@ -20,7 +22,6 @@ from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied, record_rollout
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.references import Use
 from hotmap.core.model.state import Record, RetiredRevision, Window
 from hotmap.core.policy.policy import Policy
 
@@ -148,7 +149,7 @@ def test_new_pods_that_could_not_start_are_not_asked_for() -> None:
 
 def rolled(record: Record, previous: str, revision: str, **options: float | bool) -> Record:
     """Add a rollout to a record, from one revision to another."""
-    values = {"distinct": False, "left_at": 100.0, "now": 101.0} | options
+    values: dict[str, Any] = {"distinct": False, "left_at": 100.0, "now": 101.0} | options
     return record_rollout(record, previous=previous, revision=revision, **values)
 
 
@@ -229,7 +230,7 @@ def test_the_first_rollout_leaves_nothing() -> None:
 def test_uses_of_one_source_share_its_window() -> None:
     """Whoever uses nothing has no window to examine."""
     consumer = deployment("")
-    uses: tuple[Use, ...] = consumer.uses
+    uses = consumer.uses
     record = Record(consumer.uid, KEY.id, 1, windows=(WENT,))
     facts = Facts(now=200, revision="", starts=pod_starts(consumer, [pod(started=105)]))
     assessment = assess(consumer, record, take_snapshots(uses, {}, KEY), facts)

@@ -145,7 +145,8 @@ def test_which_sources_are_followed(
 @pytest.mark.parametrize("place", ["annotations", "template_annotations"])
 def test_values(annotation: str, text: str, field: str, value: object, place: str) -> None:
     """Each annotation is read from the consumer or its pod template."""
-    read = read_policy(deployment(**{place: {f"hotmap.dev/{annotation}": text}}))
+    metadata: dict[str, Any] = {place: {f"hotmap.dev/{annotation}": text}}
+    read = read_policy(deployment(**metadata))
     assert (getattr(read, field), read.problems) == (value, ())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.objects import ENV, consumer, cron_job, deployment
 
@@ -226,7 +228,8 @@ def test_exclusion(
     ask: dict[str, str], said: dict[str, str], name: str, kind: str, excluded: bool, place: str
 ) -> None:
     """Exact names, in either place, over everything else that is said."""
-    policy = read_policy(deployment(**{"annotations": ask, place: {**ask, **said}}))
+    metadata: dict[str, Any] = {"annotations": ask, place: {**ask, **said}}
+    policy = read_policy(deployment(**metadata))
     assert policy.follows(ObjectKey(kind, "shop", name), referenced=True) is not excluded
 
 
@@ -268,7 +271,8 @@ def test_kinds_of_workloads_that_flags_ignore() -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("5m", 300.0), ("1h30m", 5400.0), ("0", 0.0)])
 def test_the_pause_period(place: str, text: str, seconds: float) -> None:
     """The rollout waits this long from the first change on, in either place."""
-    policy = read_policy(deployment(**{place: {PAUSE: text}}))
+    metadata: dict[str, Any] = {place: {PAUSE: text}}
+    policy = read_policy(deployment(**metadata))
     assert (policy.settle, policy.settle_max) == (seconds, seconds)
     assert policy.problems == ()
 

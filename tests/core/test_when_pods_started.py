@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pytest
 from tests.support.objects import ENV, ENV_AND_FILES, deployment, pod
@@ -210,7 +211,7 @@ def test_how_wrong_a_clock_is_cancels_out(skew: int, waited: int, span: Span) ->
         ),
     ],
 )
-def test_a_pod_may_have_waited_for_a_node(skew: int, member: dict[str, float], span: Span) -> None:
+def test_a_pod_may_have_waited_for_a_node(skew: int, member: dict[str, Any], span: Span) -> None:
     """Between creation and scheduling nobody knows what its node did: both bounds stay."""
     member |= {"started": member["started"] + skew}
     (start,) = pod_starts(deployment(ENV), [pod(created=1000, **member)])

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.faults.conftest import FAST, HEALED
+from tests.faults.conftest import FAST
 from tests.support.fault_server import (
     Behaviour,
     Exchange,
@@ -17,6 +17,7 @@ from tests.support.fault_server import (
     forbidden,
     status,
 )
+from tests.support.reflection import HEALED
 
 from hotmap.controller.watch.optional_kind import OptionalKind
 from hotmap.core.model.objects import ConfigMap

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.fault_server import (
+    Behaviour,
     FaultServer,
     Truth,
     bookmarks_only,
@@ -26,6 +27,7 @@ from tests.support.fault_server import (
     throttled,
     too_large_event,
 )
+from tests.support.reflection import Reflect
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +64,8 @@ def a_server_that_lists(server: FaultServer) -> None:
     ],
 )
 async def test_a_watch_is_resumed_where_it_stopped(
-    truth: Truth, server: FaultServer, reflect, behaviour
-):
+    truth: Truth, server: FaultServer, reflect: Reflect, behaviour: Behaviour
+) -> None:
     """No new list: each fault costs one more watch, from the last known resourceVersion."""
     server.script("watch", behaviour, behaviour)
     async with reflect() as reflection:
@@ -92,8 +94,8 @@ async def test_a_watch_is_resumed_where_it_stopped(
     ],
 )
 async def test_a_position_that_cannot_be_resumed_leads_to_one_list(
-    truth: Truth, server: FaultServer, reflect, behaviour
-):
+    truth: Truth, server: FaultServer, reflect: Reflect, behaviour: Behaviour
+) -> None:
     """What vanished in the gap is told to listeners as deleted, though no watch ever said so."""
     server.script("watch", behaviour)
     async with reflect() as reflection:
@@ -109,7 +111,7 @@ async def test_a_position_that_cannot_be_resumed_leads_to_one_list(
     assert server.count("watch") == 2
 
 
-async def test_retry_after_is_honoured(server: FaultServer, reflect):
+async def test_retry_after_is_honoured(server: FaultServer, reflect: Reflect) -> None:
     """After 429 the server is left alone for as long as it asks."""
     server.script("watch", throttled(1))
     async with reflect() as reflection:
@@ -122,7 +124,9 @@ async def test_retry_after_is_honoured(server: FaultServer, reflect):
 @pytest.mark.parametrize(
     "behaviour", [ends_at_once, expired_event, expired_status, broken, reset_mid_line]
 )
-async def test_a_fault_without_end_is_met_with_patience(server: FaultServer, reflect, behaviour):
+async def test_a_fault_without_end_is_met_with_patience(
+    server: FaultServer, reflect: Reflect, behaviour: Behaviour
+) -> None:
     """However fast a server fails, there is never more than one attempt per pause.
 
     An attempt costs a list and a watch at most, and no pause is shorter than the first one.
@@ -137,7 +141,7 @@ async def test_a_fault_without_end_is_met_with_patience(server: FaultServer, ref
     assert server.count("list") <= server.count("watch") + 1
 
 
-async def test_bookmarks_keep_a_quiet_watch_alive(server: FaultServer, reflect):
+async def test_bookmarks_keep_a_quiet_watch_alive(server: FaultServer, reflect: Reflect) -> None:
     """Silence is the time since the last byte, not since the watch began."""
     async with reflect() as reflection:
         await reflection.shows(lambda statistics: statistics.bookmarks >= 8)
@@ -145,7 +149,9 @@ async def test_bookmarks_keep_a_quiet_watch_alive(server: FaultServer, reflect):
     assert server.count("watch") == 1
 
 
-async def test_bookmarks_move_the_position(truth: Truth, server: FaultServer, reflect):
+async def test_bookmarks_move_the_position(
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
     """After a quiet time the watch resumes from the last bookmark, not from the last object."""
     server.script("watch", bookmarks_only(0.0, 1))
     async with reflect() as reflection:
@@ -157,8 +163,8 @@ async def test_bookmarks_move_the_position(truth: Truth, server: FaultServer, re
 
 
 async def test_a_line_of_a_mebibyte_is_an_object_like_any_other(
-    truth: Truth, server: FaultServer, reflect
-):
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
     """The largest Secrets are 1 MiB; they come whole, by list and by watch."""
     truth.put("large", "x" * (1 << 20))
     async with reflect() as reflection:
@@ -170,8 +176,8 @@ async def test_a_line_of_a_mebibyte_is_an_object_like_any_other(
 
 
 async def test_an_object_of_a_wrong_shape_does_not_stop_the_others(
-    truth: Truth, server: FaultServer, reflect
-):
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
     """It is left out and counted, by list and by watch; everything else goes on."""
     truth.objects["default", "a"]["data"] = {"value": 5}
     async with reflect() as reflection:

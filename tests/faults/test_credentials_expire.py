@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.support.fault_server import FaultServer, Truth
+from tests.support.reflection import Reflect
 
 from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client
@@ -15,8 +16,8 @@ from hotmap.kube.resources import CONFIGMAPS
 
 
 async def test_a_renewed_token_is_read_at_once_after_a_401(
-    truth: Truth, server: FaultServer, reflect, tmp_path: Path
-):
+    truth: Truth, server: FaultServer, reflect: Reflect, tmp_path: Path
+) -> None:
     """One refused request, one with the new token, no pause and no list."""
     token = tmp_path / "token"
     token.write_text("old\n")
@@ -38,8 +39,8 @@ async def test_a_renewed_token_is_read_at_once_after_a_401(
 
 
 async def test_a_token_that_stays_expired_is_not_hammered_with(
-    server: FaultServer, reflect, tmp_path: Path
-):
+    server: FaultServer, reflect: Reflect, tmp_path: Path
+) -> None:
     """Each attempt is one request, since the file has no other token to try."""
     token = tmp_path / "token"
     token.write_text("old")
@@ -55,7 +56,9 @@ async def test_a_token_that_stays_expired_is_not_hammered_with(
     assert len(server.requests) <= 6
 
 
-async def test_a_token_without_a_file_is_tried_once_per_attempt(server: FaultServer, reflect):
+async def test_a_token_without_a_file_is_tried_once_per_attempt(
+    server: FaultServer, reflect: Reflect
+) -> None:
     """A static token cannot get better, so a 401 is not answered with a second request."""
     server.token = "other"
     async with reflect(credentials=BearerToken("mine")) as reflection:
@@ -66,7 +69,9 @@ async def test_a_token_without_a_file_is_tried_once_per_attempt(server: FaultSer
     assert spacing >= 0.02 * 0.9
 
 
-async def test_calls_that_meet_a_new_token_together_all_go_on(server: FaultServer, tmp_path: Path):
+async def test_calls_that_meet_a_new_token_together_all_go_on(
+    server: FaultServer, tmp_path: Path
+) -> None:
     """Each is repeated with the new token, whoever of them read it."""
     token = tmp_path / "token"
     token.write_text("old")

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from tests.support.certificates import Authority
 from tests.support.fault_server import (
+    Behaviour,
     FaultServer,
     Truth,
     half_line_then_close,
     reset_mid_line,
     silent_after_bookmark,
 )
+from tests.support.reflection import Reflect
 
 from hotmap.kube.config import TLS
 
@@ -34,8 +36,12 @@ def server_tls(authority: Authority, tmp_path: Path) -> ssl.SSLContext:
     ids=lambda behaviour: behaviour.__name__,
 )
 async def test_a_watch_is_resumed_over_tls_too(
-    truth: Truth, authority: Authority, server_tls: ssl.SSLContext, reflect, behaviour
-):
+    truth: Truth,
+    authority: Authority,
+    server_tls: ssl.SSLContext,
+    reflect: Reflect,
+    behaviour: Behaviour,
+) -> None:
     """One more watch, from where the last one stopped."""
     async with FaultServer(truth, tls=server_tls, can_stream=False) as server:
         server.script("watch", behaviour)
@@ -54,8 +60,8 @@ async def test_a_watch_is_resumed_over_tls_too(
 
 
 async def test_a_server_of_a_foreign_authority_is_told_nothing(
-    truth: Truth, server_tls: ssl.SSLContext, reflect
-):
+    truth: Truth, server_tls: ssl.SSLContext, reflect: Reflect
+) -> None:
     """No request ever reaches it, the reason is shown in words, and the attempts are paced."""
     foreign = Authority("another authority")
     async with FaultServer(truth, tls=server_tls) as server:

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from tests.faults.conftest import FAST
 from tests.support.fault_server import (
+    Behaviour,
     Exchange,
     FaultServer,
     Truth,
@@ -21,9 +22,12 @@ from tests.support.fault_server import (
     silent_stream,
     unmarked_bookmark,
 )
+from tests.support.reflection import Reflect
 
 
-async def test_one_request_is_enough_where_the_server_streams(server: FaultServer, reflect):
+async def test_one_request_is_enough_where_the_server_streams(
+    server: FaultServer, reflect: Reflect
+) -> None:
     """The initial objects and the changes after them come in one stream."""
     async with reflect() as reflection:
         await reflection.converged()
@@ -47,8 +51,8 @@ async def test_one_request_is_enough_where_the_server_streams(server: FaultServe
     ids=lambda behaviour: behaviour.__name__,
 )
 async def test_a_server_that_cannot_stream_is_listed_for_good(
-    server: FaultServer, reflect, behaviour
-):
+    server: FaultServer, reflect: Reflect, behaviour: Behaviour
+) -> None:
     """Whatever shows that a server does not know the question, it is asked only once."""
     server.script("stream", behaviour)
     server.script("watch", expired_status)
@@ -66,7 +70,9 @@ async def test_a_server_that_cannot_stream_is_listed_for_good(
     ]
 
 
-async def test_a_stream_that_breaks_is_asked_for_again(server: FaultServer, reflect):
+async def test_a_stream_that_breaks_is_asked_for_again(
+    server: FaultServer, reflect: Reflect
+) -> None:
     """A reset says nothing about what the server can, so nothing falls back."""
     server.script("stream", reset_mid_line)
     async with reflect() as reflection:
@@ -75,7 +81,9 @@ async def test_a_stream_that_breaks_is_asked_for_again(server: FaultServer, refl
     assert reflection.deleted == []
 
 
-async def test_an_object_that_dies_during_the_stream_is_gone(server: FaultServer, reflect):
+async def test_an_object_that_dies_during_the_stream_is_gone(
+    server: FaultServer, reflect: Reflect
+) -> None:
     """Added and deleted before the marker: listeners hear both, and it stays deleted."""
 
     async def dies(exchange: Exchange) -> None:
@@ -95,7 +103,9 @@ async def test_an_object_that_dies_during_the_stream_is_gone(server: FaultServer
     assert len(server.requests) == 1
 
 
-async def test_a_long_list_comes_in_pages(truth: Truth, server: FaultServer, reflect):
+async def test_a_long_list_comes_in_pages(
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
     """1,002 objects take three pages of 500, and all of them arrive."""
     for number in range(1000):
         truth.put(f"n{number:04}", "1")
@@ -111,8 +121,8 @@ async def test_a_long_list_comes_in_pages(truth: Truth, server: FaultServer, ref
 
 
 async def test_a_continue_token_that_expires_starts_one_whole_list(
-    truth: Truth, server: FaultServer, reflect
-):
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
     """410 in a paged list: the next list is not paged, so that it cannot expire again."""
     for number in range(600):
         truth.put(f"n{number:04}", "1")
@@ -127,7 +137,9 @@ async def test_a_continue_token_that_expires_starts_one_whole_list(
     assert len(server.requests) == 5
 
 
-async def test_a_list_that_fails_is_tried_again_later(server: FaultServer, reflect):
+async def test_a_list_that_fails_is_tried_again_later(
+    server: FaultServer, reflect: Reflect
+) -> None:
     """500 and 403 on lists cost one request per pause, and are told in words meanwhile."""
     server.can_stream = False
     server.script("list", broken, forbidden, forbidden)
@@ -141,8 +153,8 @@ async def test_a_list_that_fails_is_tried_again_later(server: FaultServer, refle
 
 
 async def test_one_namespace_and_selectors_are_asked_for(
-    truth: Truth, server: FaultServer, reflect
-):
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
     """Lists and watches alike carry what narrows them."""
     server.can_stream = False
     narrow = {"label_selector": "app=web", "field_selector": "metadata.name=a"}
@@ -156,7 +168,9 @@ async def test_one_namespace_and_selectors_are_asked_for(
     assert len(server.requests) == 3
 
 
-async def test_a_cancelled_reflector_leaves_no_connection(server: FaultServer, reflect):
+async def test_a_cancelled_reflector_leaves_no_connection(
+    server: FaultServer, reflect: Reflect
+) -> None:
     """The server sees the end of the watch, not a client that stopped reading."""
     async with reflect() as reflection:
         await reflection.converged()
@@ -165,7 +179,9 @@ async def test_a_cancelled_reflector_leaves_no_connection(server: FaultServer, r
         await server.disconnected()
 
 
-async def test_the_longer_silence_holds_once_everything_is_there(server: FaultServer, reflect):
+async def test_the_longer_silence_holds_once_everything_is_there(
+    server: FaultServer, reflect: Reflect
+) -> None:
     """What completes the objects also changes the limit: a quiet cluster is no fault."""
 
     async def falls_quiet(exchange: Exchange) -> None:

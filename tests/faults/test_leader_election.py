@@ -11,6 +11,7 @@ import random
 import signal
 import sys
 import time
+from typing import Any
 
 import pytest
 from tests.support.leader_election import NAMESPACE, Candidate, Election, election
@@ -78,7 +79,7 @@ async def process(held: Election, identity: str, *, duration: int) -> asyncio.su
     [(signal.SIGKILL, 2 + FAST.retry + SLACK), (signal.SIGTERM, 1)],
     ids=["SIGKILL", "SIGTERM"],
 )
-async def test_a_process_that_is_killed_is_succeeded(how: signal.Signals, most: float):
+async def test_a_process_that_is_killed_is_succeeded(how: signal.Signals, most: float) -> None:
     """After the duration when it could say nothing, at once when it could."""
     async with election(FAST) as held:
         leader = await process(held, "process", duration=2)
@@ -98,7 +99,7 @@ async def test_a_process_that_is_killed_is_succeeded(how: signal.Signals, most: 
     assert took < most
 
 
-async def test_dead_connections_do_not_unseat_a_leader():
+async def test_dead_connections_do_not_unseat_a_leader() -> None:
     """A firewall has forgotten them all: the second try opens a new one."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -106,12 +107,12 @@ async def test_dead_connections_do_not_unseat_a_leader():
         for _ in range(2):
             failures = leader.elector.statistics().failures
             leader.wire.half_open()
-            await held.until(lambda n=failures: leader.elector.statistics().failures > n)
+            await held.fails(leader, after=failures)
             await held.until(lambda: leader.elector.statistics().last_error == "")
         assert held.successions() == ["a"]
 
 
-async def test_a_dead_watch_delays_a_standby_by_one_look_at_most():
+async def test_a_dead_watch_delays_a_standby_by_one_look_at_most() -> None:
     """It looks besides, so a watch that fell silent without a word costs nothing more."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -121,7 +122,7 @@ async def test_a_dead_watch_delays_a_standby_by_one_look_at_most():
         await held.leader(standby)
 
 
-async def test_a_leader_that_is_cut_off_stops_before_another_leads():
+async def test_a_leader_that_is_cut_off_stops_before_another_leads() -> None:
     """Both are running; only the wire of one is dead, and holds its last requests back."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
@@ -136,7 +137,7 @@ async def test_a_leader_that_is_cut_off_stops_before_another_leads():
         assert held.successions()[:2] == ["a", "b"]
 
 
-async def test_a_slow_wire_unseats_nobody():
+async def test_a_slow_wire_unseats_nobody() -> None:
     """Answers that take a fifth of the deadline are answers."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -152,7 +153,7 @@ async def test_a_slow_wire_unseats_nobody():
     ("code", "reason"),
     [(429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable")],
 )
-async def test_failures_of_the_server_unseat_nobody(code: int, reason: str):
+async def test_failures_of_the_server_unseat_nobody(code: int, reason: str) -> None:
     """As long as a renewal succeeds before the deadline."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -165,7 +166,7 @@ async def test_failures_of_the_server_unseat_nobody(code: int, reason: str):
         assert held.successions() == ["a"]
 
 
-async def test_a_server_that_restarts_unseats_nobody():
+async def test_a_server_that_restarts_unseats_nobody() -> None:
     """It is away for less than the deadline."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -179,7 +180,9 @@ async def test_a_server_that_restarts_unseats_nobody():
         assert held.successions() == ["a"]
 
 
-async def test_nobody_leads_while_the_server_is_away_for_long(caplog: pytest.LogCaptureFixture):
+async def test_nobody_leads_while_the_server_is_away_for_long(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Six durations, as 60 s are to 10 s; then somebody leads, and few lines were logged."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
@@ -201,14 +204,14 @@ async def test_nobody_leads_while_the_server_is_away_for_long(caplog: pytest.Log
     assert len(warnings) <= 10, warnings
 
 
-async def test_a_claim_without_an_answer_is_released():
+async def test_a_claim_without_an_answer_is_released() -> None:
     """The Lease was written, the answer never came, and the candidate is stopped."""
     async with election(CALM) as held:
         candidate = await held.candidate("a")
         written = asyncio.Event()
         create = held.registry.create
 
-        async def create_and_hang(*args, **options):
+        async def create_and_hang(*args: Any, **options: Any) -> Any:
             await create(*args, **options)
             written.set()
             await asyncio.Event().wait()
@@ -223,7 +226,7 @@ async def test_a_claim_without_an_answer_is_released():
 
 async def test_a_release_that_cannot_be_sent_does_not_hold_up_the_end(
     caplog: pytest.LogCaptureFixture,
-):
+) -> None:
     """It is tried for half a deadline; then the Lease runs out by itself, as is said."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
@@ -235,7 +238,7 @@ async def test_a_release_that_cannot_be_sent_does_not_hold_up_the_end(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_random_faults_never_give_two_leaders(seed: int):
+async def test_random_faults_never_give_two_leaders(seed: int) -> None:
     """Wires are cut, stalled and healed, candidates end and come back, the server restarts."""
     dice = random.Random(seed)
     async with election(FAST) as held:

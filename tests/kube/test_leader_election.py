@@ -34,7 +34,7 @@ SLACK = 1.5
 MICRO_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
 
-async def test_the_first_candidate_creates_the_lease():
+async def test_the_first_candidate_creates_the_lease() -> None:
     """It says what a Lease of Kubernetes' own components says."""
     async with election(CALM) as held:
         await held.started("a")
@@ -46,7 +46,7 @@ async def test_the_first_candidate_creates_the_lease():
     assert re.fullmatch(MICRO_TIME, spec["renewTime"])
 
 
-async def test_standbys_wait_while_the_leader_renews():
+async def test_standbys_wait_while_the_leader_renews() -> None:
     """The Lease is renewed again and again; acquireTime and leaseTransitions stay."""
     async with election(CALM) as held:
         [leader, *standbys] = await held.started("a", "b", "c")
@@ -63,7 +63,7 @@ async def test_standbys_wait_while_the_leader_renews():
     assert {**after, "renewTime": ""} == {**before, "renewTime": ""}
 
 
-async def test_a_leader_that_stops_hands_over_at_once():
+async def test_a_leader_that_stops_hands_over_at_once() -> None:
     """A standby sees the release by its watch, not by looking."""
     async with election(PATIENT) as held:
         first, second = await held.started("a", "b")
@@ -79,7 +79,7 @@ async def test_a_leader_that_stops_hands_over_at_once():
     assert spec["leaseDurationSeconds"] == 60
 
 
-async def test_a_released_lease_names_nobody():
+async def test_a_released_lease_names_nobody() -> None:
     """It can be taken at once by any implementation, also one that only looks at times."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
@@ -91,7 +91,7 @@ async def test_a_released_lease_names_nobody():
     assert spec["leaseTransitions"] == 0
 
 
-async def test_a_standby_takes_over_from_a_leader_that_vanished():
+async def test_a_standby_takes_over_from_a_leader_that_vanished() -> None:
     """Not before the duration is over, and not much later."""
     async with election(FAST) as held:
         first, second, third = await held.started("a", "b", "c")
@@ -108,7 +108,7 @@ async def test_a_standby_takes_over_from_a_leader_that_vanished():
 
 
 @pytest.mark.parametrize("count", [3, 8])
-async def test_of_many_that_start_together_one_leads(count: int):
+async def test_of_many_that_start_together_one_leads(count: int) -> None:
     """Both at a Lease that nobody has created and at one that nobody holds."""
     async with election(CALM) as held:
         candidates = [await held.candidate(f"c{number}") for number in range(count)]
@@ -125,7 +125,7 @@ async def test_of_many_that_start_together_one_leads(count: int):
 
 
 @pytest.mark.parametrize("skew", [-600, 600])
-async def test_clocks_may_differ(skew: int):
+async def test_clocks_may_differ(skew: int) -> None:
     """A leader whose clock is ten minutes off is neither succeeded early nor late."""
     async with election(FAST) as held:
         off = await held.candidate("off", wall_clock=lambda: time.time() + skew)
@@ -142,7 +142,7 @@ async def test_clocks_may_differ(skew: int):
     assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
 
 
-async def test_the_duration_in_the_lease_counts():
+async def test_the_duration_in_the_lease_counts() -> None:
     """A holder was promised what the Lease says, not what a candidate was started with."""
     async with election(FAST) as held:
         await held.put({"holderIdentity": "ghost", "leaseDurationSeconds": 2})
@@ -154,20 +154,19 @@ async def test_the_duration_in_the_lease_counts():
     assert 2 <= took < 2 + FAST.retry + SLACK
 
 
-async def test_a_lease_that_is_deleted_is_made_anew():
+async def test_a_lease_that_is_deleted_is_made_anew() -> None:
     """Its leader goes on, and the standbys keep waiting for what it was promised."""
     async with election(CALM) as held:
         leader, _ = await held.started("a", "b")
         for _ in range(3):
             await held.registry.delete("leases", NAMESPACE, NAME)
-            looks = leader.elector.statistics().attempts
-            await held.until(lambda looks=looks: leader.elector.statistics().attempts > looks + 2)
+            await held.attempts(leader, more=2)
         assert held.successions() == ["a"]
         assert (await held.spec())["holderIdentity"] == "a"
         assert leader.elector.statistics().terms == 1
 
 
-async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised():
+async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised() -> None:
     """The standby creates it when the vanished leader must have noticed its loss."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
@@ -199,7 +198,7 @@ async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised():
         {"holderIdentity": " \n/ghost/{}'\"", "leaseDurationSeconds": 1},
     ],
 )
-async def test_a_lease_with_strange_content_is_taken_when_it_has_run_out(spec: Any):
+async def test_a_lease_with_strange_content_is_taken_when_it_has_run_out(spec: Any) -> None:
     """Whatever somebody wrote into it."""
     async with election(FAST) as held:
         await held.put(spec)
@@ -210,7 +209,7 @@ async def test_a_lease_with_strange_content_is_taken_when_it_has_run_out(spec: A
     assert 0 <= after["leaseTransitions"] < 1 << 31
 
 
-async def test_what_others_have_written_on_a_lease_stays():
+async def test_what_others_have_written_on_a_lease_stays() -> None:
     """Labels and annotations, as a tool that owns the manifest sets them."""
     async with election(CALM) as held:
         await held.put({}, labels={"app": "x"}, annotations={"note": "y"})
@@ -220,7 +219,7 @@ async def test_what_others_have_written_on_a_lease_stays():
     assert metadata["annotations"] == {"note": "y"}
 
 
-async def test_a_leader_whose_lease_was_given_away_stops():
+async def test_a_leader_whose_lease_was_given_away_stops() -> None:
     """It does not write over the new holder, and leads again only when that one is gone."""
     async with election(PATIENT) as held:
         [leader] = await held.started("a")
@@ -233,28 +232,18 @@ async def test_a_leader_whose_lease_was_given_away_stops():
         assert leader.elector.statistics().terms == 2
 
 
-async def test_an_edit_by_others_does_not_unseat_a_leader():
+async def test_an_edit_by_others_does_not_unseat_a_leader() -> None:
     """A renewal that meets a conflict looks again and goes on."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
         for number in range(5):
-            await held.registry.modify(
-                "leases",
-                NAMESPACE,
-                NAME,
-                lambda lease, number=number: {
-                    **lease,
-                    "metadata": {**lease["metadata"], "annotations": {"n": str(number)}},
-                },
-                manager="test",
-            )
-            looks = leader.elector.statistics().attempts
-            await held.until(lambda looks=looks: leader.elector.statistics().attempts > looks + 1)
+            await held.annotate({"n": str(number)})
+            await held.attempts(leader, more=1)
         assert leader.elector.statistics().terms == 1
         assert (await held.lease())["metadata"]["annotations"] == {"n": "4"}
 
 
-async def test_a_process_with_the_identity_of_a_dead_one_leads_at_once():
+async def test_a_process_with_the_identity_of_a_dead_one_leads_at_once() -> None:
     """A container that was restarted need not wait for its own Lease."""
     async with election(PATIENT) as held:
         [before] = await held.started("a")
@@ -270,7 +259,7 @@ async def test_a_process_with_the_identity_of_a_dead_one_leads_at_once():
 # -- the work of a leader ----------------------------------------------------------------------
 
 
-async def test_work_that_ends_releases_the_lease():
+async def test_work_that_ends_releases_the_lease() -> None:
     """And `run` returns."""
     async with election(CALM) as held:
         candidate = await held.candidate("a")
@@ -283,7 +272,7 @@ async def test_work_that_ends_releases_the_lease():
         assert (await held.spec())["holderIdentity"] == ""
 
 
-async def test_work_that_fails_releases_the_lease():
+async def test_work_that_fails_releases_the_lease() -> None:
     """And `run` raises what it raised."""
     async with election(CALM) as held:
         candidate = await held.candidate("a")
@@ -296,7 +285,7 @@ async def test_work_that_fails_releases_the_lease():
         assert (await held.spec())["holderIdentity"] == ""
 
 
-async def test_a_lease_is_held_until_the_work_is_cleaned_up():
+async def test_a_lease_is_held_until_the_work_is_cleaned_up() -> None:
     """However long that takes: nobody else works meanwhile."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
@@ -312,7 +301,7 @@ async def test_a_lease_is_held_until_the_work_is_cleaned_up():
         await stopping
 
 
-async def test_a_lease_that_is_lost_during_the_cleaning_up_is_not_ours():
+async def test_a_lease_that_is_lost_during_the_cleaning_up_is_not_ours() -> None:
     """A leader that is ending takes notice all the same, and does not release it then."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
@@ -327,7 +316,7 @@ async def test_a_lease_that_is_lost_during_the_cleaning_up_is_not_ours():
         assert (await held.spec())["holderIdentity"] == "usurper"
 
 
-async def test_who_lost_competes_again_after_its_work_is_cleaned_up():
+async def test_who_lost_competes_again_after_its_work_is_cleaned_up() -> None:
     """Until then it is no candidate, even when nobody else is."""
     async with election(FAST) as held:
         [leader] = await held.started("a")
@@ -342,7 +331,7 @@ async def test_who_lost_competes_again_after_its_work_is_cleaned_up():
         await held.leader(leader)
 
 
-async def test_a_leader_that_slept_knows_at_once():
+async def test_a_leader_that_slept_knows_at_once() -> None:
     """By the clock alone, before any request; its work is then cancelled and begun anew."""
     ahead = 0.0
     async with election(CALM) as held:
@@ -357,7 +346,7 @@ async def test_a_leader_that_slept_knows_at_once():
 
 
 @pytest.mark.parametrize("verb", ["get", "create", "update"])
-async def test_a_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixture):
+async def test_a_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is said once, and the candidate leads when the right is given."""
     async with election(FAST) as held:
         if verb == "update":
@@ -379,7 +368,7 @@ async def test_a_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixt
     assert [one.levelname for one in told].count("WARNING") == 1
 
 
-async def test_without_the_right_to_watch_standbys_look():
+async def test_without_the_right_to_watch_standbys_look() -> None:
     """A release is then seen at the next look."""
     async with election(CALM) as held:
         held.registry.withheld = {"watch"}
@@ -398,21 +387,21 @@ async def test_without_the_right_to_watch_standbys_look():
         LeaseTiming(duration=10, renew_deadline=7.0, retry=0.0),
     ],
 )
-def test_durations_that_cannot_work_are_refused(timing: LeaseTiming):
+def test_durations_that_cannot_work_are_refused(timing: LeaseTiming) -> None:
     """The deadline lies before the end of the Lease, and there is time for a second try."""
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
     with pytest.raises(ValueError, match="must hold"):
         LeaderElector(client, namespace="default", name="x", identity="a", timing=timing)
 
 
-def test_an_empty_identity_is_refused():
+def test_an_empty_identity_is_refused() -> None:
     """In a Lease it would say that nobody leads."""
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
     with pytest.raises(ValueError, match="identity"):
         LeaderElector(client, namespace="default", name="x", identity="")
 
 
-async def test_a_standby_that_stops_leaves_the_lease_alone():
+async def test_a_standby_that_stops_leaves_the_lease_alone() -> None:
     """Only who holds it may release it."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -422,7 +411,7 @@ async def test_a_standby_that_stops_leaves_the_lease_alone():
         assert leader.elector.is_leader
 
 
-async def test_a_candidate_that_never_led_creates_nothing():
+async def test_a_candidate_that_never_led_creates_nothing() -> None:
     """One that is stopped before it could ask leaves no Lease behind."""
     async with election(CALM) as held:
         held.registry.withheld = {"get"}

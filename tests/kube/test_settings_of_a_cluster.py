@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.certificates import Authority
 
 from hotmap.core.errors import SettingsError
 from hotmap.kube.config import ClusterConfig, TokenFile, in_cluster_config
@@ -44,7 +45,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_the_current_context_is_read(tmp_path: Path):
+def test_the_current_context_is_read(tmp_path: Path) -> None:
     """Server, credentials and namespace of one context."""
     path = write(tmp_path / "k", kubeconfig(user={"token": "t"}, namespace="shop"))
     config = load_config(path)
@@ -54,7 +55,9 @@ def test_the_current_context_is_read(tmp_path: Path):
     assert config.origin == f"kubeconfig {path}, context 'here'"
 
 
-def test_the_first_file_to_name_a_thing_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_first_file_to_name_a_thing_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """KUBECONFIG is merged as kubectl does it; files that do not exist are passed over."""
     first = kubeconfig(user={"token": "first"})
     del first["current-context"]
@@ -70,20 +73,22 @@ def test_the_first_file_to_name_a_thing_wins(tmp_path: Path, monkeypatch: pytest
     assert load_config(context="here").server == "https://c:6443"
 
 
-def test_the_default_file_is_used_without_any_hint(empty_home: Path):
+def test_the_default_file_is_used_without_any_hint(empty_home: Path) -> None:
     """~/.kube/config, as kubectl."""
     write(empty_home / ".kube" / "config", kubeconfig(user={"token": "t"}))
     assert load_config().server == "https://c:6443"
 
 
-def test_a_named_context_is_looked_for_in_files(empty_home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_named_context_is_looked_for_in_files(
+    empty_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even in a pod is it silently replaced by the service account."""
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     with pytest.raises(SettingsError, match=r"^kubeconfig .*/.kube/config cannot be read: "):
         load_config(context="prod")
 
 
-def test_paths_are_relative_to_their_file(tmp_path: Path, authority):
+def test_paths_are_relative_to_their_file(tmp_path: Path, authority: Authority) -> None:
     """And data in the file itself wins over a path."""
     pair = authority.issue("client")
     (tmp_path / "ca.crt").write_bytes(authority.pem)
@@ -104,7 +109,7 @@ def test_paths_are_relative_to_their_file(tmp_path: Path, authority):
     assert config.ssl_context() is not None
 
 
-def test_acting_as_somebody_else_becomes_headers(tmp_path: Path):
+def test_acting_as_somebody_else_becomes_headers(tmp_path: Path) -> None:
     """as, as-uid, as-groups and as-user-extra, in client-go's headers."""
     user = {
         "token": "t",
@@ -124,8 +129,8 @@ def test_acting_as_somebody_else_becomes_headers(tmp_path: Path):
 
 
 def test_nothing_of_a_client_certificate_stays_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority
-):
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, authority: Authority
+) -> None:
     """OpenSSL wants a file; it is gone when the context is made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     pair = authority.issue("client")
@@ -224,7 +229,7 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
 )
 def test_what_cannot_be_used_is_told_in_one_sentence(
     tmp_path: Path, content: dict[str, Any], message: str
-):
+) -> None:
     """What, where and what to do; never a credential."""
     path = write(tmp_path / "k", content)
     with pytest.raises(SettingsError) as caught:
@@ -233,7 +238,7 @@ def test_what_cannot_be_used_is_told_in_one_sentence(
     assert "geheim" not in str(caught.value)
 
 
-def test_a_file_that_is_not_yaml_is_told_with_its_line(tmp_path: Path):
+def test_a_file_that_is_not_yaml_is_told_with_its_line(tmp_path: Path) -> None:
     """The content is not quoted: it may be a token."""
     path = tmp_path / "k"
     path.write_text("users:\n- {token: geheim\n")
@@ -243,13 +248,13 @@ def test_a_file_that_is_not_yaml_is_told_with_its_line(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["absent", "."])
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str):
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
     """Absent, or a directory."""
     with pytest.raises(SettingsError, match=f"^kubeconfig {tmp_path / name} cannot be read: "):
         load_kubeconfig(str(tmp_path / name))
 
 
-def test_certificates_that_are_no_certificates_are_told(tmp_path: Path):
+def test_certificates_that_are_no_certificates_are_told(tmp_path: Path) -> None:
     """Base64 that is fine, of something that is not PEM."""
     cluster = {"certificate-authority-data": base64.b64encode(b"nonsense").decode()}
     config = load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=cluster)))
@@ -261,7 +266,7 @@ def test_certificates_that_are_no_certificates_are_told(tmp_path: Path):
         config.ssl_context()
 
 
-def test_without_any_settings_the_ways_out_are_named(empty_home: Path):
+def test_without_any_settings_the_ways_out_are_named(empty_home: Path) -> None:
     """A person who has nothing learns what to set and what to start."""
     with pytest.raises(SettingsError) as caught:
         load_config()
@@ -277,7 +282,7 @@ def in_pod(directory: Path, host: str = "10.0.0.1") -> ClusterConfig:
     return in_cluster_config(directory=directory, environ=environ)
 
 
-def test_a_pod_finds_its_service_account(tmp_path: Path, authority):
+def test_a_pod_finds_its_service_account(tmp_path: Path, authority: Authority) -> None:
     """Address from the environment, the rest from the mounted volume."""
     (tmp_path / "token").write_text("t\n")
     (tmp_path / "ca.crt").write_bytes(authority.pem)
@@ -289,7 +294,7 @@ def test_a_pod_finds_its_service_account(tmp_path: Path, authority):
     assert in_pod(tmp_path, "fd00::1").server == "https://[fd00::1]:443"
 
 
-def test_a_pod_without_a_service_account_says_so(tmp_path: Path):
+def test_a_pod_without_a_service_account_says_so(tmp_path: Path) -> None:
     """automountServiceAccountToken: false, for example."""
     with pytest.raises(SettingsError, match=f"^token file {tmp_path}/token cannot be used: No"):
         in_pod(tmp_path)
@@ -299,7 +304,7 @@ def test_a_pod_without_a_service_account_says_so(tmp_path: Path):
 
 def test_a_token_file_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     """After a minute, and at once after a 401; an unreadable one leaves the last token."""
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)

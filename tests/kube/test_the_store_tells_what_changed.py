@@ -29,7 +29,7 @@ def heard(store: Store[str]) -> list[Change]:
     return changes
 
 
-def test_listeners_hear_old_and_new(store: Store[str], heard: list[Change]):
+def test_listeners_hear_old_and_new(store: Store[str], heard: list[Change]) -> None:
     """Created, changed, deleted; what is equal or unknown is no change."""
     store.put(A, "x")
     store.put(A, "x")
@@ -39,7 +39,9 @@ def test_listeners_hear_old_and_new(store: Store[str], heard: list[Change]):
     assert heard == [(A, None, "x"), (A, "x", "y"), (A, "y", None)]
 
 
-def test_a_complete_list_deletes_what_it_does_not_have(store: Store[str], heard: list[Change]):
+def test_a_complete_list_deletes_what_it_does_not_have(
+    store: Store[str], heard: list[Change]
+) -> None:
     """What vanished while nobody watched is told as if it had just been deleted."""
     store.put(A, "x")
     store.put(B, "y")
@@ -51,7 +53,7 @@ def test_a_complete_list_deletes_what_it_does_not_have(store: Store[str], heard:
     assert store.statistics() == (2, True, 4, "7")
 
 
-def test_listeners_see_the_store_after_the_change(store: Store[str]):
+def test_listeners_see_the_store_after_the_change(store: Store[str]) -> None:
     """Index and content already agree with what a listener is told."""
     seen = []
     store.subscribe(
@@ -62,7 +64,9 @@ def test_listeners_see_the_store_after_the_change(store: Store[str]):
     assert seen == [("x", ["x"]), (None, [])]
 
 
-def test_a_listener_that_fails_does_not_silence_the_others(store: Store[str], caplog):
+def test_a_listener_that_fails_does_not_silence_the_others(
+    store: Store[str], caplog: pytest.LogCaptureFixture
+) -> None:
     """It is logged, and the next one hears all the same."""
     heard = []
 
@@ -76,7 +80,7 @@ def test_a_listener_that_fails_does_not_silence_the_others(store: Store[str], ca
     assert "a listener failed on ConfigMap default/a" in caplog.text
 
 
-def test_an_unsubscribed_listener_hears_nothing(store: Store[str]):
+def test_an_unsubscribed_listener_hears_nothing(store: Store[str]) -> None:
     """`subscribe` returns the way out, which may be taken twice."""
     heard = []
     unsubscribe = store.subscribe(lambda key, old, new: heard.append(key))
@@ -110,7 +114,7 @@ def test_what_is_filed_alike_stays_where_it_is() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from([A, B, C]), st.none() | st.text(alphabet="xyz", max_size=3)))
 )
-def test_an_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, str | None]]):
+def test_an_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, str | None]]) -> None:
     """After any changes, each value leads to the objects that have it, and to no other."""
     store: Store[str] = Store({"letter": lambda word: word})
     model: dict[ObjectKey, str] = {}
@@ -128,7 +132,7 @@ def test_an_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, st
         assert sorted(store.by_index("letter", letter)) == sorted(model[key] for key in expected)
 
 
-def test_an_index_keeps_many_objects_under_one_value_in_their_order(store: Store[str]):
+def test_an_index_keeps_many_objects_under_one_value_in_their_order(store: Store[str]) -> None:
     """From one to many and back to none: each is found once, in the order of its coming."""
     keys = [ObjectKey("ConfigMap", "default", f"{number:02}") for number in range(20)]
     for number, key in enumerate(keys):

@@ -17,9 +17,10 @@ from aiohttp import web
 from hotmap.core.errors import api_error
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
-from hotmap.local.apiserver.registry import Registry, RegistryWatch
+from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.server import APIServer
+from hotmap.local.apiserver.watches import RegistryWatch
 from hotmap.local.pki import ServerPKI
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens, new_token

@@ -19,7 +19,7 @@ import aiohttp
 __all__ = ["ENDPOINTS", "PATIENCE", "ControllerProcess"]
 
 #: Seconds after which a test says what it waited for in vain.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 #: All that a controller serves.
 ENDPOINTS = ("/metrics", "/healthz", "/readyz", "/v1/status")

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from tests.cluster.proxy import FaultProxy
@@ -18,8 +19,9 @@ from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
-from hotmap.local.apiserver.registry import Registry, RegistryWatch
+from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
+from hotmap.local.apiserver.watches import RegistryWatch
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens
 
@@ -29,7 +31,7 @@ NAMESPACE = "default"
 NAME = "hotmap"
 
 #: Seconds within which anything that a test waits for must have happened.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class WithholdingRegistry(Registry):
@@ -178,7 +180,7 @@ class Election:
                 await self.leader(made[0])
             # A standby that has not seen the Lease yet owes its holder nothing.
             elector = made[-1].elector
-            await self.until(lambda elector=elector: elector.statistics().holder != "")
+            await self.until(partial(_knows_a_holder, elector))
         return made
 
     async def leader(self, *among: Candidate) -> Candidate:
@@ -194,6 +196,15 @@ class Election:
         async with asyncio.timeout(PATIENCE):
             while not condition():  # noqa: ASYNC110  what is asked has no event
                 await asyncio.sleep(0.005)
+
+    async def attempts(self, candidate: Candidate, *, more: int) -> None:
+        """Wait until a candidate has asked for the Lease more than so many times more."""
+        before = candidate.elector.statistics().attempts
+        await self.until(lambda: candidate.elector.statistics().attempts > before + more)
+
+    async def fails(self, candidate: Candidate, *, after: int) -> None:
+        """Wait until a candidate has failed more than so many times."""
+        await self.until(lambda: candidate.elector.statistics().failures > after)
 
     async def known_to(self, *candidates: Candidate, holder: str) -> None:
         """Wait until candidates have seen who holds the Lease."""
@@ -222,6 +233,14 @@ class Election:
 
         await self.registry.modify("leases", NAMESPACE, NAME, change, manager="test")
 
+    async def annotate(self, annotations: dict[str, str]) -> None:
+        """Change the annotations of the Lease by another hand."""
+
+        def change(lease: dict[str, Any]) -> dict[str, Any]:
+            return {**lease, "metadata": {**lease["metadata"], "annotations": annotations}}
+
+        await self.registry.modify("leases", NAMESPACE, NAME, change, manager="test")
+
     def clashes(self) -> list[tuple[str, ...]]:
         """List every moment at which more than one led."""
         return [leaders for _, leaders in self.history if len(leaders) > 1]
@@ -238,6 +257,10 @@ class Election:
                 now = leaders
                 self.history.append((time.monotonic(), leaders))
             await asyncio.sleep(0.002)
+
+
+def _knows_a_holder(elector: LeaderElector) -> bool:
+    return elector.statistics().holder != ""
 
 
 @asynccontextmanager

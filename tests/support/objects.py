@@ -206,9 +206,9 @@ def workload(
     update: dict[str, Any] = {"type": update_strategy}
     if partition is not None:
         update["rollingUpdate"] = {"partition": partition}
-    managed = [{"manager": "kubectl", "time": timestamp(0)}]
+    managed: list[dict[str, Any]] = [{"manager": "kubectl", "time": timestamp(0)}]
     if written_at is not None:
-        fields = {
+        fields: dict[str, Any] = {
             "f:spec": {"f:template": {"f:metadata": {"f:annotations": {f"f:{REVISION}": {}}}}}
         }
         entry = {"manager": FIELD_MANAGER, "time": timestamp(written_at), "fieldsV1": fields}

@@ -20,7 +20,7 @@ def visible(mount: Path) -> dict[str, bytes]:
 
     A link that leads nowhere is no file, as for an application that opens it.
     """
-    found = {}
+    found: dict[str, bytes] = {}
     for folder, _, names in os.walk(mount, followlinks=True):
         relative = Path(folder).relative_to(mount)
         if not _is_reserved(relative):

@@ -21,7 +21,7 @@ from hotmap.volume.atomic_writer import AtomicWriter
 from hotmap.volume.watcher import VolumeWatcher, read_revision
 
 #: Seconds; a bound for a hanging test, never waited for when all is well.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @contextmanager

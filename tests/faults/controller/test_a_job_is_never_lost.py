@@ -126,7 +126,7 @@ async def _nothing_pending(shop: Story, plane: ControlPlane) -> bool:
         secret = await plane.registry.get("secrets", shop.own, "hotmap-pending")
     except NotFound:
         return True
-    return json.loads(b64decode(secret["data"]["jobs"])) == []
+    return bool(json.loads(b64decode(secret["data"]["jobs"])) == [])
 
 
 async def _is_dead(controller: ControllerProcess) -> bool:

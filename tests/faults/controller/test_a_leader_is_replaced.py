@@ -141,6 +141,6 @@ async def _written(story: Story, names: list[str], *, times: int) -> None:
         found = [(await story.get("Deployment", name))["metadata"] for name in names]
         written = {one["name"]: one["generation"] - 1 for one in found}
         assert max(written.values()) <= times, written
-        return min(written.values()) == times
+        return bool(min(written.values()) == times)
 
     await story.until(done, f"all are written {times} times")

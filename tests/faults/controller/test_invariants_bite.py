@@ -17,7 +17,7 @@ EMPTY = {"type": "hotmap.dev/state", "data": {"state": b64encode(b"hotmap-state/
 
 def _consumer(revision: str = "", manager: str = "hotmap") -> dict[str, Any]:
     template = {"metadata": {"annotations": {"hotmap.dev/revision": revision}}}
-    fields = {"f:spec": {"f:template": {}}}
+    fields: dict[str, Any] = {"f:spec": {"f:template": {}}}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -44,7 +45,7 @@ async def test_rollouts_for_a_secret_are_alerted(crowd: Story, receiver: Receive
     """The alert names Secret and consumer, and no value; a receiver that fails delays nobody."""
     await crowd.set_up()
     receiver.answers = [500, 500]
-    alerts = {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": receiver.url}
+    alerts: dict[str, Any] = {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": receiver.url}
     async with crowd.controller("--log-format=json", **alerts) as controller:
         await controller.ready()
         await crowd.arrived()

@@ -7,7 +7,7 @@ part of a snapshot: what it combines is, so a snapshot can be written down and r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import NamedTuple
 
@@ -212,7 +212,7 @@ def take_snapshot(
 
 
 def take_snapshots(
-    uses: Sequence[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
+    uses: Iterable[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
 ) -> tuple[SourceSnapshot, ...]:
     """Group uses by source and fingerprint what they select, sorted by source.
 
