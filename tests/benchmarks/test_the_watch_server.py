@@ -67,7 +67,7 @@ async def served(request: pytest.FixtureRequest) -> AsyncIterator[Served]:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

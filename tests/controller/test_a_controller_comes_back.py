@@ -399,7 +399,7 @@ async def test_the_log_of_an_outage(world: World, caplog: pytest.LogCaptureFixtu
             watches = controller.reflector_statistics()
             return all("cannot reach" in one.last_error for one in watches)
 
-        await world.until(all_failed, "every watch has tried in vain", within=30)
+        await world.until(all_failed, "every watch has tried in vain")
         await world.plane.start()
         await world.config_map(LEVEL="info")
 
@@ -407,7 +407,7 @@ async def test_the_log_of_an_outage(world: World, caplog: pytest.LogCaptureFixtu
             watches = {one.resource: one for one in controller.reflector_statistics()}
             return not watches["configmaps"].last_error
 
-        await world.until(back, "a watch brings something", within=30)
+        await world.until(back, "a watch brings something")
     server = world.client.server
     told = [one for one in caplog.records if server in one.message]
     assert [one.levelname for one in told] == ["WARNING", "INFO"]

@@ -149,7 +149,7 @@ async def _converge(world: World, controller: Controller, pods: Fleet) -> None:
         return not await pods.stale()
 
     try:
-        await world.until(fresh, "every pod has the present content", within=12)
+        await world.until(fresh, "every pod has the present content")
     except AssertionError:
         said = [
             entry for entries in controller.decision_log.history().values() for entry in entries

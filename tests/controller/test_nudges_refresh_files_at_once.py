@@ -84,7 +84,7 @@ async def test_it_does_not_wait_for_the_settle_time(world: World) -> None:
     await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/settle": "30s"})
     await world.pod("web-1")
     async with world.controller() as controller:
-        await world.until(_recorded(controller), "the consumer is adopted", within=40)
+        await world.until(_recorded(controller), "the consumer is adopted")
         await world.edit(LEVEL="debug")
         await nudged(world, "web-1")
         assert await world.messages() == []

@@ -40,7 +40,7 @@ async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 async def written(records: Records, writes: int = 1) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while records.statistics().dirty or records.statistics().writes < writes:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -68,7 +68,7 @@ async def test_a_burst_is_written_once(world: World, running: Records) -> None:
 async def test_a_burst_that_does_not_end_is_written_all_the_same(running: Records) -> None:
     """Something always changes: every few seconds it is written what there is by then."""
     number = 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while running.statistics().writes < 3:
             number += 1
             running.put(record(0, str(number)))

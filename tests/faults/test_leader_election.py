@@ -69,7 +69,7 @@ async def process(held: Election, identity: str, *, duration: int) -> asyncio.su
         stdout=asyncio.subprocess.PIPE,
     )
     assert started.stdout is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await started.stdout.readline() == b"leads\n"
     return started
 

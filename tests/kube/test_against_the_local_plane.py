@@ -85,7 +85,7 @@ async def reflecting(
     )
     task = asyncio.create_task(reflector.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await store.synced.wait()
         yield store, reflector
     finally:
@@ -97,7 +97,7 @@ async def becomes(store: Store[Any], expected: dict[str, Any]) -> None:
     """Wait until the store holds exactly this, by name."""
     changed = asyncio.Event()
     unsubscribe = store.subscribe(lambda key, old, new: changed.set())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while {key.name: store.get(key) for key in store} != expected:
             changed.clear()
             await changed.wait()

@@ -383,7 +383,7 @@ class Story:
         await self.edit(CANARY, LEVEL=str(self._beats))
         await self.rolled(CANARY, before + 1)
         if not retrying:
-            await self.until(self._is_idle, "the leader has nothing left to do", within=70)
+            await self.until(self._is_idle, "the leader has nothing left to do", within=120)
 
     async def _is_idle(self) -> bool:
         idle = [

@@ -95,7 +95,7 @@ async def test_a_standby_takes_over_with_stale_stores(
                 await crowd.edit(LEVEL="trace")
                 await crowd.rolled(times=2)
                 assert await leader.stop() == 0
-                await crowd.until(standby.leads, "the standby leads", within=40)
+                await crowd.until(standby.leads, "the standby leads", within=120)
                 await crowd.ends_well({"web": 2})
 
 
@@ -128,7 +128,7 @@ async def test_two_act_at_a_time_by_mistake(crowd: Story, flags: tuple[str, ...]
         async def idle() -> bool:
             return all([await process.is_idle() for process in (one, other)])
 
-        await crowd.until(idle, "both have nothing left to do", within=70)
+        await crowd.until(idle, "both have nothing left to do", within=120)
         assert (await one.stop(), await other.stop()) == (0, 0)
     await _written(crowd, [*names, "web"], times=4)
     await _written(crowd, [CANARY], times=2)

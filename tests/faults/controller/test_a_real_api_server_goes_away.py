@@ -74,7 +74,7 @@ async def test_it_is_out_of_reach_for_a_minute(cluster: Cluster, shop: Story) ->
             readiness = json.loads(await controller.get("/readyz"))
             assert readiness["role"] == "standby", readiness
             wire.heal()
-            await shop.rolled(within=60)
+            await shop.rolled(within=120)
             await shop.runs_with_the_present_content()
             await shop.ends_well({"web": 1})
         assert controller.log().count("cannot be read") == 0
@@ -95,9 +95,9 @@ async def test_it_dies_and_is_started_again(cluster: Cluster, shop: Story) -> No
 
         await shop.until(is_free, "the last thread of the killed one is gone")
         await asyncio.to_thread(cluster.restart, "kube-apiserver")
-        await shop.rolled(within=60)
+        await shop.rolled(within=120)
         await shop.edit(LEVEL="trace")
-        await shop.rolled(times=2, within=60)
+        await shop.rolled(times=2, within=120)
         await shop.runs_with_the_present_content()
         await shop.ends_well({"web": 2})
 
@@ -122,7 +122,7 @@ async def test_it_comes_back_without_its_history(cluster: Cluster, shop: Story) 
             await shop.config_map("calm", LEVEL="info")
             await asyncio.to_thread(cluster.restart, "kube-apiserver")
             wire.heal()
-            await shop.rolled(within=60)
+            await shop.rolled(within=120)
             await shop.runs_with_the_present_content()
             await shop.ends_well({"web": 1})
         shown = [text for text in controller.outputs() if '"ControllerStatus"' in text]

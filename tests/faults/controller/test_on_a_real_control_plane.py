@@ -152,7 +152,7 @@ async def test_a_policy_rejects_one_consumer_for_ever(mall: Mall) -> None:
             async def backed_off() -> bool:
                 return max(_pauses(controller.log()), default=0.0) >= 1.0
 
-            await shop.until(backed_off, "retries of the stubborn one wait for long", within=60)
+            await shop.until(backed_off, "retries of the stubborn one wait for long", within=120)
             (told,) = await shop.messages("Failed")
             assert policy in told
             assert "its template is frozen" in told

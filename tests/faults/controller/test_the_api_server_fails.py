@@ -48,7 +48,7 @@ async def test_it_is_out_of_reach_for_longer_than_the_lease(
             await controller.says("leads no more")
             await crowd.edit("calm", LEVEL="info")
             wire.heal()
-            await crowd.rolled(within=40)
+            await crowd.rolled(within=120)
             await crowd.ends_well({"web": 1})
 
 
@@ -113,7 +113,7 @@ async def test_a_watch_is_silent_for_ever(
             await crowd.arrived()
             wire.half_open()
             await crowd.edit(LEVEL="debug")
-            await crowd.rolled(within=100)
+            await crowd.rolled(within=120)
             await crowd.ends_well({"web": 1})
 
 
