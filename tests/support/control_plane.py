@@ -120,7 +120,7 @@ class _FailingServer(APIServer):
         self._failures = failures
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        path = parse_path(request.path)
+        path = parse_path(self._registry.scheme, request.path)
         if path is not None:
             verb = verb_of(request.method, path, request.query)
             agent = request.headers.get("User-Agent", "")

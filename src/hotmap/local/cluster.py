@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.controllers.run import Controllers
@@ -61,7 +62,9 @@ class LocalCluster:
         self._stack = contextlib.AsyncExitStack()
         # What runs in the background until the end; one that ends earlier has broken.
         self._running: list[asyncio.Task[None]] = []
-        self.registry = Registry(MVCCStore())
+        #: The kinds that this cluster serves.
+        self.scheme = built_in_scheme()
+        self.registry = Registry(MVCCStore(), scheme=self.scheme)
         #: The administrator's token; it works as long as this cluster runs.
         self.token = new_token()
         #: The URL of the API server, once started.

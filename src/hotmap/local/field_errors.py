@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class FieldError(NamedTuple):
@@ -78,3 +78,8 @@ def _detailed(text: str, detail: str) -> str:
 
 def _shown(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def rule_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
+    """Check one field by a rule that gives the reasons why a text is not acceptable."""
+    return [invalid_value(path, value, why) for why in rule(value)]

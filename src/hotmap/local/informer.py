@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from hotmap.core.errors import Expired
-from hotmap.local.apiserver.registry import Registry
+from hotmap.local.client import Client
+from hotmap.local.scheme import Kind
 
-__all__ = ["Index", "Informer", "InformerStatistics", "Informers"]
+__all__ = ["Index", "Informer", "InformerStatistics", "Informers", "by_namespace"]
 
 _Object = dict[str, Any]
 _Name = tuple[str, str]
@@ -73,8 +74,8 @@ class Informer:
 
     def __init__(
         self,
-        registry: Registry,
-        plural: str,
+        client: Client,
+        resource: str,
         namespace: str | None = None,
         *,
         field_selector: str = "",
@@ -83,8 +84,8 @@ class Informer:
         self.objects: dict[_Name, _Object] = {}
         #: Everything up to this revision is in the cache.
         self.resource_version = 0
-        self._registry = registry
-        self._plural = plural
+        self._client = client
+        self._resource = resource
         self._namespace = namespace
         self._field_selector = field_selector
         self._indexes: list[Index] = []
@@ -141,8 +142,8 @@ class Informer:
                 await asyncio.sleep(_RESUME_PAUSE)
 
     async def _list(self) -> None:
-        found = await self._registry.list(
-            self._plural, self._namespace, field_selector=self._field_selector
+        found = await self._client.list(
+            self._resource, self._namespace, field_selector=self._field_selector
         )
         self._lists += 1
         present = {_name_of(obj): obj for obj in found.items}
@@ -154,8 +155,8 @@ class Informer:
 
     async def _follow(self) -> None:
         self._watches += 1
-        with self._registry.watch(
-            self._plural,
+        with self._client.watch(
+            self._resource,
             self._namespace,
             since=str(self.resource_version),
             field_selector=self._field_selector,
@@ -193,20 +194,50 @@ class Informer:
 
 
 class Informers:
-    """One informer per kind, shared by all who ask (client-go: SharedInformerFactory)."""
+    """One informer per kind, shared by all who ask (client-go: SharedInformerFactory).
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    An informer that is first asked for while `run` runs is started at once. That of a kind which
+    is no longer served is stopped.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._informers: dict[str, Informer] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        #: None unless running.
+        self._group: asyncio.TaskGroup | None = None
+        client.scheme.subscribe(self._on_kind)
 
-    def __getitem__(self, plural: str) -> Informer:
-        """Return the informer of a kind over all namespaces; ask before `run`."""
-        if plural not in self._informers:
-            self._informers[plural] = Informer(self._registry, plural)
-        return self._informers[plural]
+    def __getitem__(self, resource: str) -> Informer:
+        """Return the informer of a kind over all namespaces.
+
+        Raises:
+            KeyError: the kind is not served.
+        """
+        resource = self._client.scheme.resource(resource).resource
+        if resource not in self._informers:
+            self._informers[resource] = Informer(self._client, resource)
+            self._start(resource)
+        return self._informers[resource]
 
     def __iter__(self) -> Iterator[Informer]:
-        return iter(self._informers.values())
+        return iter(tuple(self._informers.values()))
+
+    def follow_kinds(
+        self, added: Callable[[Kind, Informer], None], removed: Callable[[Kind], None]
+    ) -> None:
+        """Call *added* for each served kind, now and when one is registered; *removed* likewise."""
+
+        def listen(kind: Kind, served: bool) -> None:
+            if served:
+                added(kind, self[kind.resource])
+            else:
+                removed(kind)
+
+        scheme = self._client.scheme
+        for kind in scheme:
+            listen(kind, True)
+        scheme.subscribe(listen)
 
     async def synced(self) -> None:
         """Wait until every cache is filled."""
@@ -215,9 +246,29 @@ class Informers:
 
     async def run(self) -> None:
         """Run all informers until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self:
-                tasks.create_task(informer.run())
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for resource in tuple(self._informers):
+                    self._start(resource)
+        finally:
+            self._group = None
+            self._tasks.clear()
+
+    def _start(self, resource: str) -> None:
+        if self._group is not None:
+            self._tasks[resource] = self._group.create_task(self._informers[resource].run())
+
+    def _on_kind(self, kind: Kind, served: bool) -> None:
+        if not served and self._informers.pop(kind.resource, None) is not None:
+            task = self._tasks.pop(kind.resource, None)
+            if task is not None:
+                task.cancel()
+
+
+def by_namespace(obj: _Object) -> list[Hashable]:
+    """Index by namespace."""
+    return [obj["metadata"]["namespace"]]
 
 
 def _name_of(obj: _Object) -> _Name:

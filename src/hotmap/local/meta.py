@@ -8,7 +8,10 @@ spec and status mean lives with the controller of that kind.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
 
 __all__ = [
     "MANAGER",
@@ -73,11 +76,11 @@ def controller_of(obj: Object) -> Object | None:
     return next((owner for owner in owners_of(obj) if owner.get("controller")), None)
 
 
-def controller_reference(owner: Object, *, api_version: str, kind: str) -> Object:
-    """Build the reference that makes *owner* the controller of what carries it."""
+def controller_reference(owner: Object, kind: Kind) -> Object:
+    """Build the reference that makes *owner*, of a kind, the controller of what carries it."""
     return {
-        "apiVersion": api_version,
-        "kind": kind,
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
         "name": owner["metadata"]["name"],
         "uid": uid_of(owner),
         "controller": True,

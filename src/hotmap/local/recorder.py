@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from hotmap.core.errors import HotmapError, NotFound
-from hotmap.local.apiserver.registry import Registry
+from hotmap.local.client import Client
 from hotmap.local.meta import Object, timestamp
 
 __all__ = ["Recorder"]
@@ -52,9 +52,9 @@ class Recorder:
     """Write Events about objects in the name of one component."""
 
     def __init__(
-        self, registry: Registry, component: str, *, clock: Callable[[], float] = time.time
+        self, client: Client, component: str, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._registry = registry
+        self._client = client
         self._component = component
         self._clock = clock
         self._pending: asyncio.Queue[_Occurrence] = asyncio.Queue()
@@ -96,7 +96,7 @@ class Recorder:
         again = _Written(known.name, known.times + 1, at)
         patch = {"count": again.times, "lastTimestamp": timestamp(at)}
         try:
-            await self._registry.patch(
+            await self._client.patch(
                 "events", namespace, known.name, patch, kind="merge", manager=self._component
             )
         except NotFound:
@@ -133,5 +133,5 @@ class Recorder:
             "count": 1,
             "eventTime": None,
         }
-        created = await self._registry.create("events", namespace, event, manager=self._component)
+        created = await self._client.create("events", namespace, event, manager=self._component)
         return _Written(created["metadata"]["name"], 1, at)

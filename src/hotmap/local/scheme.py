@@ -1,41 +1,105 @@
-"""The kinds that the local control plane serves, as one table.
+"""The kinds that a control plane serves: how they are called and where they are stored.
 
-What a kind is called, where it is stored and which general rules hold for it lives here. What
-its fields mean (defaults, validation, printer columns) lives in the API server.
+A cluster owns one Scheme. Kinds can be registered and removed while it runs; what their fields
+mean is their `Strategy`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-FieldPath = tuple[str, ...]
+from hotmap.local.strategy import Strategy
+
+__all__ = [
+    "ALL_VERBS",
+    "SCALE",
+    "STATUS",
+    "GroupVersionKind",
+    "Kind",
+    "KindListener",
+    "Names",
+    "Scheme",
+    "Subresource",
+]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-class Kind(NamedTuple):
-    """One served kind (kubernetes: pkg/registry/**/strategy.go and storage.go).
-
-    `storage_prefix` is the part of a key between `/registry/` and the namespace. `fields` are
-    the field selectors beyond name and namespace, as label → path.
-    """
+class GroupVersionKind(NamedTuple):
+    """What an object says it is (schema.GroupVersionKind)."""
 
     group: str
     version: str
-    plural: str
-    singular: str
     kind: str
-    storage_prefix: str
+
+
+class Subresource(NamedTuple):
+    """Something behind an object's name in a path."""
+
+    name: str
+    verbs: tuple[str, ...]
+    #: What it answers with; None for its parent's kind.
+    response: GroupVersionKind | None = None
+    #: The top-level field that an update through it replaces; "" where it is no part of the object.
+    field: str = ""
+
+
+STATUS = Subresource("status", ("get", "patch", "update"), field="status")
+SCALE = Subresource(
+    "scale", ("get", "patch", "update"), GroupVersionKind("autoscaling", "v1", "Scale")
+)
+
+
+class Names(NamedTuple):
+    """How a kind is called (CustomResourceDefinition: spec.names).
+
+    `singular` is the kind in lower case where it is "". `storage` is the part of a key between
+    `/registry/` and the namespace; "" gives `<group>/<plural>`, as upstream for custom resources.
+    """
+
+    plural: str
+    kind: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    singular: str = ""
+    storage: str = ""
+
+
+class Kind(NamedTuple):
+    """One served kind.
+
+    Of several `versions` the first is the one that is stored, answered and preferred; objects
+    are not converted.
+    """
+
+    group: str
+    versions: tuple[str, ...]
+    names: Names
     namespaced: bool = True
-    has_status: bool = False
-    has_scale: bool = False
-    # Whether metadata.generation counts changes of the spec.
-    has_generation: bool = False
-    # Whether a PUT may leave out the resourceVersion (AllowUnconditionalUpdate).
-    unconditional_update: bool = True
-    # Whether a PUT may create (AllowCreateOnUpdate).
-    create_on_update: bool = False
-    fields: tuple[tuple[str, FieldPath], ...] = ()
+    subresources: tuple[Subresource, ...] = ()
+    strategy: Strategy = Strategy()
+    verbs: tuple[str, ...] = ALL_VERBS
+
+    @property
+    def version(self) -> str:
+        """The preferred version."""
+        return self.versions[0]
+
+    @property
+    def plural(self) -> str:
+        """`configmaps`: the resource in paths."""
+        return self.names.plural
+
+    @property
+    def kind(self) -> str:
+        """`ConfigMap`: what objects say."""
+        return self.names.kind
+
+    @property
+    def singular(self) -> str:
+        """`configmap`: what kubectl takes as well."""
+        return self.names.singular or self.names.kind.lower()
 
     @property
     def api_version(self) -> str:
@@ -52,99 +116,106 @@ class Kind(NamedTuple):
         """`ConfigMap` or `Deployment.apps`: what Invalid says (schema.GroupKind)."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
+    def subresource(self, name: str) -> Subresource | None:
+        """Find a subresource by name."""
+        return next((sub for sub in self.subresources if sub.name == name), None)
+
     def key(self, namespace: str | None, name: str) -> str:
         """Give the storage key of one object."""
         return f"{self.prefix(namespace)}{name}"
 
     def prefix(self, namespace: str | None) -> str:
         """Give the storage prefix of a namespace's objects, or of all with None."""
+        storage = self.names.storage or f"{self.group}/{self.plural}"
         if namespace and self.namespaced:
-            return f"/registry/{self.storage_prefix}/{namespace}/"
-        return f"/registry/{self.storage_prefix}/"
+            return f"/registry/{storage}/{namespace}/"
+        return f"/registry/{storage}/"
 
 
-def _paths(*labels: str) -> tuple[tuple[str, FieldPath], ...]:
-    return tuple((label, tuple(label.split("."))) for label in labels)
+#: Called with a kind, and whether it is served from now on (True) or no longer (False).
+KindListener = Callable[[Kind, bool], None]
 
 
-KINDS = (
-    Kind("", "v1", "configmaps", "configmap", "ConfigMap", "configmaps", ("cm",)),
-    Kind("", "v1", "secrets", "secret", "Secret", "secrets", fields=_paths("type")),
-    Kind(
-        "", "v1", "namespaces", "namespace", "Namespace", "namespaces", ("ns",),
-        namespaced=False, has_status=True, fields=_paths("status.phase"),
-    ),
-    Kind(
-        "", "v1", "pods", "pod", "Pod", "pods", ("po",), ("all",),
-        has_status=True, has_generation=True,
-        fields=_paths(
-            "spec.nodeName", "spec.restartPolicy", "spec.schedulerName",
-            "spec.serviceAccountName", "spec.hostNetwork", "status.phase", "status.podIP",
-            "status.nominatedNodeName",
-        ),
-    ),
-    Kind(
-        "", "v1", "services", "service", "Service", "services/specs", ("svc",), ("all",),
-        has_status=True, create_on_update=True, fields=_paths("spec.clusterIP", "spec.type"),
-    ),
-    Kind(
-        "", "v1", "endpoints", "endpoints", "Endpoints", "services/endpoints", ("ep",),
-        create_on_update=True,
-    ),
-    Kind(
-        "", "v1", "serviceaccounts", "serviceaccount", "ServiceAccount", "serviceaccounts",
-        ("sa",), unconditional_update=False,
-    ),
-    Kind(
-        "", "v1", "nodes", "node", "Node", "minions", ("no",),
-        namespaced=False, has_status=True, fields=_paths("spec.unschedulable"),
-    ),
-    Kind(
-        "", "v1", "events", "event", "Event", "events", ("ev",), create_on_update=True,
-        fields=(
-            *_paths(
-                "involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
-                "involvedObject.uid", "involvedObject.apiVersion",
-                "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "type",
-            ),
-            ("reportingComponent", ("reportingComponent",)),
-            ("source", ("source", "component")),
-        ),
-    ),
-    Kind(
-        "apps", "v1", "deployments", "deployment", "Deployment", "deployments", ("deploy",),
-        ("all",), has_status=True, has_scale=True, has_generation=True,
-    ),
-    Kind(
-        "apps", "v1", "replicasets", "replicaset", "ReplicaSet", "replicasets", ("rs",),
-        ("all",), has_status=True, has_scale=True, has_generation=True,
-        fields=_paths("status.replicas"),
-    ),
-    Kind(
-        "apps", "v1", "statefulsets", "statefulset", "StatefulSet", "statefulsets", ("sts",),
-        ("all",), has_status=True, has_scale=True, has_generation=True,
-    ),
-    Kind(
-        "apps", "v1", "daemonsets", "daemonset", "DaemonSet", "daemonsets", ("ds",), ("all",),
-        has_status=True, has_generation=True,
-    ),
-    Kind(
-        "apps", "v1", "controllerrevisions", "controllerrevision", "ControllerRevision",
-        "controllerrevisions", unconditional_update=False,
-    ),
-    Kind(
-        "batch", "v1", "jobs", "job", "Job", "jobs", (), ("all",), has_status=True,
-        has_generation=True, fields=(("status.successful", ("status", "succeeded")),),
-    ),
-    Kind(
-        "batch", "v1", "cronjobs", "cronjob", "CronJob", "cronjobs", ("cj",), ("all",),
-        has_status=True, has_generation=True,
-    ),
-    Kind(
-        "coordination.k8s.io", "v1", "leases", "lease", "Lease", "leases",
-        unconditional_update=False, create_on_update=True,
-    ),
-)  # fmt: skip
+class Scheme:
+    """The served kinds by (group, resource)."""
 
-BY_PLURAL = {kind.plural: kind for kind in KINDS}
-BY_RESOURCE = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
+    def __init__(self, kinds: Iterable[Kind] = ()) -> None:
+        self._kinds: dict[tuple[str, str], Kind] = {}
+        # Made from _kinds: by (group, kind), and the first kind of each plural.
+        self._by_kind: dict[tuple[str, str], Kind] = {}
+        self._by_plural: dict[str, Kind] = {}
+        self._listeners: list[KindListener] = []
+        for kind in kinds:
+            self.register(kind)
+
+    def __iter__(self) -> Iterator[Kind]:
+        """Go through the kinds in the order in which they were registered."""
+        return iter(tuple(self._kinds.values()))
+
+    def register(self, kind: Kind) -> None:
+        """Serve a kind from now on.
+
+        Raises:
+            ValueError: the group has a resource of this plural, or a kind of this name.
+        """
+        if (kind.group, kind.plural) in self._kinds:
+            raise ValueError(f"resource {kind.resource} is already registered")
+        if (kind.group, kind.kind) in self._by_kind:
+            raise ValueError(f"kind {kind.qualified} is already registered")
+        self._kinds[kind.group, kind.plural] = kind
+        self._announce(kind, True)
+
+    def unregister(self, group: str, plural: str) -> Kind:
+        """Stop serving a kind, and return it; what is stored of it stays.
+
+        Raises:
+            KeyError: it is not registered.
+        """
+        kind = self._kinds.pop((group, plural))
+        self._announce(kind, False)
+        return kind
+
+    def subscribe(self, listener: KindListener) -> None:
+        """Call `listener` for each kind that is registered or removed from now on."""
+        self._listeners.append(listener)
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        """Find the kind that a path means."""
+        kind = self._kinds.get((group, plural))
+        return kind if kind is not None and version in kind.versions else None
+
+    def find_kind(self, group: str, name: str) -> Kind | None:
+        """Find the kind that an owner reference means; its version plays no part."""
+        return self._by_kind.get((group, name))
+
+    def resource(self, name: str) -> Kind:
+        """Give the kind of `configmaps` or `deployments.apps` (schema.ParseGroupResource).
+
+        A plural alone means the first registered kind that has it, as a RESTMapper takes groups
+        by priority.
+
+        Raises:
+            KeyError: no such kind is registered.
+        """
+        plural, _, group = name.partition(".")
+        kind = self._kinds.get((group, plural)) if group else self._by_plural.get(plural)
+        if kind is None:
+            raise KeyError(f"resource {name} is not registered")
+        return kind
+
+    def name(self, kind: Kind) -> str:
+        """Give the shortest name by which `resource` finds a kind."""
+        return kind.plural if self._by_plural.get(kind.plural) is kind else kind.resource
+
+    def group_versions(self) -> tuple[tuple[str, str], ...]:
+        """Give the served groups and versions, preferred versions first."""
+        kinds = self._kinds.values()
+        found = ((kind.group, version) for kind in kinds for version in kind.versions)
+        return tuple(dict.fromkeys(found))
+
+    def _announce(self, kind: Kind, served: bool) -> None:
+        kinds = self._kinds.values()
+        self._by_kind = {(known.group, known.kind): known for known in kinds}
+        self._by_plural = {known.plural: known for known in reversed(kinds)}
+        for listener in tuple(self._listeners):
+            listener(kind, served)

@@ -15,7 +15,8 @@ from hotmap.local.names import label_value_errors, qualified_name_errors
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hotmap.local.scheme import FieldPath, Kind
+    from hotmap.local.scheme import Kind
+    from hotmap.local.strategy import FieldPath
 
 Operator = Literal["in", "notin", "exists", "!", "gt", "lt"]
 
@@ -213,7 +214,7 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldRequirement, ...]:
     known: dict[str, FieldPath] = {"metadata.name": ("metadata", "name")}
     if kind.namespaced:
         known["metadata.namespace"] = ("metadata", "namespace")
-    known.update(kind.fields)
+    known.update(kind.strategy.selectable_fields)
     requirements: list[FieldRequirement] = []
     for term in _field_terms(text):
         match = re.match(r"([^=!]*)(!=|==|=)(.*)\Z", term, re.DOTALL)
@@ -233,7 +234,7 @@ def _field_terms(text: str) -> list[str]:
 
 
 def _unknown_field(kind: Kind, label: str, known: Mapping[str, FieldPath]) -> str:
-    if kind.fields:
+    if kind.strategy.selectable_fields:
         return f"field label not supported: {label}"
     names = ", ".join(f'"{name}"' for name in known)
     return f'"{label}" is not a known field selector: only {names}'

@@ -15,7 +15,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
 
@@ -56,6 +56,31 @@ class Range(NamedTuple):
     entries: list[Entry]
     remaining: int
     revision: int
+
+
+class Store(Protocol):
+    """What the API server asks of a store; see `MVCCStore` for what the methods promise.
+
+    Synchronous on purpose: whoever reads, decides and writes without awaiting in between cannot
+    be overtaken.
+    """
+
+    @property
+    def revision(self) -> int: ...
+
+    def get(self, key: str) -> Entry | None: ...
+
+    def range(
+        self, prefix: str, *, after: str = "", limit: int = 0, revision: int | None = None
+    ) -> Range: ...
+
+    def create(self, key: str, value: bytes) -> int: ...
+
+    def update(self, key: str, value: bytes, *, expected: int) -> int: ...
+
+    def delete(self, key: str, *, expected: int) -> int: ...
+
+    def watch(self, prefix: str, *, since: int) -> Watch: ...
 
 
 class MVCCStore:

@@ -12,8 +12,8 @@ from tests.local.apiserver.api import configmap, deployment, pod
 
 from hotmap.core.errors import ApiError
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.kinds import BUILT_IN
 from hotmap.local.apiserver.registry import Registry
-from hotmap.local.scheme import KINDS
 from hotmap.local.store import MVCCStore
 
 JSON = st.recursive(
@@ -96,7 +96,7 @@ for obj in OBJECTS.values():
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}],
         "managedFields": [{"manager": "m", "operation": "Update", "fieldsV1": {"f:data": {}}}],
     }
-for kind in KINDS:
+for kind in BUILT_IN:
     OBJECTS.setdefault(kind.plural, {"metadata": {"name": "x"}, "spec": {}, "status": {}})
 
 

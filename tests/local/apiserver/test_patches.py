@@ -118,8 +118,9 @@ POD = {
 
 
 def spec_patched(patch: dict[str, Any]) -> dict[str, Any]:
-    patched: dict[str, Any] = strategic_merge_patch(deepcopy(POD), {"spec": patch}, kind="Pod")
-    return patched["spec"]
+    patched = strategic_merge_patch(deepcopy(POD), {"spec": patch}, merge_type="Pod")
+    spec: dict[str, Any] = patched["spec"]
+    return spec
 
 
 def container_names(patch: list[Any], **more: Any) -> list[str]:
@@ -177,7 +178,7 @@ def test_plain_lists_merge_as_sets() -> None:
             "$setElementOrder/finalizers": ["x/c", "x/b"],
         }
     }
-    patched = strategic_merge_patch(deepcopy(POD), patch, kind="Pod")
+    patched = strategic_merge_patch(deepcopy(POD), patch, merge_type="Pod")
     assert patched["metadata"]["finalizers"] == ["x/c", "x/b"]
 
 

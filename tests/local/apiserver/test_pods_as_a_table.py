@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hotmap.local.apiserver.kinds.core.pod import PODS
 from hotmap.local.apiserver.tables import table
-from hotmap.local.scheme import BY_PLURAL
 
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 DONE: dict[str, Any] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
@@ -89,5 +89,5 @@ def test_pods(
             "containerStatuses": [{"name": name, **status} for name, status in containers.items()],
         },
     }
-    (row,) = table(BY_PLURAL["pods"], [pod], now=0.0, include="None")["rows"]
+    (row,) = table(PODS, [pod], now=0.0, include="None")["rows"]
     assert row["cells"][1:4] == cells

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.scheme import BY_PLURAL
+from hotmap.local.apiserver.kinds.core.configmap import CONFIGMAPS
+from hotmap.local.apiserver.kinds.core.pod import PODS
 from hotmap.local.selectors import (
     matches_label_selector,
     parse_fields,
@@ -106,14 +107,14 @@ def test_fields_compare_as_text() -> None:
         "status.phase=",
         "status.phase!=Failed,metadata.name==p",
     ):
-        assert all(r.matches(pod) for r in parse_fields(BY_PLURAL["pods"], text)), text
+        assert all(r.matches(pod) for r in parse_fields(PODS, text)), text
 
 
 def test_unknown_fields_are_named() -> None:
     """What a kind can be selected by is part of the answer."""
     with pytest.raises(BadRequest, match=r'only "metadata\.name", "metadata\.namespace"'):
-        parse_fields(BY_PLURAL["configmaps"], "data.k=1")
+        parse_fields(CONFIGMAPS, "data.k=1")
     with pytest.raises(BadRequest, match=r"field label not supported: spec\.foo"):
-        parse_fields(BY_PLURAL["pods"], "spec.foo=1")
+        parse_fields(PODS, "spec.foo=1")
     with pytest.raises(BadRequest, match="can't understand"):
-        parse_fields(BY_PLURAL["pods"], "metadata.name")
+        parse_fields(PODS, "metadata.name")

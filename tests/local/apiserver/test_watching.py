@@ -216,4 +216,4 @@ async def test_watches_share_what_a_write_looks_like(registry: Registry) -> None
             change = {"data": {"k": f"{number}" + "x" * (1 << 19)}}
             await registry.patch("configmaps", "default", "a", change, kind="merge", manager="t")
         assert len(one.take()) == len(two.take()) == 40
-        assert registry._changes._size <= 16 << 20
+        assert registry.reader._changes._size <= 16 << 20

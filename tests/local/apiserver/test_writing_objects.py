@@ -136,8 +136,8 @@ async def test_names_are_generated(registry: Registry) -> None:
 
 async def test_names_run_out(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """After eight taken names the server gives up, and says when to try again."""
-    monkeypatch.setattr(registry, "_random", random.Random(0))
-    monkeypatch.setattr(registry._random, "choices", lambda *_, k: "b" * k)
+    monkeypatch.setattr(registry.writer, "_random", random.Random(0))
+    monkeypatch.setattr(registry.writer._random, "choices", lambda *_, k: "b" * k)
     wanted = {"metadata": {"generateName": "a-"}}
     await registry.create("configmaps", "default", wanted, manager="t")
     with pytest.raises(AlreadyExists, match="was not able to generate a unique name") as caught:

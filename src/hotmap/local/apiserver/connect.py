@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.kubelet_api import ExecSession, KubeletAPI
 
 JsonObject = dict[str, Any]
@@ -36,8 +37,7 @@ PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 async def open_log(
     registry: Registry,
     kubelet: KubeletAPI | None,
-    namespace: str,
-    pod_name: str,
+    path: ResourcePath,
     query: Mapping[str, str],
 ) -> AsyncIterator[bytes]:
     """Open the log that a query asks for.
@@ -47,7 +47,7 @@ async def open_log(
         BadRequest: it does not say which container, or there is no such one.
         Unavailable: no node runs here.
     """
-    pod = await registry.get("pods", namespace, pod_name)
+    pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
     container = choose_container(pod, query.get("container", ""))
     since: float | None = None
     seconds = integer(query, "sinceSeconds")
@@ -63,14 +63,13 @@ async def open_log(
         since=since,
         limit_bytes=integer(query, "limitBytes"),
     )
-    return await _present(kubelet).logs(namespace, pod_name, container, options)
+    return await _present(kubelet).logs(path.namespace or "", path.name, container, options)
 
 
 async def open_exec(
     registry: Registry,
     kubelet: KubeletAPI | None,
-    namespace: str,
-    pod_name: str,
+    path: ResourcePath,
     query: Mapping[str, str],
     command: Sequence[str],
 ) -> ExecSession:
@@ -83,11 +82,11 @@ async def open_exec(
     """
     if not command:
         raise BadRequest("you must specify at least one command for the container")
-    pod = await registry.get("pods", namespace, pod_name)
+    pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
     container = choose_container(pod, query.get("container", ""))
     return await _present(kubelet).exec(
-        namespace,
-        pod_name,
+        path.namespace or "",
+        path.name,
         container,
         command,
         stdin=is_true(query.get("stdin")),

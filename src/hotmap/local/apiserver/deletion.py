@@ -1,20 +1,20 @@
-"""When an object goes, and what keeps it: graceful deletion, finalizers, preconditions.
+"""Deletion: grace periods, finalizers and preconditions.
 
-Decides on objects alone; `registry` reads and writes them.
+Decides on objects alone; `deleter` reads and writes them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.status import failed_precondition
-from hotmap.local.scheme import BY_PLURAL
 
 if TYPE_CHECKING:
+    from hotmap.local.apiserver.options import DeleteOptions
+    from hotmap.local.client import Propagation
     from hotmap.local.scheme import Kind
 
 __all__ = [
-    "Propagation",
     "add_propagation_finalizer",
     "begin",
     "check_preconditions",
@@ -23,9 +23,6 @@ __all__ = [
 ]
 
 JsonObject = dict[str, Any]
-Propagation = Literal["Background", "Foreground", "Orphan"]
-
-_NAMESPACES = BY_PLURAL["namespaces"]
 
 
 def begin(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
@@ -38,19 +35,16 @@ def begin(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
     known = metadata.get("deletionGracePeriodSeconds")
     if known is not None and known <= grace:
         return
-    if kind.has_generation and "deletionTimestamp" not in metadata:
+    if kind.strategy.has_generation and "deletionTimestamp" not in metadata:
         metadata["generation"] = metadata.get("generation", 0) + 1
     metadata["deletionTimestamp"] = at
     metadata["deletionGracePeriodSeconds"] = grace
-    if kind is _NAMESPACES:
-        obj["status"] = {**obj.get("status", {}), "phase": "Terminating"}
+    kind.strategy.prepare_delete(obj)
 
 
 def is_held(kind: Kind, obj: JsonObject) -> bool:
-    """Tell whether finalizers keep an object that is to go; namespaces have them in spec too."""
-    if obj["metadata"].get("finalizers"):
-        return True
-    return kind is _NAMESPACES and bool(obj.get("spec", {}).get("finalizers"))
+    """Tell whether finalizers keep an object that is to be deleted."""
+    return bool(obj["metadata"].get("finalizers")) or kind.strategy.has_finalizers(obj)
 
 
 def is_final(kind: Kind, obj: JsonObject) -> bool:
@@ -66,15 +60,13 @@ def is_final(kind: Kind, obj: JsonObject) -> bool:
     )
 
 
-def check_preconditions(
-    kind: Kind, metadata: JsonObject, uid: str | None, resource_version: str | None
-) -> None:
+def check_preconditions(kind: Kind, metadata: JsonObject, options: DeleteOptions) -> None:
     """Hold a deletion's preconditions against the object; None asks for nothing.
 
     Raises:
         Conflict: it is another object by now, or another version of it.
     """
-    name = metadata["name"]
+    name, uid, resource_version = metadata["name"], options.uid, options.resource_version
     if uid is not None and uid != metadata["uid"]:
         raise failed_precondition(
             kind,

@@ -8,91 +8,68 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.routes import GROUP_VERSIONS, subresources
-from hotmap.local.scheme import KINDS
+from hotmap.local.scheme import GroupVersionKind
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
-    from hotmap.local.scheme import Kind
+    from hotmap.local.scheme import Kind, Scheme, Subresource
 
 JsonObject = dict[str, Any]
 
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-_SUBRESOURCE_VERBS = {
-    "status": ["get", "patch", "update"],
-    "scale": ["get", "patch", "update"],
-    "finalize": ["update"],
-    "log": ["get"],
-    "exec": ["create", "get"],
-    "binding": ["create"],
-    "eviction": ["create"],
-}
-# Subresources that answer with another kind than their parent's.
-_SUBRESOURCE_KINDS = {
-    "scale": ("autoscaling", "v1", "Scale"),
-    "exec": ("", "v1", "PodExecOptions"),
-    "binding": ("", "v1", "Binding"),
-    "eviction": ("policy", "v1", "Eviction"),
-}
 
-
-def document(path: str, *, aggregated: bool) -> JsonObject | None:
+def document(scheme: Scheme, path: str, *, aggregated: bool) -> JsonObject | None:
     """Give the discovery document at a path, or None where there is none."""
-    parts = path.strip("/").split("/")
-    match parts:
+    served = scheme.group_versions()
+    match path.strip("/").split("/"):
         case ["version"]:
             return dict(VERSION)
         case ["api"]:
             if aggregated:
-                return _aggregated([""])
+                return _aggregated(scheme, [""])
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["apis"]:
-            groups = list(dict.fromkeys(group for group, _ in GROUP_VERSIONS if group))
+            groups = list(dict.fromkeys(group for group, _ in served if group))
             if aggregated:
-                return _aggregated(groups)
-            listed = [_group(group) for group in groups]
+                return _aggregated(scheme, groups)
+            listed = [_group(scheme, group) for group in groups]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
-        case ["api", version] if ("", version) in GROUP_VERSIONS:
-            return _resource_list("", version)
-        case ["apis", group] if any(group == known for known, _ in GROUP_VERSIONS if known):
-            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
-        case ["apis", group, version] if (group, version) in GROUP_VERSIONS and group:
-            return _resource_list(group, version)
+        case ["api", version] if ("", version) in served:
+            return _resource_list(scheme, "", version)
+        case ["apis", group] if any(group == known for known, _ in served if known):
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(scheme, group)}
+        case ["apis", group, version] if (group, version) in served and group:
+            return _resource_list(scheme, group, version)
     return None
 
 
-def _verbs(kind: Kind) -> list[str]:
-    """Nobody may delete all namespaces at once."""
-    if kind.plural == "namespaces":
-        return [verb for verb in _VERBS if verb != "deletecollection"]
-    return _VERBS
-
-
-def _group(group: str) -> JsonObject:
+def _group(scheme: Scheme, group: str) -> JsonObject:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}
-        for known, version in GROUP_VERSIONS
-        if known == group
+        for version in _versions(scheme, group)
     ]
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resource_list(group: str, version: str) -> JsonObject:
+def _versions(scheme: Scheme, group: str) -> list[str]:
+    return [version for known, version in scheme.group_versions() if known == group]
+
+
+def _kinds(scheme: Scheme, group: str, version: str) -> list[Kind]:
+    return [kind for kind in scheme if kind.group == group and version in kind.versions]
+
+
+def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
     resources: list[JsonObject] = []
-    for kind in _kinds(group, version):
-        resource: JsonObject = {
+    for kind in _kinds(scheme, group, version):
+        resource = {
             "name": kind.plural,
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": _verbs(kind),
+            "verbs": list(kind.verbs),
         }
-        if kind.short_names:
-            resource["shortNames"] = list(kind.short_names)
-        if kind.categories:
-            resource["categories"] = list(kind.categories)
-        resources.append(resource)
-        resources.extend(_subresource(kind, name) for name in subresources(kind))
+        resources.append(_with_aliases(resource, kind))
+        resources.extend(_subresource(kind, part) for part in kind.subresources)
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -101,74 +78,68 @@ def _resource_list(group: str, version: str) -> JsonObject:
     }
 
 
-def _subresource(kind: Kind, name: str) -> JsonObject:
+def _subresource(kind: Kind, part: Subresource) -> JsonObject:
     resource: JsonObject = {
-        "name": f"{kind.plural}/{name}",
+        "name": f"{kind.plural}/{part.name}",
         "singularName": "",
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": _SUBRESOURCE_VERBS[name],
+        "verbs": list(part.verbs),
     }
-    if name in _SUBRESOURCE_KINDS:
-        group, version, other = _SUBRESOURCE_KINDS[name]
-        resource["kind"] = other
-        if group:
-            resource |= {"group": group, "version": version}
+    if part.response is not None:
+        resource["kind"] = part.response.kind
+        if part.response.group:
+            resource |= {"group": part.response.group, "version": part.response.version}
     return resource
 
 
-def _aggregated(groups: list[str]) -> JsonObject:
+def _aggregated(scheme: Scheme, groups: list[str]) -> JsonObject:
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
-        "items": [_discovered_group(group) for group in groups],
+        "items": [_discovered_group(scheme, group) for group in groups],
     }
 
 
-def _discovered_group(group: str) -> JsonObject:
+def _discovered_group(scheme: Scheme, group: str) -> JsonObject:
     versions = [
         {
             "version": version,
-            "resources": [_discovered(kind) for kind in _kinds(group, version)],
+            "resources": [_discovered(kind, version) for kind in _kinds(scheme, group, version)],
             "freshness": "Current",
         }
-        for known, version in GROUP_VERSIONS
-        if known == group
+        for version in _versions(scheme, group)
     ]
     return {"metadata": {"name": group} if group else {}, "versions": versions}
 
 
-def _discovered(kind: Kind) -> JsonObject:
+def _discovered(kind: Kind, version: str) -> JsonObject:
+    own = GroupVersionKind(kind.group, version, kind.kind)
     found: JsonObject = {
         "resource": kind.plural,
-        "responseKind": _response_kind(kind.group, kind.version, kind.kind),
+        "responseKind": own._asdict(),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": _verbs(kind),
+        "verbs": list(kind.verbs),
     }
-    if kind.short_names:
-        found["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        found["categories"] = list(kind.categories)
-    below = [
-        {
-            "subresource": name,
-            "responseKind": _response_kind(
-                *_SUBRESOURCE_KINDS.get(name, (kind.group, kind.version, kind.kind))
-            ),
-            "verbs": _SUBRESOURCE_VERBS[name],
-        }
-        for name in subresources(kind)
-    ]
-    if below:
-        found["subresources"] = below
+    _with_aliases(found, kind)
+    if kind.subresources:
+        found["subresources"] = [
+            {
+                "subresource": part.name,
+                "responseKind": (part.response or own)._asdict(),
+                "verbs": list(part.verbs),
+            }
+            for part in kind.subresources
+        ]
     return found
 
 
-def _response_kind(group: str, version: str, kind: str) -> JsonObject:
-    return {"group": group, "version": version, "kind": kind}
-
-
-def _kinds(group: str, version: str) -> list[Kind]:
-    return [kind for kind in KINDS if (kind.group, kind.version) == (group, version)]
+def _with_aliases(resource: JsonObject, kind: Kind) -> JsonObject:
+    """Add short names and categories, in place, where a kind has any."""
+    if kind.names.short_names:
+        resource["shortNames"] = list(kind.names.short_names)
+    if kind.names.categories:
+        resource["categories"] = list(kind.names.categories)
+    return resource

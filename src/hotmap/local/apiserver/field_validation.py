@@ -18,18 +18,7 @@ _METADATA = frozenset(
         "annotations", "ownerReferences", "finalizers", "managedFields",
     }
 )  # fmt: skip
-_TYPE = {"kind", "apiVersion", "metadata"}
-_TOP_LEVEL: dict[str, frozenset[str]] = {
-    "configmaps": frozenset(_TYPE | {"data", "binaryData", "immutable"}),
-    "secrets": frozenset(_TYPE | {"data", "stringData", "type", "immutable"}),
-    "serviceaccounts": frozenset(
-        _TYPE | {"secrets", "imagePullSecrets", "automountServiceAccountToken"}
-    ),
-    "endpoints": frozenset(_TYPE | {"subsets"}),
-    "controllerrevisions": frozenset(_TYPE | {"data", "revision"}),
-    "leases": frozenset(_TYPE | {"spec"}),
-}
-_SPEC_AND_STATUS = frozenset(_TYPE | {"spec", "status"})
+_EVERY_KIND = frozenset(("kind", "apiVersion", "metadata"))
 
 
 def drop_unknown_fields(kind: Kind, obj: dict[str, Any]) -> None:
@@ -42,8 +31,8 @@ def drop_unknown_fields(kind: Kind, obj: dict[str, Any]) -> None:
 
 
 def _is_known(kind: Kind, field: str) -> bool:
-    # Events have many fields of their own, and nobody writes them by hand.
-    return kind.plural == "events" or field in _TOP_LEVEL.get(kind.plural, _SPEC_AND_STATUS)
+    fields = kind.strategy.fields
+    return fields is None or field in fields or field in _EVERY_KIND
 
 
 def unknown_fields(kind: Kind, obj: dict[str, Any]) -> list[str]:

@@ -14,21 +14,23 @@ from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.field_validation import unknown_fields
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import JSON, decode_body, decode_patch, wanted_form
-from hotmap.local.apiserver.options import WriteOptions, delete_options, integer, write_options
+from hotmap.local.apiserver.options import (
+    WriteOptions,
+    delete_options,
+    list_options,
+    write_options,
+)
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import scale_of, scaling
-from hotmap.local.apiserver.status import invalid_options
 from hotmap.local.apiserver.tables import table
-from hotmap.local.field_errors import forbidden_field
-from hotmap.local.scheme import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
-    from hotmap.local.scheme import Kind
+    from hotmap.local.scheme import Kind, Scheme
 
 JsonObject = dict[str, Any]
 
@@ -79,31 +81,18 @@ async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Re
 async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     wanted = request.query.get("resourceVersion", "")
     if wanted not in ("", "0"):
-        registry.check_not_too_large(parse_resource_version(wanted))
-    obj = await registry.get(path.kind.plural, path.namespace, path.name)
+        registry.reader.check_not_too_large(parse_resource_version(wanted))
+    obj = await registry.get(*_target(registry, path))
     if path.subresource == "scale":
         return _json(scale_of(obj))
     return _shown(registry, path.kind, obj, request)
 
 
 def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    query = request.query
-    if "sendInitialEvents" in query:
-        why = "sendInitialEvents is forbidden for list"
-        raise invalid_options("ListOptions", [forbidden_field("sendInitialEvents", why)])
-    page = registry.list_encoded(
-        path.kind.plural,
-        path.namespace,
-        label_selector=query.get("labelSelector", ""),
-        field_selector=query.get("fieldSelector", ""),
-        limit=integer(query, "limit") or 0,
-        continue_token=query.get("continue", ""),
-        resource_version=query.get("resourceVersion", ""),
-        resource_version_match=query.get("resourceVersionMatch", ""),
-    )
+    page = registry.reader.list(path, list_options(request.query))
     if wanted_form(request.accept) == "table":
         items = [msgspec.json.decode(item) for item in page.items]
-        include = query.get("includeObject", "Metadata")
+        include = request.query.get("includeObject", "Metadata")
         shown = table(path.kind, items, now=registry.now(), include=include)
         shown["metadata"] = _list_metadata(page)
         return _json(shown)
@@ -114,8 +103,8 @@ def encoded_list(kind: Kind, page: EncodedList) -> bytes:
     """Write a page as a list; its items do not repeat kind and apiVersion, as upstream's."""
     head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
     beginning = msgspec.json.encode({**head, "metadata": _list_metadata(page)})[:-1]
-    said = len(b'{"kind":"","apiVersion":"",' + f"{kind.kind}{kind.api_version}".encode())
-    items = b",".join([b"{" + item[said:] for item in page.items])
+    prefix = len(b'{"kind":"","apiVersion":"",' + f"{kind.kind}{kind.api_version}".encode())
+    items = b",".join([b"{" + item[prefix:] for item in page.items])
     return beginning + b',"items":[' + items + b"]}"
 
 
@@ -135,10 +124,10 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
         return await _evict(registry, path, request)
     options = write_options(request.query, request.user_agent, "CreateOptions")
     obj = decode_body(request.body, request.content_type)
-    _check_type(path.kind, obj)
+    _check_type(registry.scheme, path.kind, obj)
     warnings = _field_warnings(path.kind, obj, options)
     created = await registry.create(
-        path.kind.plural, path.namespace, obj, manager=options.manager, dry_run=options.dry_run
+        registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
     )
     return _shown(registry, path.kind, created, request)._replace(status=201, warnings=warnings)
 
@@ -160,16 +149,7 @@ async def _evict(registry: Registry, path: ResourcePath, request: Request) -> An
     if name not in ("", path.name):
         raise BadRequest("name in URL does not match name in Eviction object")
     options = delete_options(request.query, eviction.get("deleteOptions") or {})
-    await registry.delete(
-        path.kind.plural,
-        path.namespace,
-        path.name,
-        grace_period=options.grace_period,
-        uid=options.uid,
-        resource_version=options.resource_version,
-        propagation=options.propagation,
-        dry_run=options.dry_run,
-    )
+    await registry.delete(*_target(registry, path), **options._asdict())
     return _created()
 
 
@@ -183,16 +163,10 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
     obj = decode_body(request.body, request.content_type)
     if path.subresource == "scale":
         return await _rescale(registry, path, obj, options)
-    _check_type(path.kind, obj)
+    _check_type(registry.scheme, path.kind, obj)
     warnings = _field_warnings(path.kind, obj, options)
     updated = await registry.update(
-        path.kind.plural,
-        path.namespace,
-        path.name,
-        obj,
-        subresource=path.subresource,
-        manager=options.manager,
-        dry_run=options.dry_run,
+        *_target(registry, path), obj, subresource=path.subresource, **options._asdict()
     )
     return _shown(registry, path.kind, updated, request)._replace(warnings=warnings)
 
@@ -201,21 +175,18 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     options = write_options(request.query, request.user_agent, "PatchOptions")
     kind, patch = decode_patch(request.body, request.content_type)
     if path.subresource == "scale":
-        workload = await registry.get(path.kind.plural, path.namespace, path.name)
+        workload = await registry.get(*_target(registry, path))
         scale = apply_patch(kind, scale_of(workload), patch, of=path.kind)
         return await _rescale(registry, path, scale, options)
     warnings: tuple[str, ...] = ()
     if isinstance(patch, dict):
         warnings = _field_warnings(path.kind, patch, options)
     patched = await registry.patch(
-        path.kind.plural,
-        path.namespace,
-        path.name,
+        *_target(registry, path),
         patch,
         kind=kind,
         subresource=path.subresource,
-        manager=options.manager,
-        dry_run=options.dry_run,
+        **options._asdict(),
     )
     return _shown(registry, path.kind, patched, request)._replace(warnings=warnings)
 
@@ -223,52 +194,37 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
 async def _rescale(
     registry: Registry, path: ResourcePath, scale: JsonObject, options: WriteOptions
 ) -> Answer:
-    workload = await registry.modify(
-        path.kind.plural,
-        path.namespace,
-        path.name,
-        scaling(scale),
-        manager=options.manager,
-        dry_run=options.dry_run,
-    )
+    workload = await registry.modify(*_target(registry, path), scaling(scale), **options._asdict())
     return _json(scale_of(workload))
 
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = decode_body(request.body, request.content_type) if request.body else {}
     options = delete_options(request.query, body)
-    deleted = await registry.delete(
-        path.kind.plural,
-        path.namespace,
-        path.name,
-        grace_period=options.grace_period,
-        uid=options.uid,
-        resource_version=options.resource_version,
-        propagation=options.propagation,
-        dry_run=options.dry_run,
-    )
+    deleted = await registry.delete(*_target(registry, path), **options._asdict())
     if deleted["kind"] == "Status":
         return _json(deleted)
     return _shown(registry, path.kind, deleted, request)
 
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    if path.kind.plural == "namespaces":
-        raise not_allowed()
     body = decode_body(request.body, request.content_type) if request.body else {}
     options = delete_options(request.query, body)
     deleted = await registry.delete_collection(
-        path.kind.plural,
+        registry.scheme.name(path.kind),
         path.namespace,
         label_selector=request.query.get("labelSelector", ""),
         field_selector=request.query.get("fieldSelector", ""),
-        grace_period=options.grace_period,
-        propagation=options.propagation,
-        dry_run=options.dry_run,
+        **options._asdict(),
     )
     head = {"kind": f"{path.kind.kind}List", "apiVersion": path.kind.api_version}
     metadata = {"resourceVersion": deleted.resource_version}
     return _json({**head, "metadata": metadata, "items": deleted.items})
+
+
+def _target(registry: Registry, path: ResourcePath) -> tuple[str, str | None, str]:
+    """Name an object for the registry."""
+    return registry.scheme.name(path.kind), path.namespace, path.name
 
 
 def _shown(registry: Registry, kind: Kind, obj: JsonObject, request: Request) -> Answer:
@@ -284,18 +240,18 @@ def _json(obj: JsonObject) -> Answer:
     return Answer(msgspec.json.encode(obj))
 
 
-def _check_type(kind: Kind, obj: JsonObject) -> None:
+def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject) -> None:
     """Refuse an object that says it is something else; silence is accepted."""
     api_version = obj.get("apiVersion") or kind.api_version
-    said = obj.get("kind") or kind.kind
-    if (api_version, said) == (kind.api_version, kind.kind):
+    sent = obj.get("kind") or kind.kind
+    if (api_version, sent) == (kind.api_version, kind.kind):
         return
     version = str(api_version).rpartition("/")[2]
-    if api_version == kind.api_version and any(known.kind == said for known in KINDS):
-        why = f"converting ({version}.{said}) to ({kind.kind}): unknown conversion"
+    if api_version == kind.api_version and any(known.kind == sent for known in scheme):
+        why = f"converting ({version}.{sent}) to ({kind.kind}): unknown conversion"
     else:
-        why = f'no kind "{said}" is registered for version "{api_version}" in scheme'
-    raise BadRequest(f'{said} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+        why = f'no kind "{sent}" is registered for version "{api_version}" in scheme'
+    raise BadRequest(f'{sent} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def _field_warnings(kind: Kind, obj: JsonObject, options: WriteOptions) -> tuple[str, ...]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, required, too_long
-from hotmap.local.names import (
-    label_1035_errors,
-    label_name_errors,
-    label_value_errors,
-    qualified_name_errors,
-    subdomain_errors,
+from hotmap.local.field_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    required,
+    rule_errors,
+    too_long,
 )
+from hotmap.local.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
@@ -24,7 +25,6 @@ JsonObject = dict[str, Any]
 
 # Bytes of all annotations of an object, keys included.
 ANNOTATION_LIMIT = 256 << 10
-_NAME_RULES = {"namespaces": label_name_errors, "services": label_1035_errors}
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _IMMUTABLE = ("name", "namespace", "uid")
 _SYSTEM_FIELDS = (
@@ -44,8 +44,7 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
     if not name:
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
-        rule = _NAME_RULES.get(kind.plural, subdomain_errors)
-        errors += [invalid_value("metadata.name", name, why) for why in rule(name)]
+        errors += rule_errors("metadata.name", name, kind.strategy.name_errors)
     errors += label_errors("metadata.labels", metadata.get("labels") or {})
     errors += annotation_errors("metadata.annotations", metadata.get("annotations") or {})
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
@@ -61,7 +60,7 @@ def label_errors(path: str, labels: dict[str, str]) -> list[FieldError]:
             invalid_value(path, key, why.replace("a qualified name", "a valid label key"))
             for why in qualified_name_errors(key)
         ]
-        errors += [invalid_value(path, labels[key], why) for why in label_value_errors(labels[key])]
+        errors += rule_errors(path, labels[key], label_value_errors)
     return errors
 
 

@@ -13,7 +13,7 @@ import msgspec
 from hotmap.core.errors import BadRequest, api_error
 
 if TYPE_CHECKING:
-    from hotmap.local.apiserver.patch import PatchKind
+    from hotmap.local.client import PatchKind
 
 JsonObject = dict[str, Any]
 Form = Literal["json", "table", "discovery"]

@@ -21,7 +21,7 @@ from hotmap.local.field_errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotmap.local.apiserver.deletion import Propagation
+    from hotmap.local.client import Propagation
 
 JsonObject = dict[str, Any]
 FieldValidation = Literal["", "Ignore", "Strict", "Warn"]
@@ -30,30 +30,43 @@ _MAX_MANAGER = 128
 
 
 class WriteOptions(NamedTuple):
-    """What the query of a write says: who writes, and how seriously."""
+    """What the query of a write says: who writes, and how strictly fields are checked."""
 
     manager: str
-    dry_run: bool
-    field_validation: FieldValidation
+    dry_run: bool = False
+    field_validation: FieldValidation = ""
+
+
+class ListOptions(NamedTuple):
+    """What the query of a list says; `limit` 0 means everything."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
 
 
 class WatchOptions(NamedTuple):
     """What the query of a watch says; `timeout` in seconds, None where the server chooses."""
 
-    since: str | None
-    send_initial_events: bool | None
-    bookmarks: bool
-    timeout: float | None
+    since: str | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+    send_initial_events: bool | None = None
+    bookmarks: bool = False
+    timeout: float | None = None
 
 
 class DeleteOptions(NamedTuple):
-    """What the body and the query of a delete say."""
+    """What the body and the query of a delete say; `uid`, `resource_version` are preconditions."""
 
-    grace_period: int | None
-    uid: str | None
-    resource_version: str | None
-    propagation: Propagation
-    dry_run: bool
+    grace_period: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    propagation: Propagation = "Background"
+    dry_run: bool = False
 
 
 def write_options(query: Mapping[str, str], user_agent: str, options: str) -> WriteOptions:
@@ -85,6 +98,26 @@ def write_options(query: Mapping[str, str], user_agent: str, options: str) -> Wr
     )
 
 
+def list_options(query: Mapping[str, str]) -> ListOptions:
+    """Read the query of a list.
+
+    Raises:
+        Invalid: a parameter is for watches only.
+        BadRequest: the limit is no number.
+    """
+    if "sendInitialEvents" in query:
+        why = "sendInitialEvents is forbidden for list"
+        raise invalid_options("ListOptions", [forbidden_field("sendInitialEvents", why)])
+    return ListOptions(
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+        limit=integer(query, "limit") or 0,
+        continue_token=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        resource_version_match=query.get("resourceVersionMatch", ""),
+    )
+
+
 def watch_options(query: Mapping[str, str]) -> WatchOptions:
     """Read the query of a watch.
 
@@ -111,9 +144,11 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
     timeout = integer(query, "timeoutSeconds")
     return WatchOptions(
         since,
-        is_true(initial) if initial is not None else None,
-        is_true(query.get("allowWatchBookmarks")),
-        float(timeout) if timeout else None,
+        query.get("labelSelector", ""),
+        query.get("fieldSelector", ""),
+        send_initial_events=is_true(initial) if initial is not None else None,
+        bookmarks=is_true(query.get("allowWatchBookmarks")),
+        timeout=float(timeout) if timeout else None,
     )
 
 

@@ -8,16 +8,16 @@ by a missing member, and negative indices count from the end.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.strategic import strategic_merge_patch
 
 if TYPE_CHECKING:
+    from hotmap.local.client import PatchKind
     from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
-PatchKind = Literal["json", "merge", "strategic"]
 
 # apiserver/pkg/endpoints/handlers/patch.go: maxJSONPatchOperations
 MAX_OPERATIONS = 10_000
@@ -38,7 +38,7 @@ def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) ->
     elif kind == "merge":
         patched = merge_patch(obj, patch)
     else:
-        patched = strategic_merge_patch(obj, patch, kind=of.kind)
+        patched = strategic_merge_patch(obj, patch, merge_type=of.strategy.merge_type)
     if not isinstance(patched, dict):
         raise BadRequest("the patch does not leave an object")
     return patched

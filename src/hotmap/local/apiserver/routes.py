@@ -10,17 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hotmap.core.errors import api_error
-from hotmap.local.scheme import BY_RESOURCE, KINDS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hotmap.local.scheme import Kind, Scheme
+
 Verb = Literal[
     "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"
 ]  # fmt: skip
-
-_GROUPS = {kind.group for kind in KINDS}
-GROUP_VERSIONS = tuple(dict.fromkeys((kind.group, kind.version) for kind in KINDS))
 
 
 class ResourcePath(NamedTuple):
@@ -28,11 +26,11 @@ class ResourcePath(NamedTuple):
 
     kind: Kind
     namespace: str | None
-    name: str
-    subresource: str
+    name: str = ""
+    subresource: str = ""
 
 
-def parse_path(path: str) -> ResourcePath | None:
+def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
     """Find the resource that a path means, or None where there is nothing to find.
 
     Raises:
@@ -45,35 +43,21 @@ def parse_path(path: str) -> ResourcePath | None:
         group, rest = parts[1], parts[2:]
     else:
         return None
-    if len(rest) < 2 or group not in _GROUPS:
+    if len(rest) < 2 or not any(kind.group == group for kind in scheme):
         return None
     version, rest = rest[0], rest[1:]
     namespace: str | None = None
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
-    kind = BY_RESOURCE.get((group, version, rest[0]))
+    kind = scheme.find(group, version, rest[0])
     if kind is None or len(rest) > 3 or (namespace is not None and not kind.namespaced):
         raise _unknown()
     name, subresource = (*rest[1:], "", "")[:2]
     if name and kind.namespaced and namespace is None:
         raise _unknown()
-    if subresource and subresource not in subresources(kind):
+    if subresource and kind.subresource(subresource) is None:
         raise _unknown()
     return ResourcePath(kind, namespace, name, subresource)
-
-
-def subresources(kind: Kind) -> tuple[str, ...]:
-    """Name what can stand behind an object's name."""
-    found = []
-    if kind.has_status:
-        found.append("status")
-    if kind.has_scale:
-        found.append("scale")
-    if kind.plural == "pods":
-        found += ["log", "exec", "binding", "eviction"]
-    if kind.plural == "namespaces":
-        found.append("finalize")
-    return tuple(found)
 
 
 def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
@@ -82,16 +66,24 @@ def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
     Raises:
         ApiError: 405, the method is not for this path.
     """
-    named = bool(path.name)
     if path.kind.namespaced and path.namespace is None and method != "GET":
-        # All namespaces at once can be looked at only.
+        # All namespaces at once can only be read.
         raise not_allowed()
+    verb = _verb(method, path, query)
+    if verb is None or (not path.subresource and verb not in path.kind.verbs):
+        raise not_allowed()
+    return verb
+
+
+def _verb(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb | None:
+    named = bool(path.name)
+    subresource = path.kind.subresource(path.subresource)
     match method:
         case "GET" if is_true(query.get("watch")) and not path.subresource:
             return "watch"
         case "GET":
             return "get" if named else "list"
-        case "POST" if not named or path.subresource in ("binding", "eviction", "exec"):
+        case "POST" if not named or (subresource and "create" in subresource.verbs):
             return "create"
         case "PUT" if named:
             return "update"
@@ -99,7 +91,7 @@ def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
             return "patch"
         case "DELETE" if not path.subresource:
             return "delete" if named else "deletecollection"
-    raise not_allowed()
+    return None
 
 
 def is_true(text: str | None) -> bool:

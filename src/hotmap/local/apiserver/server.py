@@ -116,7 +116,7 @@ class APIServer:
             raise Unauthorized("Unauthorized")
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        path = parse_path(request.path)
+        path = parse_path(self._registry.scheme, request.path)
         if path is None:
             return self._document(request)
         if path.subresource == "log" and request.method == "GET":
@@ -148,7 +148,7 @@ class APIServer:
             request.path in ("/api", "/apis")
             and wanted_form(request.headers.get("Accept", "")) == "discovery"
         )
-        document = discovery.document(request.path, aggregated=aggregated)
+        document = discovery.document(self._registry.scheme, request.path, aggregated=aggregated)
         if document is None or request.method != "GET":
             return web.Response(status=404, text="404 page not found\n")
         content_type = DISCOVERY if aggregated else JSON
@@ -159,18 +159,17 @@ class APIServer:
 
     async def _watch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         options = watch_options(request.query)
-        kind = path.kind
+        if path.name:
+            # A watch of an object's own path is one by its name.
+            selector = ",".join(
+                filter(None, (f"metadata.name={path.name}", options.field_selector))
+            )
+            options = options._replace(field_selector=selector)
         table = wanted_form(request.headers.get("Accept", "")) == "table"
         # What is wrong with the request is an answer; what is gone is an event of the stream.
         try:
             watch = self._registry.watch(
-                kind.plural,
-                path.namespace,
-                since=options.since,
-                label_selector=request.query.get("labelSelector", ""),
-                field_selector=_field_selector(request, path),
-                send_initial_events=options.send_initial_events,
-                bookmarks=options.bookmarks,
+                self._registry.scheme.name(path.kind), path.namespace, **options._asdict()
             )
         except Expired as error:
             response = await _open_stream(request, JSON)
@@ -179,7 +178,7 @@ class APIServer:
         render: Render = plain
         if table:
             include = request.query.get("includeObject", "Metadata")
-            render = as_tables(kind, self._registry.now, include)
+            render = as_tables(path.kind, self._registry.now, include)
         self._watches.add(watch)
         try:
             response = await _open_stream(request, JSON)
@@ -196,9 +195,7 @@ class APIServer:
         return response
 
     async def _log(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        chunks = await connect.open_log(
-            self._registry, self.kubelet, path.namespace or "", path.name, request.query
-        )
+        chunks = await connect.open_log(self._registry, self.kubelet, path, request.query)
         response = await _open_stream(request, "text/plain")
         async for chunk in chunks:
             await response.write(chunk)
@@ -211,8 +208,7 @@ class APIServer:
         session = await connect.open_exec(
             self._registry,
             self.kubelet,
-            path.namespace or "",
-            path.name,
+            path,
             request.query,
             request.query.getall("command", []),
         )
@@ -220,14 +216,6 @@ class APIServer:
         await connect.serve_exec(socket, session, socket.ws_protocol or "")
         await socket.close()
         return socket
-
-
-def _field_selector(request: web.BaseRequest, path: ResourcePath) -> str:
-    """Read the selector; a watch of one object's own path is one by name."""
-    selector = request.query.get("fieldSelector", "")
-    if not path.name:
-        return selector
-    return f"metadata.name={path.name}" + (f",{selector}" if selector else "")
 
 
 async def _body(request: web.BaseRequest) -> bytes:

@@ -224,38 +224,21 @@ _STRUCTS: dict[str, dict[str, str]] = {
     "v1.ObjectReference": {"kind": "string", "namespace": "string", "name": "string"},
     "v1.LeaseSpec": {"holderIdentity": "string", "leaseDurationSeconds": "int32"},
 }  # fmt: skip
-_SPECS = {
-    "pods": "v1.PodSpec",
-    "deployments": "v1.DeploymentSpec",
-    "replicasets": "v1.WorkloadSpec",
-    "statefulsets": "v1.StatefulSetSpec",
-    "daemonsets": "v1.DaemonSetSpec",
-    "jobs": "v1.JobSpec",
-    "cronjobs": "v1.CronJobSpec",
-    "services": "v1.ServiceSpec",
-    "namespaces": "v1.NamespaceSpec",
-    "nodes": "v1.NodeSpec",
-    "leases": "v1.LeaseSpec",
-}
 _TEXTS = ("string", "types.UID", "v1.ManagedFieldsOperationType", "v1.Time")
 _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def check_shape(kind: Kind, obj: JsonObject) -> None:
-    """Check the JSON types of an object's metadata, spec and status.
+    """Check the JSON types of an object's metadata, status, and what its strategy names.
 
     Empty maps of strings are dropped, in place: Go does not write them.
 
     Raises:
         BadRequest: a field has another type than Kubernetes gives it.
     """
-    fields = {"metadata": "v1.ObjectMeta"}
-    if kind.plural in _SPECS:
-        fields["spec"] = _SPECS[kind.plural]
-    if kind.has_status:
+    fields = {"metadata": "v1.ObjectMeta", **dict(kind.strategy.types)}
+    if kind.subresource("status") is not None:
         fields["status"] = "object"
-    if kind.plural == "events":
-        fields["involvedObject"] = "v1.ObjectReference"
     _check_fields(kind, obj, fields, kind.kind, "")
 
 

@@ -82,14 +82,14 @@ _TYPES: dict[str, dict[str, str | _MergedList]] = {
 }
 
 
-def strategic_merge_patch(obj: JsonObject, patch: JsonObject, *, kind: str) -> JsonObject:
-    """Apply a strategic merge patch to an object of a kind; return the result.
+def strategic_merge_patch(obj: JsonObject, patch: JsonObject, *, merge_type: str) -> JsonObject:
+    """Apply a strategic merge patch to an object of a type of `_TYPES`, "" for none of them.
 
     Raises:
         BadRequest: a directive is unknown or malformed.
         ApiError: 500, an element of a merged list does not say which it is.
     """
-    return _merge_map(obj, patch, {"metadata": "ObjectMeta", **_TYPES.get(kind, {})})
+    return _merge_map(obj, patch, {"metadata": "ObjectMeta", **_TYPES.get(merge_type, {})})
 
 
 def _merge_map(

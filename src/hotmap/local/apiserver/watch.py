@@ -17,7 +17,8 @@ from hotmap.local.apiserver.tables import table
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hotmap.local.apiserver.watches import EventType, RegistryWatch
+    from hotmap.local.apiserver.watches import RegistryWatch
+    from hotmap.local.client import EventType
     from hotmap.local.scheme import Kind
 
     Render = Callable[[EventType, bytes], bytes]

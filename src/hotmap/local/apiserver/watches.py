@@ -6,11 +6,12 @@ is DELETED in its last selected state, one that enters is ADDED (apiserver/pkg/s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from hotmap.local.apiserver.encoding import at_revision
+from hotmap.local.client import EventType, WatchEvent
 from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from hotmap.local.store import StoreEvent, Watch
 
 JsonObject = dict[str, Any]
-EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 # A watch event as (type, object as JSON).
 Frame = tuple[EventType, bytes]
 
@@ -26,15 +26,8 @@ Frame = tuple[EventType, bytes]
 _SHARED_BYTES = 16 << 20
 
 
-class RegistryEvent(NamedTuple):
-    """One line of a watch stream; a BOOKMARK's object has nothing but a resourceVersion."""
-
-    type: EventType
-    object: JsonObject
-
-
 class RegistryWatch:
-    """A stream of RegistryEvents; close it, or use it as a context manager."""
+    """A stream of WatchEvents; close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -51,22 +44,22 @@ class RegistryWatch:
         # Reversed, so that the next one is at the end.
         self._ready = initial[::-1]
 
-    def __enter__(self) -> RegistryWatch:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __aiter__(self) -> RegistryWatch:
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> RegistryEvent:
+    async def __anext__(self) -> WatchEvent:
         while not self._ready:
             if not await self._events.wait():
                 raise StopAsyncIteration
             self._ready = self.take()[::-1]
         event_type, encoded = self._ready.pop()
-        return RegistryEvent(event_type, msgspec.json.decode(encoded))
+        return WatchEvent(event_type, msgspec.json.decode(encoded))
 
     async def wait(self) -> bool:
         """Wait until `take` has something to look at; False means that the stream has ended."""

@@ -8,17 +8,14 @@ resourceVersion is a precondition), so a step is never taken twice and never on 
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hotmap.core.errors import AlreadyExists, ApiError, NotFound
-from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.conditions import find_condition, set_condition
-from hotmap.local.controllers.loop import KeyedLoop
+from hotmap.local.controllers.controller import ControllerContext, OwnerController
 from hotmap.local.controllers.namespace import is_namespace_going
-from hotmap.local.controllers.ownership import Ownership, by_controller
+from hotmap.local.controllers.ownership import by_controller
 from hotmap.local.controllers.progress import (
     is_complete,
     next_check,
@@ -56,7 +53,6 @@ from hotmap.local.controllers.template import (
     pod_template_hash,
     without_hash,
 )
-from hotmap.local.informer import Informers
 from hotmap.local.meta import (
     MANAGER,
     Object,
@@ -68,7 +64,6 @@ from hotmap.local.meta import (
     uid_of,
     with_metadata,
 )
-from hotmap.local.recorder import Recorder
 
 __all__ = ["DeploymentController"]
 
@@ -89,42 +84,14 @@ class _Rollout(NamedTuple):
         return [*self.old, *([self.new] if self.new is not None else [])]
 
 
-class DeploymentController:
+class DeploymentController(OwnerController):
     """Reconcile Deployments with their ReplicaSets."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        informers: Informers,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._registry = registry
-        self._clock = clock
-        self._recorder = Recorder(registry, "deployment-controller", clock=clock)
-        self._deployments = informers["deployments"]
-        self._in_namespace = self._deployments.index(lambda obj: [obj["metadata"]["namespace"]])
-        self._replica_sets = informers["replicasets"]
-        self._pods = informers["pods"]
-        self._pods_by_controller = self._pods.index(by_controller)
-        self._ownership = Ownership(
-            registry,
-            self._replica_sets,
-            "replicasets",
-            owner_plural="deployments",
-            owner_kind="Deployment",
-            owner_api_version="apps/v1",
-        )
-        self._loop = KeyedLoop("deployment", self.sync)
-        self._deployments.subscribe(self._on_deployment)
-        self._replica_sets.subscribe(self._on_replica_set)
-        self._pods.subscribe(self._on_pod)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._recorder.run())
-            tasks.create_task(self._loop.run())
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "deployment", owners="deployments", dependents="replicasets")
+        pods = self._informers["pods"]
+        self._pods_by_controller = pods.index(by_controller)
+        pods.subscribe(self._on_pod)
 
     async def sync(self, key: ObjectName) -> None:
         """Take the next step of one Deployment (kubernetes: syncDeployment).
@@ -133,7 +100,7 @@ class DeploymentController:
         2. Going: report only.  3. Paused, or `spec.replicas` moved: follow the size, no rollout.
         4. Otherwise the strategy's next step, and a report of the progress.
         """
-        deployment = self._deployments.objects.get(key)
+        deployment = self._owners.objects.get(key)
         if deployment is None:
             return
         await self._ownership.claim(deployment)
@@ -152,19 +119,6 @@ class DeploymentController:
 
     # -- what to look at -----------------------------------------------------------------------
 
-    def _on_deployment(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
-
-    def _on_replica_set(self, old: Object | None, new: Object | None) -> None:
-        for replica_set in (old, new):
-            owner = self._ownership.owner_name(replica_set)
-            if replica_set is not None and owner is not None:
-                self._loop.add((replica_set["metadata"]["namespace"], owner))
-        if new is not None and controller_of(new) is None:
-            for deployment in self._in_namespace.get(new["metadata"]["namespace"]):
-                self._loop.add(name_of(deployment))
-
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         """Wake a Deployment that waits for its last old pod (Recreate)."""
         if old is None or new is not None:
@@ -172,8 +126,8 @@ class DeploymentController:
         owner = controller_of(old)
         if owner is None or owner["kind"] != "ReplicaSet":
             return
-        replica_set = self._replica_sets.objects.get((old["metadata"]["namespace"], owner["name"]))
-        self._on_replica_set(None, replica_set)
+        replica_set = self._dependents.objects.get((old["metadata"]["namespace"], owner["name"]))
+        self._on_dependent(None, replica_set)
 
     def _look(self, deployment: Object) -> _Rollout:
         replica_sets = self._ownership.owned_by(deployment)
@@ -258,7 +212,7 @@ class DeploymentController:
         wanted = self._new_replica_set(deployment, old)
         name = wanted["metadata"]["name"]
         try:
-            new = await self._registry.create(
+            new = await self._client.create(
                 "replicasets", deployment["metadata"]["namespace"], wanted, manager=MANAGER
             )
         except AlreadyExists:
@@ -271,7 +225,7 @@ class DeploymentController:
             self._recorder.event(deployment, "Warning", "ReplicaSetCreateError", text)
             await self._note(deployment, None, ("False", "ReplicaSetCreateError", text))
             raise
-        await self._replica_sets.reached(new["metadata"]["resourceVersion"])
+        await self._dependents.reached(new["metadata"]["resourceVersion"])
         if size := spec_replicas(new):
             text = f"Scaled up replica set {name} from 0 to {size}"
             self._recorder.event(deployment, "Normal", "ScalingReplicaSet", text)
@@ -319,9 +273,7 @@ class DeploymentController:
         cache shows our ReplicaSet, or the higher count gives another name.
         """
         try:
-            taken = await self._registry.get(
-                "replicasets", deployment["metadata"]["namespace"], name
-            )
+            taken = await self._client.get("replicasets", deployment["metadata"]["namespace"], name)
         except NotFound:
             return
         owner = controller_of(taken)
@@ -359,10 +311,10 @@ class DeploymentController:
         )
 
     async def _write_replica_set(self, replica_set: Object) -> Object:
-        written = await self._registry.update(
+        written = await self._client.update(
             "replicasets", *name_of(replica_set), replica_set, manager=MANAGER
         )
-        await self._replica_sets.reached(written["metadata"]["resourceVersion"])
+        await self._dependents.reached(written["metadata"]["resourceVersion"])
         return written
 
     async def _report_progress(self, rollout: _Rollout) -> None:
@@ -380,7 +332,7 @@ class DeploymentController:
         limit = rollout.deployment["spec"].get("revisionHistoryLimit")
         for replica_set in outdated_replica_sets(rollout.old, limit):
             try:
-                await self._registry.delete(
+                await self._client.delete(
                     "replicasets", *name_of(replica_set), uid=uid_of(replica_set)
                 )
             except NotFound:
@@ -415,12 +367,12 @@ class DeploymentController:
 
     async def _write_status(self, deployment: Object, status: Object) -> Object:
         """Write the status, and the annotations as *deployment* has them, if they are news."""
-        present = self._deployments.objects.get(name_of(deployment))
+        present = self._owners.objects.get(name_of(deployment))
         wanted = {**deployment, "status": status}
         if present is not None and wanted == {"status": {}, **present}:
             return deployment
-        written = await self._registry.update(
+        written = await self._client.update(
             "deployments", *name_of(deployment), wanted, subresource="status", manager=MANAGER
         )
-        await self._deployments.reached(written["metadata"]["resourceVersion"])
+        await self._owners.reached(written["metadata"]["resourceVersion"])
         return written

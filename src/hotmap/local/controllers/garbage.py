@@ -17,9 +17,8 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from hotmap.core.errors import Conflict, NotFound
-from hotmap.local.apiserver.registry import Registry
-from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.informer import Index, Informer, Informers
+from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.informer import Index, Informer
 from hotmap.local.meta import (
     MANAGER,
     Object,
@@ -29,18 +28,15 @@ from hotmap.local.meta import (
     uid_of,
     with_metadata,
 )
-from hotmap.local.scheme import KINDS, Kind
+from hotmap.local.scheme import Kind
 
 __all__ = ["GarbageCollector"]
 
 _FOREGROUND = "foregroundDeletion"
 _ORPHAN = "orphan"
 
-#: Plural, namespace, name.
+#: Resource, namespace, name.
 _Key = tuple[str, str, str]
-
-# By what an owner reference says; the version plays no part.
-_SERVED = {(kind.group, kind.kind): kind for kind in KINDS}
 
 
 class _Owners(NamedTuple):
@@ -52,29 +48,30 @@ class _Owners(NamedTuple):
     dangling: list[Object]
 
 
-class GarbageCollector:
+class GarbageCollector(Controller[_Key]):
     """Collect garbage of every served kind."""
 
-    def __init__(self, registry: Registry, informers: Informers) -> None:
-        self._registry = registry
-        self._informers: dict[str, Informer] = {}
-        #: Plural → the kind's objects by the uid of each of their owners.
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "garbage")
+        self._caches: dict[str, Informer] = {}
+        #: Resource → the kind's objects by the uid of each of their owners.
         self._dependents: dict[str, Index] = {}
-        self._loop: KeyedLoop[_Key] = KeyedLoop("garbage", self.sync)
-        for kind in KINDS:
-            informer = self._informers[kind.plural] = informers[kind.plural]
-            self._dependents[kind.plural] = informer.index(
-                lambda obj: [owner["uid"] for owner in owners_of(obj)]
-            )
-            informer.subscribe(self._listener(kind.plural))
+        self._informers.follow_kinds(self._add_kind, self._remove_kind)
 
-    async def run(self) -> None:
-        """Collect until cancelled."""
-        await self._loop.run()
+    def _add_kind(self, kind: Kind, informer: Informer) -> None:
+        self._caches[kind.resource] = informer
+        self._dependents[kind.resource] = informer.index(
+            lambda obj: [owner["uid"] for owner in owners_of(obj)]
+        )
+        informer.subscribe(self._listener(kind.resource))
+
+    def _remove_kind(self, kind: Kind) -> None:
+        del self._caches[kind.resource], self._dependents[kind.resource]
 
     async def sync(self, key: _Key) -> None:
         """Keep one object's wish if it is going, or see whether it still has an owner."""
-        obj = self._informers[key[0]].objects.get(key[1:])
+        cache = self._caches.get(key[0])
+        obj = cache.objects.get(key[1:]) if cache is not None else None
         if obj is None:
             return
         if not is_deleted(obj):
@@ -86,46 +83,48 @@ class GarbageCollector:
 
     # -- what to look at -----------------------------------------------------------------------
 
-    def _listener(self, plural: str) -> Callable[[Object | None, Object | None], None]:
+    def _listener(self, resource: str) -> Callable[[Object | None, Object | None], None]:
         def listen(old: Object | None, new: Object | None) -> None:
             if new is not None and (old is None or _ties_of(old) != _ties_of(new)):
-                self._loop.add((plural, *name_of(new)))
+                self._loop.add((resource, *name_of(new)))
             if old is not None and (new is None or owners_of(old) != owners_of(new)):
                 self._add_owners(old)
             if old is not None and new is None:
-                for dependent_plural, dependent in self._dependents_of(old):
-                    self._loop.add((dependent_plural, *name_of(dependent)))
+                for dependent_resource, dependent in self._dependents_of(old):
+                    self._loop.add((dependent_resource, *name_of(dependent)))
 
         return listen
 
     def _add_owners(self, obj: Object) -> None:
         """Look at owners that may have waited for this dependent."""
         for reference in owners_of(obj):
-            kind = _served(reference)
+            kind = self._served(reference)
             if kind is not None:
                 namespace = obj["metadata"].get("namespace", "") if kind.namespaced else ""
-                self._loop.add((kind.plural, namespace, reference["name"]))
+                self._loop.add((kind.resource, namespace, reference["name"]))
 
     def _dependents_of(self, owner: Object) -> list[tuple[str, Object]]:
         uid = uid_of(owner)
         return [
-            (plural, obj) for plural, index in self._dependents.items() for obj in index.get(uid)
+            (resource, obj)
+            for resource, index in self._dependents.items()
+            for obj in index.get(uid)
         ]
 
     # -- an object with owners -----------------------------------------------------------------
 
-    async def _check_owners(self, plural: str, obj: Object) -> None:
+    async def _check_owners(self, resource: str, obj: Object) -> None:
         """Delete an object that has owners but none that lives; forget those that do not."""
         owners = await self._classify(obj)
         gone = [*owners.waiting, *owners.dangling]
         if not gone:
             return
         if owners.solid:
-            await self._drop_references(plural, obj, {owner["uid"] for owner in gone})
+            await self._drop_references(resource, obj, {owner["uid"] for owner in gone})
         elif owners.waiting and self._dependents_of(obj):
-            await self._delete(plural, obj, "Foreground")
+            await self._delete(resource, obj, "Foreground")
         else:
-            await self._delete(plural, obj, _wished(obj))
+            await self._delete(resource, obj, _wished(obj))
 
     async def _classify(self, obj: Object) -> _Owners:
         owners = _Owners([], [], [])
@@ -144,82 +143,81 @@ class GarbageCollector:
 
         The cache may not know a new owner yet, so only the Registry can say that there is none.
         """
-        kind = _served(reference)
+        kind = self._served(reference)
         if kind is None:
             return {"metadata": {}}
         name = (namespace if kind.namespaced else "", reference["name"])
-        owner = self._informers[kind.plural].objects.get(name)
+        owner = self._caches[kind.resource].objects.get(name)
         if owner is not None and uid_of(owner) == reference["uid"]:
             return owner
         try:
-            owner = await self._registry.get(kind.plural, name[0] or None, name[1])
+            owner = await self._client.get(kind.resource, name[0] or None, name[1])
         except NotFound:
             return None
         return owner if uid_of(owner) == reference["uid"] else None
 
+    def _served(self, reference: Object) -> Kind | None:
+        group = reference["apiVersion"].rpartition("/")[0]
+        return self._client.scheme.find_kind(group, reference["kind"])
+
     # -- an object that is going ---------------------------------------------------------------
 
-    async def _orphan_dependents(self, plural: str, owner: Object) -> None:
-        for dependent_plural, dependent in self._dependents_of(owner):
-            await self._drop_references(dependent_plural, dependent, {uid_of(owner)})
-        await self._drop_finalizer(plural, owner, _ORPHAN)
+    async def _orphan_dependents(self, resource: str, owner: Object) -> None:
+        for dependent_resource, dependent in self._dependents_of(owner):
+            await self._drop_references(dependent_resource, dependent, {uid_of(owner)})
+        await self._drop_finalizer(resource, owner, _ORPHAN)
 
-    async def _delete_dependents(self, plural: str, owner: Object) -> None:
+    async def _delete_dependents(self, resource: str, owner: Object) -> None:
         """Let a foreground deletion end when no dependent that blocks it is left.
 
         Each dependent looks at its owners by itself, so that one with another living owner
         stays.
         """
         blocked = False
-        for dependent_plural, dependent in self._dependents_of(owner):
-            self._loop.add((dependent_plural, *name_of(dependent)))
+        for dependent_resource, dependent in self._dependents_of(owner):
+            self._loop.add((dependent_resource, *name_of(dependent)))
             blocked |= any(
                 reference["uid"] == uid_of(owner) and reference.get("blockOwnerDeletion", False)
                 for reference in owners_of(dependent)
             )
         if not blocked:
-            await self._drop_finalizer(plural, owner, _FOREGROUND)
+            await self._drop_finalizer(resource, owner, _FOREGROUND)
 
     # -- writing -------------------------------------------------------------------------------
 
     async def _delete(
-        self, plural: str, obj: Object, propagation: Literal["Background", "Foreground", "Orphan"]
+        self, resource: str, obj: Object, propagation: Literal["Background", "Foreground", "Orphan"]
     ) -> None:
         namespace, name = name_of(obj)
         with contextlib.suppress(NotFound, Conflict):
-            await self._registry.delete(
-                plural, namespace or None, name, uid=uid_of(obj), propagation=propagation
+            await self._client.delete(
+                resource, namespace or None, name, uid=uid_of(obj), propagation=propagation
             )
 
-    async def _drop_references(self, plural: str, obj: Object, uids: set[str]) -> None:
+    async def _drop_references(self, resource: str, obj: Object, uids: set[str]) -> None:
         def drop(present: Object) -> Object:
             kept = [owner for owner in owners_of(present) if owner["uid"] not in uids]
             return with_metadata(present, ownerReferences=kept or None)
 
-        await self._modify(plural, obj, drop)
+        await self._modify(resource, obj, drop)
 
-    async def _drop_finalizer(self, plural: str, obj: Object, finalizer: str) -> None:
+    async def _drop_finalizer(self, resource: str, obj: Object, finalizer: str) -> None:
         def drop(present: Object) -> Object:
             kept = [other for other in _finalizers(present) if other != finalizer]
             return with_metadata(present, finalizers=kept or None)
 
-        await self._modify(plural, obj, drop)
+        await self._modify(resource, obj, drop)
 
-    async def _modify(self, plural: str, obj: Object, change: Callable[[Object], Object]) -> None:
+    async def _modify(self, resource: str, obj: Object, change: Callable[[Object], Object]) -> None:
         namespace, name = name_of(obj)
         with contextlib.suppress(NotFound):
-            await self._registry.modify(
-                plural,
+            await self._client.modify(
+                resource,
                 namespace or None,
                 name,
                 lambda present: change(present) if uid_of(present) == uid_of(obj) else None,
                 manager=MANAGER,
             )
-
-
-def _served(reference: Object) -> Kind | None:
-    group = reference["apiVersion"].rpartition("/")[0]
-    return _SERVED.get((group, reference["kind"]))
 
 
 def _ties_of(obj: Object) -> tuple[object, ...]:

@@ -10,38 +10,34 @@ from __future__ import annotations
 import contextlib
 
 from hotmap.core.errors import ApiError, Conflict, NotFound
-from hotmap.local.apiserver.registry import Registry
-from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.informer import Index, Informers
+from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.informer import Index, Informer, by_namespace
 from hotmap.local.meta import MANAGER, Object, ObjectName, is_deleted, name_of, uid_of
-from hotmap.local.scheme import KINDS
+from hotmap.local.scheme import Kind
 
 __all__ = ["NamespaceController", "is_namespace_going"]
 
 _FINALIZER = "kubernetes"
 
 
-class NamespaceController:
+class NamespaceController(Controller[ObjectName]):
     """Finalize namespaces."""
 
-    def __init__(self, registry: Registry, informers: Informers) -> None:
-        self._registry = registry
-        self._namespaces = informers["namespaces"]
-        #: Plural → the kind's objects by namespace.
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "namespace")
+        self._namespaces = self._informers["namespaces"]
+        #: Resource → the kind's objects by namespace.
         self._content: dict[str, Index] = {}
-        self._loop = KeyedLoop("namespace", self.sync)
         self._namespaces.subscribe(self._on_namespace)
-        for kind in KINDS:
-            if kind.namespaced:
-                informer = informers[kind.plural]
-                self._content[kind.plural] = informer.index(
-                    lambda obj: [obj["metadata"]["namespace"]]
-                )
-                informer.subscribe(self._on_content)
+        self._informers.follow_kinds(self._add_kind, self._remove_kind)
 
-    async def run(self) -> None:
-        """Finalize until cancelled."""
-        await self._loop.run()
+    def _add_kind(self, kind: Kind, informer: Informer) -> None:
+        if kind.namespaced:
+            self._content[kind.resource] = informer.index(by_namespace)
+            informer.subscribe(self._on_content)
+
+    def _remove_kind(self, kind: Kind) -> None:
+        self._content.pop(kind.resource, None)
 
     async def sync(self, key: ObjectName) -> None:
         """Delete what a terminating namespace still holds, or finalize it when it is empty.
@@ -53,11 +49,11 @@ class NamespaceController:
         if namespace is None or not is_deleted(namespace):
             return
         name = namespace["metadata"]["name"]
-        remaining = {plural: index.get(name) for plural, index in self._content.items()}
+        remaining = {resource: index.get(name) for resource, index in self._content.items()}
         events = remaining.pop("events", [])
         if any(remaining.values()):
-            for plural, objects in remaining.items():
-                await self._delete(plural, objects)
+            for resource, objects in remaining.items():
+                await self._delete(resource, objects)
         elif events:
             await self._delete("events", events)
         else:
@@ -76,20 +72,20 @@ class NamespaceController:
         if namespace is not None and is_deleted(namespace):
             self._loop.add(key)
 
-    async def _delete(self, plural: str, objects: list[Object]) -> None:
+    async def _delete(self, resource: str, objects: list[Object]) -> None:
         for obj in objects:
             if is_deleted(obj):
                 continue
             try:
-                await self._registry.delete(plural, *name_of(obj), uid=uid_of(obj))
+                await self._client.delete(resource, *name_of(obj), uid=uid_of(obj))
             except (NotFound, Conflict):
                 continue
 
     async def _finalize(self, namespace: Object) -> None:
         """Take our finalizer away; the cache may lag behind, so the present is asked first."""
         name = namespace["metadata"]["name"]
-        for plural in self._content:
-            left = await self._registry.list(plural, name, limit=1)
+        for resource in tuple(self._content):
+            left = await self._client.list(resource, name, limit=1)
             if left.items:
                 self._loop.add(("", name))
                 return
@@ -102,7 +98,7 @@ class NamespaceController:
             return {**obj, "spec": {**obj["spec"], "finalizers": kept}}
 
         with contextlib.suppress(NotFound):
-            await self._registry.modify(
+            await self._client.modify(
                 "namespaces",
                 None,
                 name,

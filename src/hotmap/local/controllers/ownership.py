@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from hotmap.core.errors import Conflict, NotFound
-from hotmap.local.apiserver.registry import Registry
+from hotmap.local.client import Client
 from hotmap.local.informer import Index, Informer
 from hotmap.local.meta import (
     MANAGER,
@@ -24,9 +24,10 @@ from hotmap.local.meta import (
     uid_of,
     with_metadata,
 )
+from hotmap.local.scheme import Kind
 from hotmap.local.selectors import matches_label_selector
 
-__all__ = ["Ownership", "by_controller", "orphans_of"]
+__all__ = ["Ownership", "by_controller", "is_selected", "orphans_of"]
 
 
 def by_controller(obj: Object) -> list[Hashable]:
@@ -44,21 +45,12 @@ class Ownership:
     """What objects of one kind belong to owners of another, by selector and reference."""
 
     def __init__(
-        self,
-        registry: Registry,
-        dependents: Informer,
-        dependent_plural: str,
-        *,
-        owner_plural: str,
-        owner_kind: str,
-        owner_api_version: str,
+        self, client: Client, dependents: Informer, *, owner: Kind, dependent: Kind
     ) -> None:
-        self._registry = registry
+        self._client = client
         self._dependents = dependents
-        self._plural = dependent_plural
-        self._owner_plural = owner_plural
-        self._owner_kind = owner_kind
-        self._owner_api_version = owner_api_version
+        self._owner = owner
+        self._dependent = dependent
         self._index: Index = dependents.index(by_controller)
 
     def owned_by(self, owner: Object) -> list[Object]:
@@ -67,14 +59,12 @@ class Ownership:
 
     def reference(self, owner: Object) -> Object:
         """Build the reference that a dependent of *owner* carries."""
-        return controller_reference(
-            owner, api_version=self._owner_api_version, kind=self._owner_kind
-        )
+        return controller_reference(owner, self._owner)
 
     def owner_name(self, dependent: Object | None) -> str | None:
         """Return the name of the controller of this kind that a dependent refers to."""
         owner = controller_of(dependent) if dependent is not None else None
-        return owner["name"] if owner is not None and owner["kind"] == self._owner_kind else None
+        return owner["name"] if owner is not None and owner["kind"] == self._owner.kind else None
 
     async def claim(self, owner: Object) -> list[Object]:
         """Adopt and release until references agree with the selector; return what is owned.
@@ -85,20 +75,20 @@ class Ownership:
             for dependent in self._selected_orphans(owner):
                 await self._adopt(owner, dependent)
             for dependent in self.owned_by(owner):
-                if not _is_selected(owner, dependent) and not is_deleted(dependent):
+                if not is_selected(owner, dependent) and not is_deleted(dependent):
                     await self._release(owner, dependent)
-        return [obj for obj in self.owned_by(owner) if _is_selected(owner, obj)]
+        return [obj for obj in self.owned_by(owner) if is_selected(owner, obj)]
 
     def _selected_orphans(self, owner: Object) -> list[Object]:
         orphans = self._index.get(orphans_of(owner["metadata"]["namespace"]))
-        return [obj for obj in orphans if _is_selected(owner, obj) and not is_deleted(obj)]
+        return [obj for obj in orphans if is_selected(owner, obj) and not is_deleted(obj)]
 
     async def _adopt(self, owner: Object, dependent: Object) -> None:
         # Read anew: an owner that is gone by now must not leave references behind (kubernetes
         # issue 42639).
-        fresh = await self._registry.get(self._owner_plural, *name_of(owner))
+        fresh = await self._client.get(self._owner.resource, *name_of(owner))
         if uid_of(fresh) != uid_of(owner) or is_deleted(fresh):
-            raise Conflict(f"{self._owner_kind} {owner['metadata']['name']} is gone or going")
+            raise Conflict(f"{self._owner.kind} {owner['metadata']['name']} is gone or going")
         reference = self.reference(owner)
 
         def adopt(obj: Object) -> Object | None:
@@ -117,14 +107,15 @@ class Ownership:
 
     async def _change(self, dependent: Object, change: Callable[[Object], Object | None]) -> None:
         try:
-            changed = await self._registry.modify(
-                self._plural, *name_of(dependent), change, manager=MANAGER
+            changed = await self._client.modify(
+                self._dependent.resource, *name_of(dependent), change, manager=MANAGER
             )
         except NotFound:
             return
         await self._dependents.reached(changed["metadata"]["resourceVersion"])
 
 
-def _is_selected(owner: Object, dependent: Object) -> bool:
+def is_selected(owner: Object, dependent: Object) -> bool:
+    """Tell whether the owner's selector finds an object; an absent selector finds none."""
     selector = owner["spec"].get("selector")
     return bool(selector) and matches_label_selector(selector, labels_of(dependent))

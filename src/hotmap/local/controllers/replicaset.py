@@ -6,17 +6,14 @@ sync ends, so none is decided twice; that takes the place of upstream's expectat
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hotmap.core.errors import ApiError, Conflict, NotFound
-from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
-from hotmap.local.controllers.loop import KeyedLoop
+from hotmap.local.controllers.controller import ControllerContext, OwnerController
 from hotmap.local.controllers.namespace import is_namespace_going
-from hotmap.local.controllers.ownership import Ownership, by_controller
+from hotmap.local.controllers.ownership import by_controller
 from hotmap.local.controllers.pods import (
     choose_victims,
     is_active,
@@ -26,7 +23,6 @@ from hotmap.local.controllers.pods import (
     ready_since,
 )
 from hotmap.local.controllers.rolling import spec_replicas
-from hotmap.local.informer import Informers
 from hotmap.local.meta import (
     MANAGER,
     Object,
@@ -38,8 +34,6 @@ from hotmap.local.meta import (
     timestamp,
     uid_of,
 )
-from hotmap.local.recorder import Recorder
-from hotmap.local.selectors import matches_label_selector
 
 __all__ = ["ReplicaSetController", "replica_set_status"]
 
@@ -48,40 +42,12 @@ __all__ = ["ReplicaSetController", "replica_set_status"]
 _BURST = 500
 
 
-class ReplicaSetController:
+class ReplicaSetController(OwnerController):
     """Reconcile ReplicaSets with their pods."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        informers: Informers,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._registry = registry
-        self._clock = clock
-        self._recorder = Recorder(registry, "replicaset-controller", clock=clock)
-        self._replica_sets = informers["replicasets"]
-        self._siblings = self._replica_sets.index(by_controller)
-        self._in_namespace = self._replica_sets.index(lambda rs: [rs["metadata"]["namespace"]])
-        self._pods = informers["pods"]
-        self._ownership = Ownership(
-            registry,
-            self._pods,
-            "pods",
-            owner_plural="replicasets",
-            owner_kind="ReplicaSet",
-            owner_api_version="apps/v1",
-        )
-        self._loop = KeyedLoop("replicaset", self.sync)
-        self._replica_sets.subscribe(self._on_replica_set)
-        self._pods.subscribe(self._on_pod)
-
-    async def run(self) -> None:
-        """Reconcile until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._recorder.run())
-            tasks.create_task(self._loop.run())
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "replicaset", owners="replicasets", dependents="pods")
+        self._siblings = self._owners.index(by_controller)
 
     async def sync(self, key: ObjectName) -> None:
         """Bring one ReplicaSet's pods and status up to date.
@@ -90,7 +56,7 @@ class ReplicaSetController:
         ReplicaSet is going.  3. Report, also why 2 failed.  4. Come back when a pod will have
         been ready for minReadySeconds.
         """
-        replica_set = self._replica_sets.objects.get(key)
+        replica_set = self._owners.objects.get(key)
         if replica_set is None:
             return
         await self._ownership.claim(replica_set)
@@ -105,24 +71,6 @@ class ReplicaSetController:
             raise failure
 
     # -- what to look at -----------------------------------------------------------------------
-
-    def _on_replica_set(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
-
-    def _on_pod(self, old: Object | None, new: Object | None) -> None:
-        for pod in (old, new):
-            owner = self._ownership.owner_name(pod)
-            if pod is not None and owner is not None:
-                self._loop.add((pod["metadata"]["namespace"], owner))
-        if new is not None and controller_of(new) is None:
-            self._offer(new)
-
-    def _offer(self, orphan: Object) -> None:
-        """Let every ReplicaSet that selects an orphan look at it."""
-        for replica_set in self._in_namespace.get(orphan["metadata"]["namespace"]):
-            if matches_label_selector(replica_set["spec"]["selector"], labels_of(orphan)):
-                self._loop.add(name_of(replica_set))
 
     def _active_pods(self, replica_set: Object) -> list[Object]:
         return [pod for pod in self._ownership.owned_by(replica_set) if is_active(pod)]
@@ -149,7 +97,7 @@ class ReplicaSetController:
         try:
             for _ in range(count):
                 pod = _pod_of(replica_set, self._ownership.reference(replica_set))
-                created = await self._registry.create(
+                created = await self._client.create(
                     "pods", replica_set["metadata"]["namespace"], pod, manager=MANAGER
                 )
                 text = f"Created pod: {created['metadata']['name']}"
@@ -161,7 +109,7 @@ class ReplicaSetController:
                 raise
         finally:
             if created is not None:
-                await self._pods.reached(created["metadata"]["resourceVersion"])
+                await self._dependents.reached(created["metadata"]["resourceVersion"])
 
     async def _delete_pods(self, replica_set: Object, victims: Sequence[Object]) -> None:
         gone = []
@@ -170,11 +118,11 @@ class ReplicaSetController:
                 await self._delete_pod(replica_set, pod)
                 gone.append(pod)
         finally:
-            await self._pods.until(lambda: not any(map(self._is_still_active, gone)))
+            await self._dependents.until(lambda: not any(map(self._is_still_active, gone)))
 
     async def _delete_pod(self, replica_set: Object, pod: Object) -> None:
         try:
-            await self._registry.delete("pods", *name_of(pod), uid=uid_of(pod))
+            await self._client.delete("pods", *name_of(pod), uid=uid_of(pod))
         except (NotFound, Conflict):
             pass  # gone already, or another pod of that name: the cache is about to learn it
         except ApiError as error:
@@ -185,7 +133,7 @@ class ReplicaSetController:
             self._recorder.event(replica_set, "Normal", "SuccessfulDelete", text)
 
     def _is_still_active(self, pod: Object) -> bool:
-        present = self._pods.objects.get(name_of(pod))
+        present = self._dependents.objects.get(name_of(pod))
         return present is not None and uid_of(present) == uid_of(pod) and is_active(present)
 
     def _related_pods(self, replica_set: Object) -> list[Object]:
@@ -207,14 +155,14 @@ class ReplicaSetController:
         if status != replica_set.get("status"):
             # Only the status is written, from the spec that this sync saw: observedGeneration
             # says which. So no resourceVersion, and no conflict with a scaling.
-            written = await self._registry.modify(
+            written = await self._client.modify(
                 "replicasets",
                 *name_of(replica_set),
                 lambda obj: {**obj, "status": status} if _same_object(obj, replica_set) else None,
                 subresource="status",
                 manager=MANAGER,
             )
-            await self._replica_sets.reached(written["metadata"]["resourceVersion"])
+            await self._owners.reached(written["metadata"]["resourceVersion"])
         self._look_again(replica_set, pods, now)
 
     def _look_again(self, replica_set: Object, pods: Sequence[Object], now: float) -> None:

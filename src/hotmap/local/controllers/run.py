@@ -11,9 +11,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from hotmap.local.apiserver.registry import Registry
+from hotmap.local.client import Client
+from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.deployment import DeploymentController
 from hotmap.local.controllers.garbage import GarbageCollector
 from hotmap.local.controllers.namespace import NamespaceController
@@ -30,7 +31,7 @@ class Controllers:
 
     def __init__(
         self,
-        registry: Registry,
+        client: Client,
         *,
         root_ca: str | None = None,
         clock: Callable[[], float] = time.time,
@@ -40,14 +41,15 @@ class Controllers:
         *root_ca* is the PEM text that every namespace's `kube-root-ca.crt` shows; None publishes
         none. *clock* gives POSIX seconds and is the Registry's clock.
         """
-        self._informers = Informers(registry)
-        self._controllers = (
-            NamespaceController(registry, self._informers),
-            ServiceAccountController(registry, self._informers, root_ca=root_ca),
-            GarbageCollector(registry, self._informers),
-            DeploymentController(registry, self._informers, clock=clock),
-            ReplicaSetController(registry, self._informers, clock=clock),
-            Scheduler(registry, self._informers, clock=clock),
+        self._informers = Informers(client)
+        context = ControllerContext(client, self._informers, clock)
+        self._controllers: tuple[Controller[Any], ...] = (
+            NamespaceController(context),
+            ServiceAccountController(context, root_ca=root_ca),
+            GarbageCollector(context),
+            DeploymentController(context),
+            ReplicaSetController(context),
+            Scheduler(context),
         )
         self._task: asyncio.Task[None] | None = None
 

@@ -8,18 +8,14 @@ priorities are not looked at; among several fitting nodes the one with the fewes
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from hotmap.core.errors import Conflict, NotFound
-from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.conditions import find_condition, without_condition
-from hotmap.local.controllers.loop import KeyedLoop
+from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.pods import is_finished
-from hotmap.local.informer import Informers
 from hotmap.local.meta import (
     Object,
     ObjectName,
@@ -29,7 +25,6 @@ from hotmap.local.meta import (
     timestamp,
     uid_of,
 )
-from hotmap.local.recorder import Recorder
 
 __all__ = ["Scheduler", "why_not"]
 
@@ -45,31 +40,16 @@ _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "No
 _NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
-class Scheduler:
+class Scheduler(Controller[ObjectName]):
     """Bind pods that name this scheduler, or none."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        informers: Informers,
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._registry = registry
-        self._clock = clock
-        self._recorder = Recorder(registry, _NAME, clock=clock)
-        self._pods = informers["pods"]
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context, "scheduler", component=_NAME)
+        self._pods = self._informers["pods"]
         self._by_node = self._pods.index(lambda pod: [pod["spec"].get("nodeName") or ""])
-        self._nodes = informers["nodes"]
-        self._loop = KeyedLoop("scheduler", self.sync)
+        self._nodes = self._informers["nodes"]
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
-
-    async def run(self) -> None:
-        """Schedule until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._recorder.run())
-            tasks.create_task(self._loop.run())
 
     async def sync(self, key: ObjectName) -> None:
         """Bind one waiting pod, or say why it has to wait; a change of a node brings it back."""
@@ -84,7 +64,7 @@ class Scheduler:
         node = min(fitting, key=lambda name: (len(self._by_node.get(name)), name))
         # Someone else bound it, deleted it, or made another of that name: nothing to do here.
         with contextlib.suppress(Conflict, NotFound):
-            await self._registry.bind(*key, node, uid=uid_of(pod))
+            await self._client.bind(*key, node, uid=uid_of(pod))
             text = f"Successfully assigned {'/'.join(key)} to {node}"
             self._recorder.event(pod, "Normal", "Scheduled", text)
 
@@ -122,7 +102,7 @@ class Scheduler:
 
         self._recorder.event(pod, "Warning", "FailedScheduling", message)
         with contextlib.suppress(NotFound):
-            await self._registry.modify(
+            await self._client.modify(
                 "pods", *name_of(pod), note, subresource="status", manager=_MANAGER
             )
 

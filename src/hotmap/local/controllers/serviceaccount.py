@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 
 from hotmap.core.errors import AlreadyExists, Forbidden, NotFound
-from hotmap.local.apiserver.registry import Registry
-from hotmap.local.controllers.loop import KeyedLoop
-from hotmap.local.informer import Informers
+from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.meta import (
     MANAGER,
     Object,
@@ -36,23 +34,18 @@ _DESCRIPTION = {
 }
 
 
-class ServiceAccountController:
-    """Furnish namespaces; *root_ca* is PEM text, without it no ConfigMap is published."""
+class ServiceAccountController(Controller[ObjectName]):
+    """Create what every namespace has; *root_ca* is PEM text, None publishes no ConfigMap."""
 
-    def __init__(self, registry: Registry, informers: Informers, *, root_ca: str | None) -> None:
-        self._registry = registry
+    def __init__(self, context: ControllerContext, *, root_ca: str | None) -> None:
+        super().__init__(context, "serviceaccount")
         self._root_ca = root_ca
-        self._namespaces = informers["namespaces"]
-        self._accounts = informers["serviceaccounts"]
-        self._configmaps = informers["configmaps"]
-        self._loop = KeyedLoop("serviceaccount", self.sync)
+        self._namespaces = self._informers["namespaces"]
+        self._accounts = self._informers["serviceaccounts"]
+        self._configmaps = self._informers["configmaps"]
         self._namespaces.subscribe(self._on_namespace)
-        self._accounts.subscribe(self._on_furniture)
-        self._configmaps.subscribe(self._on_furniture)
-
-    async def run(self) -> None:
-        """Furnish until cancelled."""
-        await self._loop.run()
+        self._accounts.subscribe(self._on_content)
+        self._configmaps.subscribe(self._on_content)
 
     async def sync(self, key: ObjectName) -> None:
         """Make what is missing in one namespace; nothing in one that is going."""
@@ -71,7 +64,7 @@ class ServiceAccountController:
         if new is not None:
             self._loop.add(name_of(new))
 
-    def _on_furniture(self, old: Object | None, new: Object | None) -> None:
+    def _on_content(self, old: Object | None, new: Object | None) -> None:
         obj = new or old
         if obj is not None and obj["metadata"]["name"] in (_ACCOUNT, _ROOT_CA):
             self._loop.add(("", obj["metadata"]["namespace"]))
@@ -86,10 +79,10 @@ class ServiceAccountController:
         if present.get("data") == data and annotations == annotations_of(present):
             return
         right = with_metadata(present, annotations=annotations)
-        await self._registry.update(
+        await self._client.update(
             "configmaps", namespace, _ROOT_CA, {**right, "data": data}, manager=MANAGER
         )
 
     async def _create(self, plural: str, namespace: str, obj: Object) -> None:
         with contextlib.suppress(AlreadyExists):
-            await self._registry.create(plural, namespace, obj, manager=MANAGER)
+            await self._client.create(plural, namespace, obj, manager=MANAGER)

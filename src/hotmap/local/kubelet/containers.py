@@ -37,7 +37,7 @@ from hotmap.local.kubelet.status import Waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.client import Client
     from hotmap.local.kubelet.mounts import PodVolumes, TokenSource
     from hotmap.local.kubelet.probes import ProbeKind
     from hotmap.local.kubelet.runtime import Process, Runtime
@@ -58,7 +58,7 @@ _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 class Node:
     """What all pods of a kubelet share."""
 
-    registry: Registry
+    client: Client
     runtime: Runtime
     sources: SourceReader
     recorder: Recorder

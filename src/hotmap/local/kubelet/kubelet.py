@@ -37,7 +37,7 @@ from hotmap.local.version import VERSION
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.client import Client
     from hotmap.local.kubelet.containers import Container
     from hotmap.local.kubelet.mounts import TokenSource
     from hotmap.local.kubelet_api import LogOptions
@@ -59,7 +59,7 @@ class Kubelet:
 
     def __init__(
         self,
-        registry: Registry,
+        client: Client,
         *,
         node_name: str,
         root_dir: Path,
@@ -69,14 +69,14 @@ class Kubelet:
     ) -> None:
         self.node_name = node_name
         self.runtime = runtime or Runtime(root_dir / "sandbox")
-        self._registry = registry
+        self._client = client
         self._root = root_dir
         self._settings = sync or SyncSettings()
         self._tokens = tokens
-        self._recorder = Recorder(registry, MANAGER)
-        self._pods = Informer(registry, "pods", field_selector=f"spec.nodeName={node_name}")
-        self._nodes = Informer(registry, "nodes", field_selector=f"metadata.name={node_name}")
-        self._shared = Informers(registry)
+        self._recorder = Recorder(client, MANAGER)
+        self._pods = Informer(client, "pods", field_selector=f"spec.nodeName={node_name}")
+        self._nodes = Informer(client, "nodes", field_selector=f"metadata.name={node_name}")
+        self._shared = Informers(client)
         self._services = self._shared["services"]
         self._sources = self._source_reader()
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
@@ -132,16 +132,16 @@ class Kubelet:
         )
         allocatable = node["status"]["allocatable"]
         with contextlib.suppress(AlreadyExists):
-            await self._registry.create("nodes", None, node, manager=MANAGER)
+            await self._client.create("nodes", None, node, manager=MANAGER)
 
         def refresh(known: dict[str, Any]) -> dict[str, Any]:
             return {**known, "status": {**(known.get("status") or {}), **node["status"]}}
 
-        await self._registry.modify(
+        await self._client.modify(
             "nodes", None, self.node_name, refresh, manager=MANAGER, subresource="status"
         )
         self._node = Node(
-            registry=self._registry,
+            client=self._client,
             runtime=self.runtime,
             sources=self._sources,
             recorder=self._recorder,
@@ -156,9 +156,9 @@ class Kubelet:
         if self._settings.strategy == "Watch":
             return WatchedSources(self._shared)
         if self._settings.strategy == "Get":
-            return FetchedSources(self._registry)
+            return FetchedSources(self._client)
         return CachedSources(
-            self._registry, lambda: ttl_of(self._nodes.objects.get(("", self.node_name)))
+            self._client, lambda: ttl_of(self._nodes.objects.get(("", self.node_name)))
         )
 
     # Pods come and go.

@@ -20,7 +20,7 @@ from hotmap.core.errors import ApiError, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.client import Client
     from hotmap.local.informer import Informers
     from hotmap.local.kubelet.environment import SourceName
 
@@ -102,8 +102,8 @@ class WatchedSources:
 class FetchedSources:
     """The strategy Get: one read per use."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     def register(self, pod: str, namespace: str, sources: Iterable[SourceName]) -> None:
         pass
@@ -112,7 +112,7 @@ class FetchedSources:
         pass
 
     async def get(self, namespace: str, source: SourceName) -> dict[str, Any]:
-        return await self._registry.get(PLURALS[source.kind], namespace, source.name)
+        return await self._client.get(PLURALS[source.kind], namespace, source.name)
 
 
 class CachedSources:
@@ -125,12 +125,12 @@ class CachedSources:
 
     def __init__(
         self,
-        registry: Registry,
+        client: Client,
         ttl: Callable[[], float],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._registry = registry
+        self._client = client
         self._ttl = ttl
         self._clock = clock
         self._references = _References()
@@ -157,7 +157,7 @@ class CachedSources:
         self, namespace: str, source: SourceName, old: dict[str, Any] | NotFound | None
     ) -> dict[str, Any] | NotFound:
         try:
-            return await self._registry.get(PLURALS[source.kind], namespace, source.name)
+            return await self._client.get(PLURALS[source.kind], namespace, source.name)
         except NotFound as missing:
             return missing
         except ApiError:

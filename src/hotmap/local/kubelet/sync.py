@@ -199,7 +199,7 @@ class PodWorker:
         try:
             # Nothing is restarted any more, whatever the policy says.
             await self._report({**spec, "restartPolicy": "Never"})
-            await self._node.registry.delete(
+            await self._node.client.delete(
                 "pods", metadata["namespace"], metadata["name"], grace_period=0, uid=self._uid
             )
         except (NotFound, Conflict):
@@ -255,7 +255,7 @@ class PodWorker:
 
         metadata = self.pod["metadata"]
         with contextlib.suppress(NotFound):
-            await self._node.registry.modify(
+            await self._node.client.modify(
                 "pods",
                 metadata["namespace"],
                 metadata["name"],

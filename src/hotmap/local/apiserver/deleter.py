@@ -1,0 +1,86 @@
+"""Deleting objects from the store, at once or in time.
+
+apiserver/pkg/registry/generic/registry/store.go, Delete and DeleteCollection. The rules are those
+of `deletion`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotmap.core.errors import NotFound
+from hotmap.local.apiserver import deletion
+from hotmap.local.apiserver.encoding import decode, encode
+from hotmap.local.apiserver.status import success_status
+from hotmap.local.apiserver.writer import is_unchanged, with_revision
+from hotmap.local.meta import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.local.apiserver.lists import EncodedList
+    from hotmap.local.apiserver.options import DeleteOptions, ListOptions
+    from hotmap.local.apiserver.reader import ObjectReader
+    from hotmap.local.apiserver.routes import ResourcePath
+    from hotmap.local.store import Store
+
+JsonObject = dict[str, Any]
+
+
+class ObjectDeleter:
+    """Delete objects of every kind of a scheme."""
+
+    def __init__(self, store: Store, reader: ObjectReader, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._reader = reader
+        self._clock = clock
+
+    def delete(self, path: ResourcePath, options: DeleteOptions) -> JsonObject:
+        """Delete an object, or begin to: return a Status where it is gone, else the object.
+
+        A pod is returned in any case. Pods stay until their grace period is over and someone
+        deletes them with a grace period of 0; objects with finalizers stay until the last one
+        is removed.
+
+        Raises:
+            NotFound: it does not exist.
+            Conflict: the uid or the resourceVersion is not the present one.
+        """
+        kind = path.kind
+        entry = self._reader.entry(kind, path.namespace, path.name)
+        old = decode(entry)
+        deletion.check_preconditions(kind, old["metadata"], options)
+        new = decode(entry)
+        deletion.add_propagation_finalizer(new["metadata"], options.propagation)
+        grace = kind.strategy.deletion_grace(old, options.grace_period)
+        if grace == 0 and not deletion.is_held(kind, new):
+            if not options.dry_run:
+                self._store.delete(entry.key, expected=entry.mod_revision)
+            if not kind.strategy.returns_deleted:
+                return success_status(kind, path.name, old["metadata"]["uid"])
+            deletion.begin(kind, new, grace=grace, at=self._end_of(grace))
+            return new
+        deletion.begin(kind, new, grace=grace, at=self._end_of(grace))
+        if is_unchanged(old, new) or options.dry_run:
+            return new
+        written = self._store.update(entry.key, encode(new), expected=entry.mod_revision)
+        return with_revision(new, written)
+
+    def delete_collection(
+        self, path: ResourcePath, selection: ListOptions, options: DeleteOptions
+    ) -> EncodedList:
+        """Delete everything that a list shows, by the same options; return that list."""
+        found = self._reader.list(path, selection)
+        for item in found.items:
+            metadata = msgspec.json.decode(item)["metadata"]
+            target = path._replace(namespace=metadata.get("namespace"), name=metadata["name"])
+            try:
+                self.delete(target, options)
+            except NotFound:
+                continue
+        return found
+
+    def _end_of(self, grace: int) -> str:
+        return timestamp(self._clock() + grace)

@@ -1,0 +1,47 @@
+"""The built-in kinds, one module each, named like pkg/registry/<group>/<resource>."""
+
+from __future__ import annotations
+
+from hotmap.local.apiserver.kinds.apps.controllerrevision import CONTROLLERREVISIONS
+from hotmap.local.apiserver.kinds.apps.daemonset import DAEMONSETS
+from hotmap.local.apiserver.kinds.apps.deployment import DEPLOYMENTS
+from hotmap.local.apiserver.kinds.apps.replicaset import REPLICASETS
+from hotmap.local.apiserver.kinds.apps.statefulset import STATEFULSETS
+from hotmap.local.apiserver.kinds.batch.cronjob import CRONJOBS
+from hotmap.local.apiserver.kinds.batch.job import JOBS
+from hotmap.local.apiserver.kinds.coordination.lease import LEASES
+from hotmap.local.apiserver.kinds.core.configmap import CONFIGMAPS
+from hotmap.local.apiserver.kinds.core.endpoint import ENDPOINTS
+from hotmap.local.apiserver.kinds.core.event import EVENTS
+from hotmap.local.apiserver.kinds.core.namespace import NAMESPACES
+from hotmap.local.apiserver.kinds.core.node import NODES
+from hotmap.local.apiserver.kinds.core.pod import PODS
+from hotmap.local.apiserver.kinds.core.secret import SECRETS
+from hotmap.local.apiserver.kinds.core.service import SERVICES
+from hotmap.local.apiserver.kinds.core.serviceaccount import SERVICEACCOUNTS
+from hotmap.local.scheme import Scheme
+
+BUILT_IN = (
+    CONFIGMAPS,
+    SECRETS,
+    NAMESPACES,
+    PODS,
+    SERVICES,
+    ENDPOINTS,
+    SERVICEACCOUNTS,
+    NODES,
+    EVENTS,
+    DEPLOYMENTS,
+    REPLICASETS,
+    STATEFULSETS,
+    DAEMONSETS,
+    CONTROLLERREVISIONS,
+    JOBS,
+    CRONJOBS,
+    LEASES,
+)
+
+
+def built_in_scheme() -> Scheme:
+    """Make a Scheme of all built-in kinds, in the order in which discovery lists them."""
+    return Scheme(BUILT_IN)

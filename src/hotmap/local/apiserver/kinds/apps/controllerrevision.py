@@ -1,0 +1,41 @@
+"""ControllerRevisions (pkg/registry/apps/controllerrevision/strategy.go)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.scheme import Kind, Names
+from hotmap.local.strategy import Column, Strategy
+
+if TYPE_CHECKING:
+    from hotmap.local.strategy import Cell
+
+JsonObject = dict[str, Any]
+
+
+def _owner(obj: JsonObject, _: float) -> Cell:
+    for owner in obj["metadata"].get("ownerReferences", ()):
+        if owner.get("controller"):
+            group = owner.get("apiVersion", "").rpartition("/")[0]
+            return f"{owner['kind'].lower()}{'.' + group if group else ''}/{owner['name']}"
+    return "<none>"
+
+
+class ControllerRevisionStrategy(Strategy):
+    fields = frozenset(("data", "revision"))
+    unconditional_update = False
+    columns = (
+        NAME,
+        Column("Controller", _owner),
+        Column("Revision", field_cell("revision", 0)),
+        AGE,
+    )
+
+
+CONTROLLERREVISIONS = Kind(
+    "apps",
+    ("v1",),
+    Names("controllerrevisions", "ControllerRevision", storage="controllerrevisions"),
+    strategy=ControllerRevisionStrategy(),
+)

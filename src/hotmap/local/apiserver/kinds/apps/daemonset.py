@@ -1,0 +1,49 @@
+"""DaemonSets (pkg/registry/apps/daemonset/strategy.go)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.kinds.workload import (
+    TEMPLATE_COLUMNS,
+    SelectingStrategy,
+    default_rolling_update,
+    selector_cell,
+)
+from hotmap.local.scheme import STATUS, Kind, Names
+from hotmap.local.strategy import Column
+
+JsonObject = dict[str, Any]
+
+
+class DaemonSetStrategy(SelectingStrategy):
+    types = (("spec", "v1.DaemonSetSpec"),)
+    merge_type = "DaemonSet"
+    selector_owner = "daemonset"
+    columns = (
+        NAME,
+        Column("Desired", field_cell("status.desiredNumberScheduled", 0), type="integer"),
+        Column("Current", field_cell("status.currentNumberScheduled", 0), type="integer"),
+        Column("Ready", field_cell("status.numberReady", 0), type="integer"),
+        Column("Up-to-date", field_cell("status.updatedNumberScheduled", 0), type="integer"),
+        Column("Available", field_cell("status.numberAvailable", 0), type="integer"),
+        Column("Node Selector", lambda *_: "<none>"),
+        AGE,
+        *TEMPLATE_COLUMNS,
+        Column("Selector", selector_cell, 1),
+    )
+
+    def default_spec(self, spec: JsonObject) -> None:
+        spec.setdefault("revisionHistoryLimit", 10)
+        strategy = spec.setdefault("updateStrategy", {})
+        default_rolling_update(strategy, maxUnavailable=1, maxSurge=0)
+
+
+DAEMONSETS = Kind(
+    "apps",
+    ("v1",),
+    Names("daemonsets", "DaemonSet", ("ds",), ("all",), storage="daemonsets"),
+    subresources=(STATUS,),
+    strategy=DaemonSetStrategy(),
+)

@@ -1,0 +1,41 @@
+"""ReplicaSets (pkg/registry/apps/replicaset/strategy.go)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.kinds.workload import TEMPLATE_COLUMNS, SelectingStrategy, selector_cell
+from hotmap.local.scheme import SCALE, STATUS, Kind, Names
+from hotmap.local.strategy import Column, field_labels
+
+JsonObject = dict[str, Any]
+
+
+class ReplicaSetStrategy(SelectingStrategy):
+    types = (("spec", "v1.WorkloadSpec"),)
+    merge_type = "ReplicaSet"
+    # Upstream's message says deployment here, too.
+    selector_owner = "deployment"
+    selectable_fields = field_labels("status.replicas")
+    columns = (
+        NAME,
+        Column("Desired", field_cell("spec.replicas", 0), type="integer"),
+        Column("Current", field_cell("status.replicas", 0), type="integer"),
+        Column("Ready", field_cell("status.readyReplicas", 0), type="integer"),
+        AGE,
+        *TEMPLATE_COLUMNS,
+        Column("Selector", selector_cell, 1),
+    )
+
+    def default_spec(self, spec: JsonObject) -> None:
+        spec.setdefault("replicas", 1)
+
+
+REPLICASETS = Kind(
+    "apps",
+    ("v1",),
+    Names("replicasets", "ReplicaSet", ("rs",), ("all",), storage="replicasets"),
+    subresources=(STATUS, SCALE),
+    strategy=ReplicaSetStrategy(),
+)

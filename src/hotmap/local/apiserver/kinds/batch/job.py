@@ -1,0 +1,34 @@
+"""Jobs (pkg/registry/batch/job/strategy.go)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.local.apiserver.kinds.workload import WorkloadStrategy
+from hotmap.local.scheme import STATUS, Kind, Names
+
+JsonObject = dict[str, Any]
+
+
+class JobStrategy(WorkloadStrategy):
+    types = (("spec", "v1.JobSpec"),)
+    merge_type = "Job"
+    restart_policies = ("OnFailure", "Never")
+    selectable_fields = (("status.successful", ("status", "succeeded")),)
+
+    def default_spec(self, spec: JsonObject) -> None:
+        if "completions" not in spec and "parallelism" not in spec:
+            spec["completions"] = 1
+        spec.setdefault("parallelism", 1)
+        spec.setdefault("backoffLimit", 6)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+
+
+JOBS = Kind(
+    "batch",
+    ("v1",),
+    Names("jobs", "Job", (), ("all",), storage="jobs"),
+    subresources=(STATUS,),
+    strategy=JobStrategy(),
+)

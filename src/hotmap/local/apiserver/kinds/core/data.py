@@ -1,0 +1,117 @@
+"""What ConfigMaps and Secrets have in common: data keys, values, and being immutable.
+
+pkg/apis/core/validation/validation.go (ValidateConfigMap, ValidateSecret and their updates). No
+text in here holds a value of a Secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.shapes import cannot_decode
+from hotmap.local.field_errors import FieldError, forbidden_field, rule_errors
+from hotmap.local.names import config_key_errors
+from hotmap.local.strategy import Strategy
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
+
+JsonObject = dict[str, Any]
+
+# Bytes of all values together, decoded; keys do not count (MaxSecretSize).
+SIZE_LIMIT = 1 << 20
+_IMMUTABLE_TEXT = "field is immutable when `immutable` is set"
+
+
+class DataStrategy(Strategy):
+    """A kind that holds data by keys."""
+
+    #: The field whose values are base64.
+    binary_field = ""
+
+    def decode(self, kind: Kind, obj: JsonObject) -> None:
+        """Read null values as empty ones, and empty maps as none."""
+        for field in ("data", "binaryData", "stringData"):
+            if field in obj:
+                self._check_strings(kind, obj, field)
+        if not isinstance(obj.get("immutable", False), (bool, type(None))):
+            raise cannot_decode(kind, kind.kind, "immutable", obj["immutable"], "bool")
+        if obj.get("immutable", False) is None:
+            del obj["immutable"]
+        for value in obj.get(self.binary_field, {}).values():
+            check_base64(kind, value)
+
+    def _check_strings(self, kind: Kind, obj: JsonObject, field: str) -> None:
+        if not obj[field]:
+            del obj[field]
+            return
+        is_binary = field in ("binaryData", self.binary_field)
+        if not isinstance(obj[field], dict):
+            wanted = "map[string][]uint8" if is_binary else "map[string]string"
+            raise cannot_decode(kind, kind.kind, field, obj[field], wanted)
+        for key, value in obj[field].items():
+            if value is None:
+                obj[field][key] = ""
+            elif not isinstance(value, str):
+                wanted = "[]uint8" if is_binary else "string"
+                raise cannot_decode(kind, kind.kind, field, value, wanted)
+
+    def immutable_errors(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        """Find what an update of an immutable object may not change."""
+        errors: list[FieldError] = []
+        if old.get("immutable"):
+            if not new.get("immutable"):
+                errors.append(forbidden_field("immutable", _IMMUTABLE_TEXT))
+            errors += [
+                forbidden_field(field, _IMMUTABLE_TEXT)
+                for field in ("data", "binaryData")
+                if old.get(field) != new.get(field)
+            ]
+        return errors
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        return self.immutable_errors(old, new) + self.validate(new)
+
+
+def check_base64(kind: Kind, value: str) -> None:
+    """Refuse a value that Go could not decode.
+
+    Raises:
+        BadRequest: it is no base64; the text says where, never what.
+    """
+    try:
+        # Go's decoder skips line breaks and refuses everything else.
+        base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequest(
+            f'{kind.kind} in version "v1" cannot be handled as a {kind.kind}: '
+            f"illegal base64 data at input byte {_illegal_at(value)}"
+        ) from None
+
+
+def _illegal_at(value: str) -> int:
+    """Find where Go's decoder stops: the first impossible byte, or the end of a cut quantum."""
+    alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
+    for position, char in enumerate(value):
+        padding_too_early = char == "=" and position % 4 < 2
+        if char not in alphabet or padding_too_early:
+            return position
+    return len(value) // 4 * 4
+
+
+def key_errors(field: str, key: str) -> list[FieldError]:
+    """Check a data key."""
+    return rule_errors(f"{field}[{key}]", key, config_key_errors)
+
+
+def decoded_size(encoded: str) -> int:
+    """Count the bytes of a base64 value."""
+    return len(base64.b64decode(encoded))
+
+
+def data_keys_cell(obj: JsonObject, _: float) -> int:
+    """Count the data keys, for `kubectl get`."""
+    return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())

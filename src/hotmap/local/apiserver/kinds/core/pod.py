@@ -1,0 +1,106 @@
+"""Pods (pkg/registry/core/pod/strategy.go and storage; updates: ValidatePodUpdate)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
+from hotmap.local.apiserver.pod_defaults import default_pod, quality_of_service
+from hotmap.local.apiserver.pod_validation import pod_spec_errors
+from hotmap.local.field_errors import FieldError, forbidden_field
+from hotmap.local.scheme import STATUS, GroupVersionKind, Kind, Names, Subresource
+from hotmap.local.strategy import Strategy, field_labels
+
+JsonObject = dict[str, Any]
+
+_UPDATE_TEXT = (
+    "pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
+    "(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "
+    "(allow it to be set to 1 if it was previously negative)"
+)
+
+
+class PodStrategy(Strategy):
+    types = (("spec", "v1.PodSpec"),)
+    merge_type = "Pod"
+    has_generation = True
+    # Kinds that can be deleted gracefully always answer with the object.
+    returns_deleted = True
+    selectable_fields = field_labels(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    )
+    columns = POD_COLUMNS
+
+    def prepare_create(self, obj: JsonObject) -> None:
+        # A pod without a spec is refused by the validation, which needs one to look at.
+        obj.setdefault("spec", {})
+
+    def initial_status(self, obj: JsonObject) -> JsonObject | None:
+        return {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+
+    def default(self, obj: JsonObject) -> None:
+        default_pod(obj)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return pod_spec_errors(obj["spec"], "spec")
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        return _update_errors(old, new) + self.validate(new)
+
+    def deletion_grace(self, obj: JsonObject, wanted: int | None) -> int:
+        """A pod that no node runs has nothing to wait for (CheckGracefulDelete)."""
+        spec, phase = obj["spec"], obj.get("status", {}).get("phase")
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        grace: int = spec["terminationGracePeriodSeconds"] if wanted is None else wanted
+        # A negative period is read as the shortest one that is still graceful.
+        return grace if grace >= 0 else 1
+
+
+def assign_node(pod: JsonObject, node: str, now: str) -> None:
+    """Put a pod on a node, in place (setPodHostAndAnnotations)."""
+    pod["spec"]["nodeName"] = node
+    status = pod.setdefault("status", {})
+    others = [c for c in status.get("conditions", ()) if c["type"] != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+    status["conditions"] = [*others, scheduled]
+
+
+def _update_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
+    if _frozen_part(old["spec"]) == _frozen_part(new["spec"]):
+        return []
+    return [forbidden_field("spec", _UPDATE_TEXT)]
+
+
+def _frozen_part(spec: JsonObject) -> JsonObject:
+    changeable = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
+    frozen = {field: value for field, value in spec.items() if field not in changeable}
+    for field in ("containers", "initContainers"):
+        frozen[field] = [
+            {name: value for name, value in container.items() if name != "image"}
+            for container in spec.get(field, ())
+        ]
+    return frozen
+
+
+PODS = Kind(
+    "",
+    ("v1",),
+    Names("pods", "Pod", ("po",), ("all",), storage="pods"),
+    subresources=(
+        STATUS,
+        Subresource("log", ("get",)),
+        Subresource("exec", ("create", "get"), GroupVersionKind("", "v1", "PodExecOptions")),
+        Subresource("binding", ("create",), GroupVersionKind("", "v1", "Binding")),
+        Subresource("eviction", ("create",), GroupVersionKind("policy", "v1", "Eviction")),
+    ),
+    strategy=PodStrategy(),
+)

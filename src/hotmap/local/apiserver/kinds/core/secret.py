@@ -1,0 +1,106 @@
+"""Secrets (pkg/registry/core/secret/strategy.go; validation: ValidateSecret).
+
+No text in here holds a value of a Secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.kinds.core.data import (
+    SIZE_LIMIT,
+    DataStrategy,
+    data_keys_cell,
+    decoded_size,
+    key_errors,
+)
+from hotmap.local.apiserver.shapes import cannot_decode
+from hotmap.local.field_errors import FieldError, invalid_value, required, too_long
+from hotmap.local.scheme import Kind, Names
+from hotmap.local.strategy import Column, field_labels
+
+JsonObject = dict[str, Any]
+
+# What a type of Secret promises to have (ValidateSecret).
+_PROMISED_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+
+class SecretStrategy(DataStrategy):
+    fields = frozenset(("data", "stringData", "type", "immutable"))
+    binary_field = "data"
+    selectable_fields = field_labels("type")
+    columns = (
+        NAME,
+        Column("Type", field_cell("type")),
+        Column("Data", data_keys_cell),
+        AGE,
+    )
+
+    def decode(self, kind: Kind, obj: JsonObject) -> None:
+        """Put `stringData` into `data` (pkg/apis/core/v1/conversion.go)."""
+        super().decode(kind, obj)
+        strings = obj.pop("stringData", {})
+        if strings:
+            data = {k: base64.b64encode(v.encode()).decode() for k, v in strings.items()}
+            obj["data"] = {**obj.get("data", {}), **data}
+        obj["type"] = obj.get("type") or "Opaque"
+        if not isinstance(obj["type"], str):
+            raise cannot_decode(kind, kind.kind, "type", obj["type"], "v1.SecretType")
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        data = obj.get("data", {})
+        errors = [error for key in data for error in key_errors("data", key)]
+        if sum(decoded_size(value) for value in data.values()) > SIZE_LIMIT:
+            errors.append(too_long("data", SIZE_LIMIT))
+        return errors + _type_errors(obj, data)
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        errors = super().validate_update(old, new)
+        if old["type"] == new["type"]:
+            return errors
+        return [invalid_value("type", new["type"], "field is immutable"), *errors]
+
+
+def _type_errors(obj: JsonObject, data: dict[str, str]) -> list[FieldError]:
+    kind = obj["type"]
+    if kind == "kubernetes.io/service-account-token":
+        annotation = "kubernetes.io/service-account.name"
+        if not (obj["metadata"].get("annotations") or {}).get(annotation):
+            return [required(f"metadata.annotations[{annotation}]")]
+        return []
+    if kind == "kubernetes.io/basic-auth":
+        if "username" in data or "password" in data:
+            return []
+        return [required("data[username]"), required("data[password]")]
+    errors: list[FieldError] = []
+    for key in _PROMISED_KEYS.get(kind, ()):
+        if key not in data or (key == "ssh-privatekey" and not data[key]):
+            errors.append(required(f"data[{key}]"))
+        elif key.startswith(".docker") and not _is_json(data[key]):
+            why = "the content is not JSON"
+            errors.append(invalid_value(f"data[{key}]", "<secret contents redacted>", why))
+    return errors
+
+
+def _is_json(encoded: str) -> bool:
+    try:
+        json.loads(base64.b64decode(encoded))
+    except ValueError:
+        return False
+    return True
+
+
+SECRETS = Kind(
+    "",
+    ("v1",),
+    Names("secrets", "Secret", storage="secrets"),
+    strategy=SecretStrategy(),
+)

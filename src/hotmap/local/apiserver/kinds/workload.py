@@ -1,0 +1,186 @@
+"""What the kinds that make pods from a template have in common.
+
+pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation/validation.go, their siblings in batch, and
+pkg/printers/internalversion/printers.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.apiserver.columns import field_cell
+from hotmap.local.apiserver.metadata import annotation_errors, label_errors
+from hotmap.local.apiserver.pod_defaults import default_pod_spec
+from hotmap.local.apiserver.pod_validation import pod_spec_errors
+from hotmap.local.field_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
+from hotmap.local.names import label_value_errors, qualified_name_errors
+from hotmap.local.selectors import matches_label_selector
+from hotmap.local.strategy import Column, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.local.strategy import Cell
+
+JsonObject = dict[str, Any]
+
+NOT_NEGATIVE = "must be greater than or equal to 0"
+_COUNTS = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+
+
+class WorkloadStrategy(Strategy):
+    """A kind with a pod template."""
+
+    has_generation = True
+    #: Where the template is, as paths of errors say it.
+    template_path = "spec.template"
+    #: The restart policies that the template may have.
+    restart_policies: tuple[str, ...] = ("Always",)
+
+    def pod_template(self, spec: JsonObject) -> JsonObject | None:
+        """Find the pod template in a spec, None where it has none."""
+        template: JsonObject | None = spec.get("template")
+        return template
+
+    def default_spec(self, spec: JsonObject) -> None:
+        """Fill in what the spec leaves out beside the template."""
+
+    def spec_errors(self, spec: JsonObject) -> list[FieldError]:
+        """Find everything wrong with the spec beside its counts and the template."""
+        return []
+
+    def default(self, obj: JsonObject) -> None:
+        spec = obj.setdefault("spec", {})
+        template = self.pod_template(spec)
+        if template is not None:
+            template.setdefault("metadata", {})
+            default_pod_spec(template.setdefault("spec", {}))
+        self.default_spec(spec)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = [
+            invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
+            for field in _COUNTS
+            if spec.get(field, 0) < 0
+        ]
+        template = self.pod_template(spec) or {}
+        errors += self.template_selector_errors(spec, template)
+        errors += self._template_errors(template)
+        return errors + self.spec_errors(spec)
+
+    def template_selector_errors(self, spec: JsonObject, template: JsonObject) -> list[FieldError]:
+        """Find everything wrong with the selector, and what it makes of the template."""
+        return []
+
+    def _template_errors(self, template: JsonObject) -> list[FieldError]:
+        path = self.template_path
+        metadata, spec = template.get("metadata", {}), template.get("spec")
+        if spec is None:
+            return [required(f"{path}.spec.containers")]
+        errors = label_errors(f"{path}.labels", metadata.get("labels", {}))
+        errors += annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
+        errors += pod_spec_errors(spec, f"{path}.spec")
+        if spec["restartPolicy"] not in self.restart_policies:
+            at = f"{path}.spec.restartPolicy"
+            errors.append(unsupported(at, spec["restartPolicy"], self.restart_policies))
+        return errors
+
+
+class SelectingStrategy(WorkloadStrategy):
+    """A workload whose selector is required, must match its template and never changes."""
+
+    #: What upstream calls the kind when the selector is empty.
+    selector_owner = ""
+
+    def template_selector_errors(self, spec: JsonObject, template: JsonObject) -> list[FieldError]:
+        labels = template.get("metadata", {}).get("labels")
+        selector = spec.get("selector")
+        mismatch = invalid_value(
+            "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
+        )
+        if selector is None:
+            return [required("spec.selector"), mismatch]
+        errors = selector_errors(selector, "spec.selector")
+        if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            why = f"empty selector is invalid for {self.selector_owner}"
+            errors.append(invalid_value("spec.selector", selector, why))
+        elif not errors and not matches_label_selector(selector, labels or {}):
+            errors.append(mismatch)
+        return errors
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        errors = self.validate(new)
+        selector = new["spec"].get("selector")
+        if old["spec"].get("selector") != selector:
+            errors.append(invalid_value("spec.selector", selector, "field is immutable"))
+        return errors
+
+
+def default_rolling_update(strategy: JsonObject, **rolling: object) -> None:
+    """Fill in an update strategy, in place; `rolling` are the defaults of its rolling update."""
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy["rollingUpdate"] = {**rolling, **strategy.get("rollingUpdate", {})}
+
+
+def selector_errors(selector: JsonObject, path: str) -> list[FieldError]:
+    """Check a LabelSelector (apimachinery: ValidateLabelSelector)."""
+    errors = []
+    for key, value in selector.get("matchLabels", {}).items():
+        at = f"{path}.matchLabels"
+        errors += [invalid_value(at, key, why) for why in qualified_name_errors(key)]
+        errors += [invalid_value(at, value, why) for why in label_value_errors(value)]
+    for index, expression in enumerate(selector.get("matchExpressions", ())):
+        errors += _expression_errors(expression, f"{path}.matchExpressions[{index}]")
+    return errors
+
+
+def _expression_errors(expression: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operator, values = expression.get("operator", ""), expression.get("values", [])
+    if operator in ("In", "NotIn"):
+        if not values:
+            why = "must be specified when `operator` is 'In' or 'NotIn'"
+            errors.append(required(f"{path}.values", why))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden_field(f"{path}.values", why))
+    else:
+        why = "not a valid selector operator"
+        errors.append(invalid_value(f"{path}.operator", operator, why))
+    key = expression.get("key", "")
+    return errors + [invalid_value(f"{path}.key", key, why) for why in qualified_name_errors(key)]
+
+
+def ready_of(path: str) -> Callable[[JsonObject, float], Cell]:
+    wanted, ready = field_cell(path, 0), field_cell("status.readyReplicas", 0)
+    return lambda obj, now: f"{ready(obj, now)}/{wanted(obj, now)}"
+
+
+def _template_containers(field: str) -> Callable[[JsonObject, float], Cell]:
+    def cell(obj: JsonObject, _: float) -> Cell:
+        containers = obj["spec"]["template"]["spec"].get("containers", ())
+        return ",".join(container.get(field, "") for container in containers)
+
+    return cell
+
+
+def selector_cell(obj: JsonObject, _: float) -> Cell:
+    selector = obj["spec"].get("selector") or {}
+    labels = selector.get("matchLabels", {}) if "matchLabels" in selector else selector
+    if not all(isinstance(value, str) for value in labels.values()):
+        return "<none>"
+    return ",".join(f"{label}={value}" for label, value in sorted(labels.items())) or "<none>"
+
+
+TEMPLATE_COLUMNS = (
+    Column("Containers", _template_containers("name"), 1),
+    Column("Images", _template_containers("image"), 1),
+)

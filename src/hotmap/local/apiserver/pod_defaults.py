@@ -1,0 +1,134 @@
+"""What pods and pod templates leave out: defaults, and the quality of service they imply.
+
+pkg/apis/core/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JsonObject = dict[str, Any]
+
+_DEFAULT_MODE = 0o644
+_PROJECTED_MODES = ("configMap", "secret", "projected", "downwardAPI")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+# A pod leaves a node that is lost after five minutes (defaulttolerationseconds admission).
+_TOLERATIONS = tuple(
+    {
+        "key": f"node.kubernetes.io/{condition}",
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": 300,
+    }
+    for condition in ("not-ready", "unreachable")
+)
+
+
+def default_pod(pod: JsonObject) -> None:
+    """Fill in what a pod leaves out, in place; more than a template gets."""
+    spec = pod.setdefault("spec", {})
+    # The service account admission's part; the deprecated twin follows it.
+    name = spec.setdefault("serviceAccountName", spec.get("serviceAccount", "default"))
+    spec["serviceAccount"] = name
+    spec.setdefault("enableServiceLinks", True)
+    # The priority and toleration admissions' part.
+    spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    tolerations = spec.setdefault("tolerations", [])
+    known = {toleration.get("key") for toleration in tolerations}
+    tolerations += [dict(added) for added in _TOLERATIONS if added["key"] not in known]
+    for container in _containers(spec):
+        _default_requests(container)
+    default_pod_spec(spec)
+
+
+def default_pod_spec(spec: JsonObject) -> None:
+    """Fill in what the spec of a pod or a template leaves out, in place."""
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    for volume in spec.get("volumes", ()):
+        _default_volume(volume)
+    for container in _containers(spec):
+        _default_container(container)
+
+
+def _containers(spec: JsonObject) -> Iterator[JsonObject]:
+    yield from spec.get("initContainers", ())
+    yield from spec.get("containers", ())
+
+
+def _default_requests(container: JsonObject) -> None:
+    resources = container.get("resources", {})
+    limits = resources.get("limits", {})
+    if limits:
+        resources["requests"] = {**limits, **resources.get("requests", {})}
+
+
+def _default_container(container: JsonObject) -> None:
+    container.setdefault("resources", {})
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+    for port in container.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+    for variable in container.get("env", ()):
+        _default_field_refs(variable.get("valueFrom", {}))
+    for probe in (container[name] for name in _PROBES if name in container):
+        _default_probe(probe)
+
+
+def _pull_policy(image: str) -> str:
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    return "IfNotPresent" if "@" in image or tag not in ("", "latest") else "Always"
+
+
+def _default_field_refs(source: JsonObject) -> None:
+    if "fieldRef" in source:
+        source["fieldRef"].setdefault("apiVersion", "v1")
+    if "resourceFieldRef" in source:
+        source["resourceFieldRef"].setdefault("divisor", "0")
+
+
+def _default_probe(probe: JsonObject) -> None:
+    if "httpGet" in probe:
+        probe["httpGet"].setdefault("path", "/")
+        probe["httpGet"].setdefault("scheme", "HTTP")
+    probe.setdefault("timeoutSeconds", 1)
+    probe.setdefault("periodSeconds", 10)
+    probe.setdefault("successThreshold", 1)
+    probe.setdefault("failureThreshold", 3)
+
+
+def _default_volume(volume: JsonObject) -> None:
+    if not [field for field in volume if field != "name"]:
+        volume["emptyDir"] = {}
+    for field in _PROJECTED_MODES:
+        if field in volume:
+            volume[field].setdefault("defaultMode", _DEFAULT_MODE)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+    for item in volume.get("downwardAPI", {}).get("items", ()):
+        _default_field_refs(item)
+    for source in volume.get("projected", {}).get("sources", ()):
+        for item in source.get("downwardAPI", {}).get("items", ()):
+            _default_field_refs(item)
+        if "serviceAccountToken" in source:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+
+
+def quality_of_service(spec: JsonObject) -> str:
+    """Give the class that a pod's requests and limits put it in (GetPodQOS)."""
+    resources = [container.get("resources", {}) for container in _containers(spec)]
+    if not any(r.get("requests") or r.get("limits") for r in resources):
+        return "BestEffort"
+    guaranteed = all(
+        {"cpu", "memory"} <= r.get("limits", {}).keys() and r.get("requests") == r["limits"]
+        for r in resources
+    )
+    return "Guaranteed" if guaranteed else "Burstable"

@@ -1,0 +1,219 @@
+"""Pods and pod templates: validation of everything but their volumes.
+
+pkg/apis/core/validation/validation.go, as far as a node that runs processes gives the fields a
+meaning. Paths and texts are upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hotmap.local.apiserver.volume_validation import resource_field_errors, volume_errors
+from hotmap.local.field_errors import (
+    FieldError,
+    duplicate,
+    invalid_value,
+    not_found_value,
+    required,
+    rule_errors,
+    unsupported,
+)
+from hotmap.local.names import (
+    config_key_errors,
+    env_name_errors,
+    label_name_errors,
+    relative_path_errors,
+    subdomain_errors,
+)
+
+JsonObject = dict[str, Any]
+
+_FIELD_PATHS = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels",
+    "metadata.annotations", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
+    "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+_ENV_FIELD_PATHS = tuple(sorted(set(_FIELD_PATHS) - {"metadata.labels", "metadata.annotations"}))
+
+
+def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
+    """Find everything wrong with the spec of a pod or a template (ValidatePodSpec)."""
+    volumes = spec.get("volumes", ())
+    errors = _unique_named(volumes, f"{path}.volumes", volume_errors)
+    names = {volume.get("name") for volume in volumes}
+    if not spec.get("containers"):
+        errors.append(required(f"{path}.containers"))
+    taken: set[str] = set()
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field, ())):
+            at = f"{path}.{field}[{index}]"
+            errors += _container_errors(container, at, names)
+            if container.get("name") in taken:
+                errors.append(duplicate(f"{at}.name", container["name"]))
+            taken.add(container.get("name", ""))
+    errors += _choice(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
+    dns = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+    errors += _choice(spec, path, "dnsPolicy", dns)
+    for field in ("serviceAccountName", "nodeName"):
+        if spec.get(field):
+            errors += rule_errors(f"{path}.{field}", spec[field], subdomain_errors)
+    return errors
+
+
+def _choice(obj: JsonObject, path: str, field: str, known: tuple[str, ...]) -> list[FieldError]:
+    if obj[field] in known:
+        return []
+    return [unsupported(f"{path}.{field}", obj[field], known)]
+
+
+def _unique_named(
+    objects: Any, path: str, rule: Callable[[JsonObject, str], list[FieldError]]
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for index, obj in enumerate(objects):
+        at, name = f"{path}[{index}]", obj.get("name", "")
+        errors += rule(obj, at)
+        if not name:
+            errors.append(required(f"{at}.name"))
+        else:
+            errors += rule_errors(f"{at}.name", name, label_name_errors)
+            if name in taken:
+                errors.append(duplicate(f"{at}.name", name))
+        taken.add(name)
+    return errors
+
+
+def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name = container.get("name", "")
+    if not name:
+        errors.append(required(f"{path}.name"))
+    else:
+        errors += rule_errors(f"{path}.name", name, label_name_errors)
+    if not container.get("image"):
+        errors.append(required(f"{path}.image"))
+    for index, port in enumerate(container.get("ports", ())):
+        errors += _port_errors(port, f"{path}.ports[{index}]")
+    for index, variable in enumerate(container.get("env", ())):
+        errors += _env_errors(variable, f"{path}.env[{index}]")
+    for index, source in enumerate(container.get("envFrom", ())):
+        errors += _env_from_errors(source, f"{path}.envFrom", index)
+    errors += _mount_errors(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
+    pull = ("Always", "IfNotPresent", "Never")
+    return errors + _choice(container, path, "imagePullPolicy", pull)
+
+
+def _port_errors(port: JsonObject, path: str) -> list[FieldError]:
+    number = port.get("containerPort", 0)
+    if not number:
+        return [required(f"{path}.containerPort")]
+    errors: list[FieldError] = []
+    if not 1 <= number <= 65535:
+        why = "must be between 1 and 65535, inclusive"
+        errors.append(invalid_value(f"{path}.containerPort", number, why))
+    return errors + _choice(port, path, "protocol", ("SCTP", "TCP", "UDP"))
+
+
+def _env_errors(variable: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name = variable.get("name", "")
+    if not name:
+        errors.append(required(f"{path}.name"))
+    else:
+        errors += rule_errors(f"{path}.name", name, env_name_errors)
+    if "valueFrom" not in variable:
+        return errors
+    source, at = variable["valueFrom"], f"{path}.valueFrom"
+    used = [field for field in _ENV_SOURCES if field in source]
+    for field in used:
+        errors += _ENV_SOURCES[field](source[field], f"{at}.{field}")
+    if not used:
+        why = (
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, "
+            "`secretKeyRef` or `fileKeyRef`"
+        )
+        errors.append(invalid_value(at, "", why))
+    elif variable.get("value"):
+        errors.append(invalid_value(at, "", "may not be specified when `value` is not empty"))
+    elif len(used) > 1:
+        errors.append(invalid_value(at, "", "may not have more than one field specified at a time"))
+    return errors
+
+
+def _env_field_errors(ref: JsonObject, path: str) -> list[FieldError]:
+    field = ref.get("fieldPath", "")
+    if not field:
+        return [required(f"{path}.fieldPath")]
+    plain = field.partition("[")[0]
+    subscripted = plain in ("metadata.labels", "metadata.annotations") and plain != field
+    if subscripted or field in _ENV_FIELD_PATHS:
+        return []
+    if plain not in _FIELD_PATHS:
+        why = f"error converting fieldPath: field label not supported: {field}"
+        return [invalid_value(f"{path}.fieldPath", field, why)]
+    return [unsupported(f"{path}.fieldPath", field, _ENV_FIELD_PATHS)]
+
+
+def _key_ref_errors(ref: JsonObject, path: str) -> list[FieldError]:
+    errors = rule_errors(f"{path}.name", ref.get("name", ""), subdomain_errors)
+    if not ref.get("key"):
+        return [*errors, required(f"{path}.key")]
+    return errors + rule_errors(f"{path}.key", ref["key"], config_key_errors)
+
+
+# In upstream's order, which is that of its messages.
+_ENV_SOURCES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
+    "fieldRef": _env_field_errors,
+    "resourceFieldRef": resource_field_errors,
+    "configMapKeyRef": _key_ref_errors,
+    "secretKeyRef": _key_ref_errors,
+}
+
+
+def _env_from_errors(source: JsonObject, path: str, index: int) -> list[FieldError]:
+    at = f"{path}[{index}]"
+    errors: list[FieldError] = []
+    if source.get("prefix"):
+        errors += rule_errors(f"{at}.prefix", source["prefix"], env_name_errors)
+    used = [field for field in ("configMapRef", "secretRef") if field in source]
+    for field in used:
+        name = source[field].get("name", "")
+        if not name:
+            errors.append(required(f"{at}.{field}.name"))
+        else:
+            errors += rule_errors(f"{at}.{field}.name", name, subdomain_errors)
+    if not used:
+        why = "must specify one of: `configMapRef` or `secretRef`"
+        errors.append(invalid_value(path, "", why))
+    elif len(used) > 1:
+        why = "may not have more than one field specified at a time"
+        errors.append(invalid_value(path, "", why))
+    return errors
+
+
+def _mount_errors(mounts: Any, path: str, volumes: set[Any]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for index, mount in enumerate(mounts):
+        at, name = f"{path}[{index}]", mount.get("name", "")
+        target = mount.get("mountPath", "")
+        if not name:
+            errors.append(required(f"{at}.name"))
+        if name not in volumes:
+            errors.append(not_found_value(f"{at}.name", name))
+        if not target:
+            errors.append(required(f"{at}.mountPath"))
+        elif target in taken:
+            errors.append(invalid_value(f"{at}.mountPath", target, "must be unique"))
+        taken.add(target)
+        # Upstream's path has no index here.
+        if mount.get("subPath"):
+            errors += rule_errors(f"{path}.subPath", mount["subPath"], relative_path_errors)
+        if mount.get("subPathExpr"):
+            if mount.get("subPath"):
+                why = "subPathExpr and subPath are mutually exclusive"
+                errors.append(invalid_value(f"{at}.subPathExpr", mount["subPathExpr"], why))
+            errors += rule_errors(f"{path}.subPathExpr", mount["subPathExpr"], relative_path_errors)
+    return errors

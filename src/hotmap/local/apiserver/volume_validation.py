@@ -1,0 +1,191 @@
+"""Volumes of pods: validation.
+
+pkg/apis/core/validation/validation.go, validateVolumes. Paths and texts are upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hotmap.local.field_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    required,
+    rule_errors,
+    unsupported,
+)
+from hotmap.local.names import (
+    projected_path_errors,
+)
+
+JsonObject = dict[str, Any]
+
+_MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
+_VOLUME_FIELD_PATHS = (
+    "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace",
+    "metadata.uid",
+)  # fmt: skip
+_RESOURCES = (
+    "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu",
+    "requests.ephemeral-storage", "requests.memory",
+)  # fmt: skip
+
+
+def resource_field_errors(ref: JsonObject, path: str) -> list[FieldError]:
+    """Check a resourceFieldRef (validateContainerResourceFieldSelector)."""
+    resource = ref.get("resource", "")
+    if not resource:
+        return [required(f"{path}.resource")]
+    if resource in _RESOURCES or ".hugepages-" in resource:
+        return []
+    return [unsupported(f"{path}.resource", resource, _RESOURCES)]
+
+
+def volume_errors(volume: JsonObject, path: str) -> list[FieldError]:
+    """Check one volume of a pod (validateVolumeSource)."""
+    used = [field for field in volume if field != "name"]
+    # emptyDir comes first upstream; the others in the order of its checks.
+    used.sort(key=lambda field: (field not in _VOLUME_ORDER, _VOLUME_ORDER.get(field, 0)))
+    errors: list[FieldError] = []
+    for count, field in enumerate(used):
+        if count:
+            why = "may not specify more than 1 volume type"
+            errors.append(forbidden_field(f"{path}.{field}", why))
+        elif field in _VOLUME_RULES:
+            errors += _VOLUME_RULES[field](volume[field], f"{path}.{field}")
+    return errors
+
+
+def _configmap_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
+    errors = [] if source.get("name") else [required(f"{path}.name")]
+    return errors + _mode_errors(source, path, "defaultMode") + _item_errors(source, path)
+
+
+def _secret_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
+    errors = [] if source.get("secretName") else [required(f"{path}.secretName")]
+    return errors + _mode_errors(source, path, "defaultMode") + _item_errors(source, path)
+
+
+def _downward_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
+    errors = _mode_errors(source, path, "defaultMode")
+    return errors + _downward_errors(source, path)
+
+
+def _downward_errors(source: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for item in source.get("items", ()):
+        if not item.get("path"):
+            errors.append(required(f"{path}.path"))
+        else:
+            errors += rule_errors(f"{path}.path", item["path"], projected_path_errors)
+        if "fieldRef" in item:
+            errors += _volume_field_errors(item["fieldRef"], f"{path}.fieldRef")
+            if "resourceFieldRef" in item:
+                why = "fieldRef and resourceFieldRef can not be specified simultaneously"
+                errors.append(invalid_value(path, "resource", why))
+        elif "resourceFieldRef" in item:
+            if not item["resourceFieldRef"].get("containerName"):
+                errors.append(required(f"{path}.resourceFieldRef.containerName"))
+            errors += resource_field_errors(item["resourceFieldRef"], f"{path}.resourceFieldRef")
+        else:
+            errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+        errors += _mode_errors(item, path, "mode")
+    return errors
+
+
+def _volume_field_errors(ref: JsonObject, path: str) -> list[FieldError]:
+    field = ref.get("fieldPath", "")
+    if not field:
+        return [required(f"{path}.fieldPath")]
+    if field.partition("[")[0] in _VOLUME_FIELD_PATHS:
+        return []
+    return [unsupported(f"{path}.fieldPath", field, _VOLUME_FIELD_PATHS)]
+
+
+def _projected_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
+    errors = _mode_errors(source, path, "defaultMode")
+    taken: set[str] = set()
+    for index, part in enumerate(source.get("sources", ())):
+        at = f"{path}.sources[{index}]"
+        for count, field in enumerate(f for f in _PROJECTION_RULES if f in part):
+            if count:
+                why = "may not specify more than 1 volume type per source"
+                errors.append(forbidden_field(at, why))
+                continue
+            errors += _PROJECTION_RULES[field](part[field], f"{at}.{field}")
+            for target in _known_paths(part[field]):
+                if target in taken:
+                    why = "conflicting duplicate paths"
+                    errors.append(invalid_value(path, part[field].get("name", target), why))
+                taken.add(target)
+    return errors
+
+
+def _known_paths(projection: JsonObject) -> list[str]:
+    if "path" in projection:
+        return [projection["path"]]
+    return [item["path"] for item in projection.get("items", ()) if item.get("path")]
+
+
+def _source_projection_errors(projection: JsonObject, path: str) -> list[FieldError]:
+    errors = [] if projection.get("name") else [required(f"{path}.name")]
+    return errors + _item_errors(projection, path)
+
+
+def _token_errors(projection: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if projection["expirationSeconds"] < 600:
+        why = "may not specify a duration less than 10 minutes"
+        errors.append(
+            invalid_value(f"{path}.expirationSeconds", projection["expirationSeconds"], why)
+        )
+    if not projection.get("path"):
+        return [*errors, required(f"{path}.path")]
+    return errors + rule_errors(f"{path}.path", projection["path"], projected_path_errors)
+
+
+def _item_errors(source: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, item in enumerate(source.get("items", ())):
+        at = f"{path}.items[{index}]"
+        if not item.get("key"):
+            errors.append(required(f"{at}.key"))
+        if not item.get("path"):
+            errors.append(required(f"{at}.path"))
+        else:
+            errors += rule_errors(f"{at}.path", item["path"], projected_path_errors)
+        errors += _mode_errors(item, at, "mode")
+    return errors
+
+
+def _mode_errors(obj: JsonObject, path: str, field: str) -> list[FieldError]:
+    mode = obj.get(field)
+    if mode is None or 0 <= mode <= 0o777:
+        return []
+    return [invalid_value(f"{path}.{field}", mode, _MODE_TEXT)]
+
+
+def _host_path_errors(source: JsonObject, path: str) -> list[FieldError]:
+    if not source.get("path"):
+        return [required(f"{path}.path")]
+    if ".." in source["path"].split("/"):
+        return [invalid_value(f"{path}.path", source["path"], "must not contain '..'")]
+    return []
+
+
+_VOLUME_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
+    "hostPath": _host_path_errors,
+    "secret": _secret_volume_errors,
+    "configMap": _configmap_volume_errors,
+    "downwardAPI": _downward_volume_errors,
+    "projected": _projected_volume_errors,
+}
+_VOLUME_ORDER = {name: index for index, name in enumerate(("emptyDir", *_VOLUME_RULES))}
+_PROJECTION_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
+    "secret": _source_projection_errors,
+    "configMap": _source_projection_errors,
+    "downwardAPI": _downward_errors,
+    "serviceAccountToken": _token_errors,
+}

@@ -1,0 +1,291 @@
+"""Writing objects to the store: create, update, patch, and edits by a function.
+
+The steps are those of apiserver/pkg/registry/generic/registry/store.go. Nothing in here waits, so
+nothing can come between reading an object and writing it. Objects that are passed in are copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotmap.core.errors import AlreadyExists, BadRequest
+from hotmap.local.apiserver import admission, deletion
+from hotmap.local.apiserver.encoding import arranged, decode, encode
+from hotmap.local.apiserver.managed_fields import Writer, record_write, without_times
+from hotmap.local.apiserver.metadata import carry_metadata, check_name
+from hotmap.local.apiserver.namespace_lifecycle import check_namespace
+from hotmap.local.apiserver.patch import apply_patch
+from hotmap.local.apiserver.shapes import cannot_decode
+from hotmap.local.apiserver.status import (
+    already_exists,
+    conflict,
+    internal,
+    invalid,
+    no_name_left,
+    not_found,
+)
+from hotmap.local.field_errors import invalid_value
+from hotmap.local.meta import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.local.apiserver.options import WriteOptions
+    from hotmap.local.apiserver.reader import ObjectReader
+    from hotmap.local.apiserver.routes import ResourcePath
+    from hotmap.local.client import PatchKind
+    from hotmap.local.scheme import Kind
+    from hotmap.local.store import Entry, Store
+
+JsonObject = dict[str, Any]
+
+# apiserver/pkg/storage/names/generate.go: no vowels, so no words.
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_MAX_GENERATED_BASE = 63 - _SUFFIX_LENGTH
+_NAME_ATTEMPTS = 8  # KEP-4420
+
+
+class ObjectWriter:
+    """Write objects of every kind of a scheme."""
+
+    def __init__(self, store: Store, reader: ObjectReader, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._reader = reader
+        self._clock = clock
+        # Names need no secrecy, only rarity.
+        self._random = random.Random()
+
+    def create(self, path: ResourcePath, obj: JsonObject, options: WriteOptions) -> JsonObject:
+        """Create an object; return it as stored.
+
+        Raises:
+            AlreadyExists: the name is taken.
+            Invalid: it breaks the rules of its kind.
+            NotFound: the namespace does not exist.
+            Forbidden: the namespace is being deleted.
+        """
+        kind, namespace = path.kind, path.namespace
+        new = _received(kind, namespace, obj)
+        metadata = new["metadata"]
+        if metadata.pop("resourceVersion", None):
+            raise internal("resourceVersion should not be set on objects to be created")
+        check_namespace(self._reader, kind, namespace, metadata.get("name", ""))
+        admission.decode(kind, new)
+        if metadata.get("name") or not metadata.get("generateName"):
+            return self._create(path, new, options)
+        return self._create_named(path, new, options)
+
+    def _create_named(
+        self, path: ResourcePath, new: JsonObject, options: WriteOptions
+    ) -> JsonObject:
+        """Create an object under a generated name, another one if the first is taken."""
+        name = ""
+        for _ in range(_NAME_ATTEMPTS):
+            candidate = msgspec.json.decode(msgspec.json.encode(new))
+            name = self._generated_name(new["metadata"]["generateName"])
+            candidate["metadata"]["name"] = name
+            with contextlib.suppress(AlreadyExists):
+                return self._create(path, candidate, options)
+        raise no_name_left(path.kind, name)
+
+    def _create(self, path: ResourcePath, new: JsonObject, options: WriteOptions) -> JsonObject:
+        kind, metadata = path.kind, new["metadata"]
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+            metadata.pop(field, None)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = self._now()
+        kind.strategy.default(new)
+        admission.prepare_create(kind, new)
+        name = metadata.get("name", "")
+        errors = admission.validate_create(kind, new)
+        if errors:
+            raise invalid(kind, name, errors)
+        self._record(path, None, new, options)
+        key = kind.key(path.namespace, name)
+        if self._store.get(key) is not None:
+            raise already_exists(kind, name)
+        if options.dry_run:
+            return new
+        return with_revision(new, self._store.create(key, encode(new)))
+
+    def update(self, path: ResourcePath, obj: JsonObject, options: WriteOptions) -> JsonObject:
+        """Replace an object (PUT), or the part of it that the path's subresource means.
+
+        A resourceVersion in the object is a precondition.
+
+        Raises:
+            NotFound: it does not exist, and its kind is not created by a PUT.
+            Conflict: the resourceVersion or the uid is not the present one.
+            Invalid: it breaks the rules of its kind.
+        """
+        kind, name = path.kind, path.name
+        new = _received(kind, path.namespace, obj)
+        admission.decode(kind, new)
+        metadata = new["metadata"]
+        check_name(metadata, name)
+        entry = self._store.get(kind.key(path.namespace, name))
+        if entry is None:
+            if kind.strategy.create_on_update and not path.subresource:
+                metadata.pop("resourceVersion", None)
+                return self.create(path, new, options)
+            raise not_found(kind, name)
+        old = decode(entry)
+        uid = metadata.get("uid")
+        if uid and uid != old["metadata"]["uid"]:
+            raise conflict(kind, name, uid_precondition(entry.key, uid, old["metadata"]["uid"]))
+        if not metadata.get("resourceVersion") and not kind.strategy.unconditional_update:
+            raise invalid(
+                kind,
+                name,
+                [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")],
+            )
+        return self._replace(path, entry, old, new, options)
+
+    def patch(
+        self, path: ResourcePath, kind: PatchKind, patch: object, options: WriteOptions
+    ) -> JsonObject:
+        """Apply a JSON, merge or strategic-merge patch to the newest object.
+
+        A resourceVersion in the patch is a precondition; without one the patch never conflicts.
+
+        Raises:
+            NotFound: the object does not exist.
+            Conflict: the patch names another resourceVersion.
+            Invalid: the result breaks the rules of its kind, or the patch names another uid.
+        """
+        entry = self._reader.entry(path.kind, path.namespace, path.name)
+        old = decode(entry)
+        patched = apply_patch(kind, decode(entry), patch, of=path.kind)
+        new = _received(path.kind, path.namespace, patched)
+        check_name(new["metadata"], path.name)
+        admission.decode(path.kind, new)
+        return self._replace(path, entry, old, new, options)
+
+    def modify(
+        self,
+        path: ResourcePath,
+        change: Callable[[JsonObject], JsonObject | None],
+        options: WriteOptions,
+    ) -> JsonObject:
+        """Read an object, let `change` edit or replace it, and write what it returns.
+
+        None from `change` leaves the object as it is. There is no conflict to retry.
+
+        Raises:
+            NotFound: the object does not exist.
+            Invalid: the result breaks the rules of its kind.
+        """
+        entry = self._reader.entry(path.kind, path.namespace, path.name)
+        old = decode(entry)
+        changed = change(decode(entry))
+        if changed is None:
+            return old
+        new = _received(path.kind, path.namespace, changed)
+        admission.decode(path.kind, new)
+        return self._replace(path, entry, old, new, options)
+
+    def _replace(
+        self,
+        path: ResourcePath,
+        entry: Entry,
+        old: JsonObject,
+        new: JsonObject,
+        options: WriteOptions,
+    ) -> JsonObject:
+        """Steps of apiserver/pkg/registry/generic/registry/store.go, Update."""
+        kind, name = path.kind, old["metadata"]["name"]
+        revision = new["metadata"].get("resourceVersion")
+        if revision and not revision.isdigit():
+            raise internal(f'strconv.ParseUint: parsing "{revision}": invalid syntax')
+        if revision and revision != str(entry.mod_revision):
+            raise conflict(kind, name)
+        errors = carry_metadata(old["metadata"], new["metadata"])
+        admission.prepare_update(kind, old, new, path.subresource)
+        kind.strategy.default(new)
+        errors += admission.validate_update(kind, old, new, path.subresource)
+        if errors:
+            raise invalid(kind, name, errors)
+        if not path.subresource and kind.strategy.changes_generation(old, new):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        self._record(path, old, new, options)
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if is_unchanged(old, new):
+            return old
+        if options.dry_run:
+            return new
+        if deletion.is_final(kind, new):
+            self._store.delete(entry.key, expected=entry.mod_revision)
+            return new
+        written = self._store.update(entry.key, encode(new), expected=entry.mod_revision)
+        return with_revision(new, written)
+
+    def _record(
+        self,
+        path: ResourcePath,
+        old: JsonObject | None,
+        new: JsonObject,
+        options: WriteOptions,
+    ) -> None:
+        metadata = new["metadata"]
+        if old is not None and "managedFields" not in metadata:
+            metadata["managedFields"] = old["metadata"].get("managedFields", [])
+        writer = Writer(options.manager, path.kind.api_version, path.subresource, self._now())
+        metadata["managedFields"] = record_write(old, new, writer)
+
+    def _generated_name(self, base: str) -> str:
+        suffix = "".join(self._random.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
+        return base[:_MAX_GENERATED_BASE] + suffix
+
+    def _now(self) -> str:
+        return timestamp(self._clock())
+
+
+def with_revision(obj: JsonObject, revision: int) -> JsonObject:
+    """Put the revision of a write into the object, in place."""
+    obj["metadata"]["resourceVersion"] = str(revision)
+    return obj
+
+
+def is_unchanged(old: JsonObject, new: JsonObject) -> bool:
+    """Tell whether a write would change nothing; managedFields times alone are no change."""
+    before, after = dict(old), dict(new)
+    before["metadata"] = _untimed(old["metadata"])
+    after["metadata"] = _untimed(new["metadata"])
+    return before == after
+
+
+def uid_precondition(key: str, wanted: str, found: str) -> str:
+    """apiserver/pkg/storage/interfaces.go: Preconditions.Check."""
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
+        f"UID in object meta: {found}"
+    )
+
+
+def _received(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
+    """Copy what a caller sent, with kind, apiVersion and namespace filled in."""
+    new: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
+    metadata = {} if new.get("metadata") is None else new["metadata"]
+    if not isinstance(metadata, dict):
+        raise cannot_decode(kind, kind.kind, "metadata", metadata, "v1.ObjectMeta")
+    new = arranged(kind, new, metadata)
+    if kind.namespaced:
+        if metadata.setdefault("namespace", namespace) != namespace:
+            raise BadRequest(
+                "the namespace of the provided object does not match the namespace "
+                "sent on the request"
+            )
+    else:
+        metadata.pop("namespace", None)
+    return new
+
+
+def _untimed(metadata: JsonObject) -> JsonObject:
+    return {**metadata, "managedFields": without_times(metadata.get("managedFields"))}

@@ -1,0 +1,119 @@
+"""How objects of one kind are defaulted, validated, updated, deleted and shown.
+
+A kind without rules of its own takes `Strategy` as it is; the built-in kinds override what they
+need in `apiserver/kinds` (kubernetes: apiserver/pkg/registry/rest, create_strategy.go,
+update_strategy.go, delete.go; pkg/registry/<group>/<resource>/strategy.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hotmap.local.names import subdomain_errors
+
+if TYPE_CHECKING:
+    from hotmap.local.field_errors import FieldError
+    from hotmap.local.scheme import Kind
+
+JsonObject = dict[str, Any]
+FieldPath = tuple[str, ...]
+Cell = str | int
+
+#: What most kinds have beside kind, apiVersion and metadata.
+SPEC_AND_STATUS = frozenset(("spec", "status"))
+
+
+class Column(NamedTuple):
+    """A column of `kubectl get`; those of priority 1 are shown with `-o wide` only.
+
+    `cell` gets the object and the present time in POSIX seconds.
+    """
+
+    name: str
+    cell: Callable[[JsonObject, float], Cell]
+    priority: int = 0
+    type: str = "string"
+
+
+def field_labels(*labels: str) -> tuple[tuple[str, FieldPath], ...]:
+    """Give selectable fields whose labels are their paths."""
+    return tuple((label, tuple(label.split("."))) for label in labels)
+
+
+class Strategy:
+    """Store objects as they are sent: no defaults, no rules beyond those of metadata.
+
+    Stateless. Methods that change an object do so in place; objects have the form that
+    `apiserver.encoding.arranged` gives them.
+    """
+
+    #: Top-level fields beside kind, apiVersion and metadata; None accepts any.
+    fields: frozenset[str] | None = SPEC_AND_STATUS
+    #: (top-level field, its Go type in `apiserver.shapes`); fields without one are not checked.
+    types: tuple[tuple[str, str], ...] = ()
+    #: The Go type in `apiserver.strategic` that says which lists merge; "" replaces all lists.
+    merge_type = ""
+    #: Field selectors beyond metadata.name and metadata.namespace, as (label, path).
+    selectable_fields: tuple[tuple[str, FieldPath], ...] = ()
+    #: What `kubectl get` shows; none means name and age.
+    columns: tuple[Column, ...] = ()
+    #: Whether metadata.generation counts changes of the spec.
+    has_generation = False
+    #: Whether a PUT may leave out the resourceVersion (AllowUnconditionalUpdate).
+    unconditional_update = True
+    #: Whether a PUT may create (AllowCreateOnUpdate).
+    create_on_update = False
+
+    def name_errors(self, name: str) -> list[str]:
+        """Say why a name is not acceptable (ValidateNameFunc)."""
+        return subdomain_errors(name)
+
+    def decode(self, kind: Kind, obj: JsonObject) -> None:
+        """Bring a sent object into its stored form, before anything else happens to it.
+
+        Raises:
+            BadRequest: a field has another JSON type than its own.
+        """
+
+    def prepare_create(self, obj: JsonObject) -> None:
+        """Set what a client may not choose at a create (PrepareForCreate)."""
+
+    def initial_status(self, obj: JsonObject) -> JsonObject | None:
+        """Give the status of a new object, None for none; only of kinds with that subresource."""
+        return {}
+
+    def default(self, obj: JsonObject) -> None:
+        """Fill in the fields that the client left out."""
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        """Find everything wrong with an object beside its metadata (Validate)."""
+        return []
+
+    def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
+        """Carry over what an update of the main resource may not touch (PrepareForUpdate).
+
+        The status is carried over already where it is a subresource.
+        """
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        """Find everything wrong with an update of the main resource (ValidateUpdate)."""
+        return self.validate(new)
+
+    def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
+        """Tell whether an update of the main resource counts up the generation."""
+        return self.has_generation and old.get("spec") != new.get("spec")
+
+    def deletion_grace(self, obj: JsonObject, wanted: int | None) -> int:
+        """Give the seconds that a deletion waits (CheckGracefulDelete); `wanted` is a client's."""
+        return 0
+
+    #: Whether a finished deletion is answered with the object instead of a Status.
+    returns_deleted = False
+
+    def prepare_delete(self, obj: JsonObject) -> None:
+        """Mark in the object's own fields that its deletion has begun."""
+
+    def has_finalizers(self, obj: JsonObject) -> bool:
+        """Tell whether finalizers outside of metadata keep an object."""
+        return False
