@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.kinds import built_in_scheme
@@ -20,6 +20,7 @@ from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.controllers.run import Controllers
 from hotmap.local.kubelet.kubelet import Kubelet
+from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.pki import create_pki
 from hotmap.local.state import StateDirectory, default_directory
 from hotmap.local.store import MVCCStore
@@ -28,7 +29,6 @@ from hotmap.local.tokens import Tokens, new_token
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from pathlib import Path
-    from types import TracebackType
 
     from hotmap.local.kubelet.sync import SyncSettings
 
@@ -38,7 +38,7 @@ NODE_NAME = "local"
 _ADMINISTRATOR = "system:masters"
 
 
-class LocalCluster:
+class LocalCluster(Lifecycle):
     """A Kubernetes in this process, as an async context manager or by start and stop.
 
     `directory` is the state directory, by default that of the person; `port` 0 means any free
@@ -107,18 +107,6 @@ class LocalCluster:
         done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             await task
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     async def _start(self) -> None:
         self._state.claim()

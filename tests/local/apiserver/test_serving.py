@@ -181,7 +181,7 @@ async def test_a_client_that_does_not_read_is_cut_off(api: Api, registry: Regist
         (stalled,) = next(iter(registry.store._watches.values()))
         made = await registry.create("configmaps", "default", configmap("a"), manager="t")
         large = "x" * 300_000
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         for number in range(2_000):
             change = {"data": {"k": f"{large}{number}"}}
             await registry.patch("configmaps", "default", "a", change, kind="merge", manager="t")

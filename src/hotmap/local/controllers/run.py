@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from hotmap.local.client import Client
 from hotmap.local.controllers.controller import Controller, ControllerContext
@@ -22,11 +21,12 @@ from hotmap.local.controllers.replicaset import ReplicaSetController
 from hotmap.local.controllers.scheduler import Scheduler
 from hotmap.local.controllers.serviceaccount import ServiceAccountController
 from hotmap.local.informer import Informers
+from hotmap.local.lifecycle import Lifecycle
 
 __all__ = ["Controllers"]
 
 
-class Controllers:
+class Controllers(Lifecycle):
     """All controllers over one Registry, as an async context manager or by start and stop."""
 
     def __init__(
@@ -93,15 +93,3 @@ class Controllers:
         await asyncio.wait((task,))
         if not task.cancelled():
             task.result()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()

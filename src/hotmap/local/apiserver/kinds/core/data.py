@@ -14,7 +14,7 @@ from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.shapes import cannot_decode
 from hotmap.local.field_errors import FieldError, forbidden_field, rule_errors
 from hotmap.local.names import config_key_errors
-from hotmap.local.strategy import Strategy
+from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
@@ -42,7 +42,7 @@ class DataStrategy(Strategy):
         if obj.get("immutable", False) is None:
             del obj["immutable"]
         for value in obj.get(self.binary_field, {}).values():
-            check_base64(kind, value)
+            _check_base64(kind, value)
 
     def _check_strings(self, kind: Kind, obj: JsonObject, field: str) -> None:
         if not obj[field]:
@@ -58,6 +58,17 @@ class DataStrategy(Strategy):
             elif not isinstance(value, str):
                 wanted = "[]uint8" if is_binary else "string"
                 raise cannot_decode(kind, kind.kind, field, value, wanted)
+
+    @staticmethod
+    def key_errors(field: str, key: str) -> list[FieldError]:
+        """Check a data key."""
+        return rule_errors(f"{field}[{key}]", key, config_key_errors)
+
+    def binary_size(self, obj: JsonObject) -> int:
+        """Count the bytes of all base64 values, decoded."""
+        return sum(
+            len(base64.b64decode(value)) for value in obj.get(self.binary_field, {}).values()
+        )
 
     def immutable_errors(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         """Find what an update of an immutable object may not change."""
@@ -76,7 +87,7 @@ class DataStrategy(Strategy):
         return self.immutable_errors(old, new) + self.validate(new)
 
 
-def check_base64(kind: Kind, value: str) -> None:
+def _check_base64(kind: Kind, value: str) -> None:
     """Refuse a value that Go could not decode.
 
     Raises:
@@ -102,16 +113,9 @@ def _illegal_at(value: str) -> int:
     return len(value) // 4 * 4
 
 
-def key_errors(field: str, key: str) -> list[FieldError]:
-    """Check a data key."""
-    return rule_errors(f"{field}[{key}]", key, config_key_errors)
-
-
-def decoded_size(encoded: str) -> int:
-    """Count the bytes of a base64 value."""
-    return len(base64.b64decode(encoded))
-
-
-def data_keys_cell(obj: JsonObject, _: float) -> int:
+def _data_keys(obj: JsonObject, _: float) -> int:
     """Count the data keys, for `kubectl get`."""
     return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
+
+
+DATA_COLUMN = Column("Data", _data_keys)

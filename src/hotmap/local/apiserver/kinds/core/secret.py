@@ -10,13 +10,7 @@ import json
 from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
-from hotmap.local.apiserver.kinds.core.data import (
-    SIZE_LIMIT,
-    DataStrategy,
-    data_keys_cell,
-    decoded_size,
-    key_errors,
-)
+from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
 from hotmap.local.apiserver.shapes import cannot_decode
 from hotmap.local.field_errors import FieldError, invalid_value, required, too_long
 from hotmap.local.scheme import Kind, Names
@@ -40,7 +34,7 @@ class SecretStrategy(DataStrategy):
     columns = (
         NAME,
         Column("Type", field_cell("type")),
-        Column("Data", data_keys_cell),
+        DATA_COLUMN,
         AGE,
     )
 
@@ -57,8 +51,8 @@ class SecretStrategy(DataStrategy):
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         data = obj.get("data", {})
-        errors = [error for key in data for error in key_errors("data", key)]
-        if sum(decoded_size(value) for value in data.values()) > SIZE_LIMIT:
+        errors = [error for key in data for error in self.key_errors("data", key)]
+        if self.binary_size(obj) > SIZE_LIMIT:
             errors.append(too_long("data", SIZE_LIMIT))
         return errors + _type_errors(obj, data)
 
