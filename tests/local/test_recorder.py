@@ -44,7 +44,7 @@ async def _registry() -> tuple[Registry, Object]:
     return registry, await registry.create("configmaps", "default", obj, manager="test")
 
 
-async def test_an_event_says_what_happened_to_whom() -> None:
+async def test_event_describes_object_and_reason() -> None:
     """The fields that kubectl describe and kubectl events read are there."""
     registry, obj = await _registry()
     async with _recorder(registry, [NOW]) as recorder:
@@ -65,7 +65,7 @@ async def test_an_event_says_what_happened_to_whom() -> None:
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-async def test_repeats_are_counted_for_ten_minutes() -> None:
+async def test_repeated_event_is_counted_for_ten_minutes() -> None:
     """The same thing again counts up; after ten quiet minutes it is a new Event."""
     registry, obj = await _registry()
     now = [NOW]
@@ -86,7 +86,7 @@ async def test_repeats_are_counted_for_ten_minutes() -> None:
     assert events[0]["lastTimestamp"] == "2026-01-01T00:01:00Z"
 
 
-async def test_a_deleted_event_is_written_anew() -> None:
+async def test_deleted_event_is_created_again() -> None:
     """A repeat of an Event that someone deleted starts from one."""
     registry, obj = await _registry()
     async with _recorder(registry, [NOW]) as recorder:
@@ -97,7 +97,7 @@ async def test_a_deleted_event_is_written_anew() -> None:
         assert [e["count"] for e in await _written(registry, 1)] == [1]
 
 
-async def test_what_cannot_be_written_hurts_nobody() -> None:
+async def test_failed_event_write_is_ignored() -> None:
     """An Event in a namespace that is gone is dropped; the next one is written."""
     registry, obj = await _registry()
     lost = {**obj, "metadata": {**obj["metadata"], "namespace": "gone"}}

@@ -24,7 +24,7 @@ def owners(obj: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
     }
 
 
-async def test_ownership_moves_with_the_value(registry: Registry, clock: Clock) -> None:
+async def test_field_ownership_moves_with_value(registry: Registry, clock: Clock) -> None:
     """Who changes a data key owns it; the other's entry keeps its time and its other keys."""
     await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
     clock.time += 10
@@ -33,9 +33,7 @@ async def test_ownership_moves_with_the_value(registry: Registry, clock: Clock) 
     assert owners(obj) == {"one": ("22:13:20Z", ["m"]), "two": ("22:13:30Z", ["k"])}
 
 
-async def test_a_foreign_removal_leaves_no_trace_of_its_own(
-    registry: Registry, clock: Clock
-) -> None:
+async def test_removal_by_other_manager_leaves_no_entry(registry: Registry, clock: Clock) -> None:
     """Who only removes another's data key gets no entry, so no time tells of it."""
     await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
     clock.time += 10
@@ -44,7 +42,7 @@ async def test_a_foreign_removal_leaves_no_trace_of_its_own(
     assert owners(obj) == {"one": ("22:13:20Z", ["m"])}
 
 
-async def test_an_owner_that_writes_again_is_younger(registry: Registry, clock: Clock) -> None:
+async def test_repeated_write_updates_time(registry: Registry, clock: Clock) -> None:
     """Its entry keeps what it owned and takes the new time, in whole seconds."""
     await registry.create("configmaps", "default", configmap("a", k="1"), manager="one")
     clock.time += 10.75
@@ -53,7 +51,7 @@ async def test_an_owner_that_writes_again_is_younger(registry: Registry, clock: 
     assert owners(obj) == {"one": ("22:13:30Z", ["k", "m"])}
 
 
-async def test_the_status_has_an_entry_of_its_own(registry: Registry) -> None:
+async def test_status_has_own_managed_fields_entry(registry: Registry) -> None:
     """The subresource is named, and the same manager may have both entries."""
     await registry.create("deployments", "default", deployment("web"), manager="one")
     obj = await registry.patch(
@@ -83,7 +81,7 @@ async def test_managed_fields_can_be_cleared(registry: Registry) -> None:
     assert owners(cleared) == {}
 
 
-async def test_the_user_agent_stands_in_for_a_field_manager(api: Api) -> None:
+async def test_user_agent_is_default_field_manager(api: Api) -> None:
     """Its part before the slash, unless fieldManager says otherwise."""
     made = await api.post(CONFIGMAPS, configmap("a", k="1"))
     assert list(owners(made.body)) == ["Python"]

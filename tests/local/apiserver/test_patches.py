@@ -86,7 +86,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize("patch", FAILING)
-def test_an_operation_that_does_not_apply(patch: Any) -> None:
+def test_inapplicable_json_patch_operation_is_refused(patch: Any) -> None:
     """422 without a word about which one it was, as upstream."""
     with pytest.raises(ApiError) as caught:
         json_patch({"a": 1, "l": [0]}, patch)
@@ -95,7 +95,7 @@ def test_an_operation_that_does_not_apply(patch: Any) -> None:
     assert caught.value.message == text
 
 
-def test_a_json_patch_is_a_list_and_not_endless() -> None:
+def test_json_patch_must_be_bounded_list() -> None:
     """Another form is a bad request, too many operations are too large."""
     with pytest.raises(BadRequest):
         json_patch({}, {"op": "add"})
@@ -128,7 +128,7 @@ def container_names(patch: list[Any], **more: Any) -> list[str]:
 
 
 # Each of these was compared with kube-apiserver 1.36.
-def test_lists_merge_by_their_key() -> None:
+def test_strategic_patch_merges_lists_by_key() -> None:
     """What the element does not mention stays, deeper lists merge too, others are replaced."""
     merged = spec_patched(
         {
@@ -142,7 +142,7 @@ def test_lists_merge_by_their_key() -> None:
     assert merged["args"] == ["3"]
 
 
-def test_new_elements_come_first_unless_an_order_is_set() -> None:
+def test_strategic_patch_puts_new_elements_first() -> None:
     """$setElementOrder names the places; elements it leaves out keep the server's order."""
     assert container_names([{"name": "n"}, {"name": "m"}]) == ["n", "m", "a", "b"]
     assert container_names([{"name": "b", "image": "3"}]) == ["a", "b"]
@@ -151,7 +151,7 @@ def test_new_elements_come_first_unless_an_order_is_set() -> None:
     assert container_names([{"name": "n"}], **set_order) == ["b", "n", "a"]
 
 
-def test_directives_delete_and_replace() -> None:
+def test_strategic_patch_directives() -> None:
     """In elements, in lists and in maps."""
     assert container_names([{"name": "a", "$patch": "delete"}]) == ["b"]
     assert container_names([{"$patch": "replace"}, {"name": "z"}]) == ["z"]
@@ -162,14 +162,14 @@ def test_directives_delete_and_replace() -> None:
     assert spec_patched({"tolerations": [{"key": "u"}]})["tolerations"] == [{"key": "u"}]
 
 
-def test_retained_keys_drop_all_others() -> None:
+def test_strategic_patch_retain_keys() -> None:
     """A volume changes its type without keeping the old one's source."""
     retain = {"name": "v", "$retainKeys": ["name", "secret"], "secret": {"secretName": "s"}}
     volumes = spec_patched({"volumes": [retain]})["volumes"]
     assert volumes == [{"name": "v", "secret": {"secretName": "s"}}]
 
 
-def test_plain_lists_merge_as_sets() -> None:
+def test_strategic_patch_merges_plain_lists_as_sets() -> None:
     """Finalizers are added and deleted one by one."""
     patch = {
         "metadata": {
@@ -200,7 +200,7 @@ async def test_strategic_merge_over_http(api: Api) -> None:
     assert reply.body["spec"]["strategy"] == {"type": "Recreate"}
 
 
-async def test_a_patch_without_a_revision_never_conflicts(api: Api) -> None:
+async def test_patch_without_revision_never_conflicts(api: Api) -> None:
     """One with a stale resourceVersion does."""
     stale = (await api.post(CONFIGMAPS, configmap("a", k="1"))).body["metadata"]
     path = f"{CONFIGMAPS}/a"
@@ -211,7 +211,7 @@ async def test_a_patch_without_a_revision_never_conflicts(api: Api) -> None:
     assert (await api.patch(path, operations, JSON_PATCH)).body["data"] == {"k": "4"}
 
 
-async def test_an_unknown_dialect(api: Api) -> None:
+async def test_unknown_patch_type_is_refused(api: Api) -> None:
     """415, and names may not be patched."""
     await api.post(CONFIGMAPS, configmap("a"))
     reply = await api.patch(f"{CONFIGMAPS}/a", {}, "application/json")

@@ -99,7 +99,7 @@ async def kubelet(server: APIServer, registry: Registry) -> FakeKubelet:
     return kubelet
 
 
-async def test_logs_are_passed_on(api: Api, kubelet: FakeKubelet) -> None:
+async def test_log_request_is_forwarded_to_kubelet(api: Api, kubelet: FakeKubelet) -> None:
     """The only container is meant where none is named; options arrive as asked."""
     reply = await api.get(
         f"{PODS}/p/log", follow="true", previous="false", tailLines="5", timestamps="true"
@@ -111,7 +111,7 @@ async def test_logs_are_passed_on(api: Api, kubelet: FakeKubelet) -> None:
     assert (options.tail_lines, options.limit_bytes, options.since) == (5, None, None)
 
 
-async def test_a_container_has_to_be_named_among_several(api: Api, kubelet: FakeKubelet) -> None:
+async def test_container_name_is_required_among_several(api: Api, kubelet: FakeKubelet) -> None:
     """The answer says which there are; init containers have logs too."""
     reply = await api.get(f"{PODS}/many/log")
     assert (reply.status, reply.message) == (
@@ -126,7 +126,7 @@ async def test_a_container_has_to_be_named_among_several(api: Api, kubelet: Fake
     assert len(kubelet.asked) == 1
 
 
-async def test_without_a_node_there_are_no_logs(api: Api, registry: Registry) -> None:
+async def test_log_without_node_is_unavailable(api: Api, registry: Registry) -> None:
     """503 in words."""
     await registry.create("pods", "default", pod("p"), manager="t")
     reply = await api.get(f"{PODS}/p/log")
@@ -142,7 +142,7 @@ def connect(api: Api, protocol: str, **query: Any) -> Any:
     )
 
 
-async def test_exec_joins_the_streams(api: Api, kubelet: FakeKubelet) -> None:
+async def test_exec_multiplexes_streams(api: Api, kubelet: FakeKubelet) -> None:
     """Channels carry input, output, the window size and, last, how the command ended."""
     query = {"command": ["cat", "-n"], "stdin": ["true"], "stdout": ["true"]}
     async with connect(api, "v5.channel.k8s.io", **query) as socket:
@@ -162,7 +162,7 @@ async def test_exec_joins_the_streams(api: Api, kubelet: FakeKubelet) -> None:
     assert kubelet.sessions[0].size == (80, 25)
 
 
-async def test_a_client_that_goes_ends_its_command(api: Api, kubelet: FakeKubelet) -> None:
+async def test_exec_ends_with_client(api: Api, kubelet: FakeKubelet) -> None:
     """Nobody waits for it any more."""
     async with connect(api, "v4.channel.k8s.io", command=["cat"]) as socket:
         await socket.receive_bytes()
@@ -170,7 +170,7 @@ async def test_a_client_that_goes_ends_its_command(api: Api, kubelet: FakeKubele
         await kubelet.sessions[0].closed.wait()
 
 
-async def test_success_is_said_too(api: Api, kubelet: FakeKubelet) -> None:
+async def test_exec_reports_success(api: Api, kubelet: FakeKubelet) -> None:
     """Exit code 0 is a Status of success."""
     async with connect(api, "v4.channel.k8s.io", command=["true"]) as socket:
         await socket.receive_bytes()

@@ -50,13 +50,13 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("text", MATCHING)
-def test_a_selector_that_matches(text: str) -> None:
+def test_matching_selectors(text: str) -> None:
     """The grammar of kubectl's -l."""
     assert all(requirement.matches(LABELS) for requirement in parse_labels(text))
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_a_selector_that_does_not_match(text: str) -> None:
+def test_nonmatching_selectors(text: str) -> None:
     """Each of them excludes the labels."""
     assert not all(requirement.matches(LABELS) for requirement in parse_labels(text))
 
@@ -75,14 +75,14 @@ def test_a_selector_that_does_not_match(text: str) -> None:
         ("a>b", "for 'Gt', 'Lt' operators, the value must be an integer"),
     ],
 )
-def test_what_is_no_selector(text: str, why: str) -> None:
+def test_invalid_selectors_are_refused(text: str, why: str) -> None:
     """400 with upstream's explanation."""
     with pytest.raises(BadRequest) as caught:
         parse_labels(text)
     assert why in caught.value.message
 
 
-def test_selector_objects() -> None:
+def test_label_selector_objects() -> None:
     """matchLabels and matchExpressions all have to hold; an empty selector means everything."""
     assert matches_label_selector({}, LABELS)
     assert matches_label_selector({"matchLabels": {"app": "web"}}, LABELS)
@@ -98,7 +98,7 @@ def test_selector_objects() -> None:
     )
 
 
-def test_fields_compare_as_text() -> None:
+def test_field_selector_compares_text() -> None:
     """Booleans and absent fields too; a comma in a value is escaped."""
     pod = {"spec": {"hostNetwork": True, "nodeName": "a,b"}, "metadata": {"name": "p"}}
     for text in (
@@ -110,7 +110,7 @@ def test_fields_compare_as_text() -> None:
         assert all(r.matches(pod) for r in parse_fields(PODS, text)), text
 
 
-def test_unknown_fields_are_named() -> None:
+def test_unknown_field_label_is_refused() -> None:
     """What a kind can be selected by is part of the answer."""
     with pytest.raises(BadRequest, match=r'only "metadata\.name", "metadata\.namespace"'):
         parse_fields(CONFIGMAPS, "data.k=1")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1]])
-async def test_a_wrong_token_is_unauthorized(api: Api, token: str) -> None:
+async def test_wrong_token_is_unauthorized(api: Api, token: str) -> None:
     """401 with a Status, for every path that tells anything."""
     stranger = Api(api.session, api.url, token)
     for path in (CONFIGMAPS, "/api", "/nope"):
@@ -37,20 +37,20 @@ async def test_health_and_version_are_public(api: Api, path: str) -> None:
     assert (await Api(api.session, api.url, "").get(path)).status == 200
 
 
-async def test_an_unknown_authority_is_not_trusted(api: Api) -> None:
+async def test_unknown_authority_is_not_trusted(api: Api) -> None:
     """The certificate is good for those who know its authority only."""
     async with aiohttp.ClientSession() as stranger:
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await stranger.get(f"{api.url}/healthz")
 
 
-async def test_the_certificate_is_good_for_localhost(api: Api) -> None:
+async def test_certificate_is_valid_for_localhost(api: Api) -> None:
     """By name as well as by address, also for strict clients."""
     url = api.url.replace("127.0.0.1", "localhost")
     assert (await Api(api.session, url).get("/healthz")).body == "ok"
 
 
-def test_the_authority_satisfies_strict_verification(pki: ServerPKI) -> None:
+def test_authority_passes_strict_verification(pki: ServerPKI) -> None:
     """Python 3.13 verifies by RFC 5280 by default."""
     trust = ssl.create_default_context(cafile=str(pki.ca_certificate))
     trust.verify_flags |= ssl.VERIFY_X509_STRICT
@@ -86,13 +86,13 @@ NOWHERE = [
 
 
 @pytest.mark.parametrize(("method", "path", "status"), NOWHERE)
-async def test_paths_that_lead_nowhere(api: Api, method: str, path: str, status: int) -> None:
+async def test_unknown_paths_are_not_found(api: Api, method: str, path: str, status: int) -> None:
     """404 for what is not there, 405 for what cannot be done there."""
     reply = await api.request(method, path, {} if method != "GET" else None)
     assert reply.status == status
 
 
-async def test_a_body_has_a_limit(api: Api) -> None:
+async def test_large_body_is_refused(api: Api) -> None:
     """413 beyond three mebibytes."""
     reply = await api.post(CONFIGMAPS, configmap("a", k="x" * (3 << 20)))
     assert (reply.status, reply.message) == (
@@ -101,7 +101,7 @@ async def test_a_body_has_a_limit(api: Api) -> None:
     )
 
 
-async def test_what_is_not_accepted(api: Api) -> None:
+async def test_unsupported_media_types_are_refused(api: Api) -> None:
     """Forms that the server cannot give or take."""
     assert (await api.request("GET", CONFIGMAPS, accept="text/html")).status == 406
     assert (await api.request("GET", CONFIGMAPS, accept="*/*")).status == 200
@@ -147,7 +147,7 @@ async def test_plain_discovery(api: Api) -> None:
     assert scale["deployments/scale"]["group"] == "autoscaling"
 
 
-async def test_a_taken_port_is_one_sentence(registry: Registry) -> None:
+async def test_taken_port_is_reported(registry: Registry) -> None:
     """The person learns which port, and what to do."""
     server = APIServer(registry, tls=None, tokens=Tokens())
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -159,7 +159,7 @@ async def test_a_taken_port_is_one_sentence(registry: Registry) -> None:
     await server.stop()
 
 
-async def test_a_bug_is_an_internal_error_and_in_the_log(
+async def test_unexpected_exception_is_internal_error_and_logged(
     api: Api, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The client gets a Status without details; the log has the cause, but no token."""
@@ -175,7 +175,7 @@ async def test_a_bug_is_an_internal_error_and_in_the_log(
     assert TOKEN not in caplog.text
 
 
-async def test_a_client_that_does_not_read_is_cut_off(api: Api, registry: Registry) -> None:
+async def test_watch_of_stalled_client_is_ended(api: Api, registry: Registry) -> None:
     """Its watch ends; the server's memory does not grow with it."""
     async with api.watch(CONFIGMAPS) as watch:
         (stalled,) = next(iter(registry.store._watches.values()))

@@ -174,7 +174,7 @@ INVALID_POD_SPECS = [
 
 
 @pytest.mark.parametrize(("spec", "path", "text"), INVALID_POD_SPECS)
-async def test_an_invalid_pod(api: Api, spec: dict[str, Any], path: str, text: str) -> None:
+async def test_invalid_pod_is_refused(api: Api, spec: dict[str, Any], path: str, text: str) -> None:
     """422 with exactly this error."""
     reply = await api.post(PODS, {"metadata": {"name": "p"}, "spec": spec})
     assert reply.status == 422
@@ -234,7 +234,7 @@ INVALID_DEPLOYMENTS = [
 
 
 @pytest.mark.parametrize(("spec", "error"), INVALID_DEPLOYMENTS)
-async def test_an_invalid_deployment(api: Api, spec: dict[str, Any], error: str) -> None:
+async def test_invalid_deployment_is_refused(api: Api, spec: dict[str, Any], error: str) -> None:
     """422 with upstream's texts in upstream's order."""
     reply = await api.post(DEPLOYMENTS, {"metadata": {"name": "a"}, "spec": spec})
     assert reply.message == f'Deployment.apps "a" is invalid: {error}'
@@ -255,7 +255,9 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("spec", "error"), MALFORMED)
-async def test_a_deployment_that_go_cannot_decode(api: Api, spec: object, error: str) -> None:
+async def test_deployment_with_wrong_json_type_is_refused(
+    api: Api, spec: object, error: str
+) -> None:
     """400 with the path of the field."""
     reply = await api.post(DEPLOYMENTS, {"metadata": {"name": "a"}, "spec": spec})
     assert (reply.status, reply.message) == (
@@ -265,7 +267,7 @@ async def test_a_deployment_that_go_cannot_decode(api: Api, spec: object, error:
     )
 
 
-async def test_a_deployment_is_completed(api: Api) -> None:
+async def test_deployment_defaults(api: Api) -> None:
     """Defaults of the Deployment, its strategy, its pods, containers, probes and volumes."""
     spec = mounted({"name": "v", "configMap": {"name": "c"}})
     spec["containers"][0] |= {
@@ -328,7 +330,7 @@ async def test_a_deployment_is_completed(api: Api) -> None:
     }
 
 
-async def test_what_counts_a_generation(registry: Registry) -> None:
+async def test_generation_counts_spec_changes(registry: Registry) -> None:
     """Spec and annotations of a Deployment do; labels and status do not."""
     await registry.create("deployments", "default", deployment("web"), manager="t")
 
@@ -346,7 +348,7 @@ async def test_what_counts_a_generation(registry: Registry) -> None:
     assert await generation({"status": {"replicas": 9}}) == 3
 
 
-async def test_status_and_spec_are_written_apart(registry: Registry) -> None:
+async def test_status_and_spec_are_updated_separately(registry: Registry) -> None:
     """The main resource keeps the status, /status keeps the spec."""
     await registry.create("deployments", "default", deployment("web"), manager="t")
     both = {"spec": {"replicas": 5}, "status": {"replicas": 3}}
@@ -360,7 +362,7 @@ async def test_status_and_spec_are_written_apart(registry: Registry) -> None:
     assert (status["spec"]["replicas"], status["status"]) == (5, {"replicas": 3})
 
 
-async def test_a_selector_is_for_life(api: Api) -> None:
+async def test_workload_selector_is_immutable(api: Api) -> None:
     """Changing it is refused, even together with the template."""
     await api.post(DEPLOYMENTS, deployment("web"))
     change = {
@@ -374,7 +376,7 @@ async def test_a_selector_is_for_life(api: Api) -> None:
     )
 
 
-async def test_scale(api: Api) -> None:
+async def test_scale_subresource(api: Api) -> None:
     """The subresource reads and writes the number of replicas."""
     await api.post(DEPLOYMENTS, deployment("web", replicas=2))
     scale = (await api.get(f"{DEPLOYMENTS}/web/scale")).body
@@ -388,7 +390,7 @@ async def test_scale(api: Api) -> None:
     assert (await api.request("PUT", f"{DEPLOYMENTS}/web/scale", stale)).status == 409
 
 
-async def test_a_pods_spec_is_nearly_for_life(api: Api) -> None:
+async def test_pod_spec_is_mostly_immutable(api: Api) -> None:
     """Images and metadata may change, nothing else."""
     await api.post(PODS, pod("p"))
     refused = await api.patch(f"{PODS}/p", {"spec": {"restartPolicy": "Never"}})
@@ -398,7 +400,7 @@ async def test_a_pods_spec_is_nearly_for_life(api: Api) -> None:
     assert (nudge.status, nudge.body["metadata"]["generation"]) == (200, 1)
 
 
-async def test_a_bound_pod_is_deleted_gracefully(registry: Registry) -> None:
+async def test_bound_pod_is_deleted_gracefully(registry: Registry) -> None:
     """It stays until somebody deletes it with no grace; a shorter grace counts, a longer not."""
     await registry.create("pods", "default", pod("p"), manager="t")
     await registry.bind("default", "p", "local")
@@ -419,7 +421,7 @@ async def test_a_bound_pod_is_deleted_gracefully(registry: Registry) -> None:
         await registry.get("pods", "default", "p")
 
 
-async def test_a_pod_that_never_ran_goes_at_once(registry: Registry) -> None:
+async def test_unscheduled_pod_is_deleted_at_once(registry: Registry) -> None:
     """Without a node, or finished, there is nothing to wait for."""
     await registry.create("pods", "default", pod("p"), manager="t")
     await registry.delete("pods", "default", "p")
@@ -427,7 +429,7 @@ async def test_a_pod_that_never_ran_goes_at_once(registry: Registry) -> None:
         await registry.get("pods", "default", "p")
 
 
-async def test_binding(api: Api, registry: Registry) -> None:
+async def test_binding_assigns_node(api: Api, registry: Registry) -> None:
     """A pod is assigned once, and then shows it."""
     await api.post(PODS, pod("p"))
     binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "local"}}
@@ -439,7 +441,7 @@ async def test_binding(api: Api, registry: Registry) -> None:
         await registry.bind("default", "p", "other")
 
 
-async def test_a_pods_quality_of_service(registry: Registry) -> None:
+async def test_pod_quality_of_service(registry: Registry) -> None:
     """Limits are requests where none are made."""
     limits = {"resources": {"limits": {"cpu": "1", "memory": "1Mi"}}}
     spec = {"containers": [{"name": "c", "image": "x", **limits}]}
@@ -449,7 +451,7 @@ async def test_a_pods_quality_of_service(registry: Registry) -> None:
     assert made["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
 
 
-async def test_eviction(api: Api, registry: Registry) -> None:
+async def test_eviction_deletes_pod(api: Api, registry: Registry) -> None:
     """It deletes the pod that its preconditions name, and no other of that name."""
     there = await registry.create("pods", "default", pod("p"), manager="m")
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}

@@ -14,7 +14,7 @@ from hotmap.local.controllers.run import Controllers
 from hotmap.local.store import MVCCStore
 
 
-async def test_what_happened_while_they_were_down_is_caught_up() -> None:
+async def test_controllers_catch_up_after_restart() -> None:
     """An edit, a scaling and a deletion without controllers converge when they start."""
     registry = Registry(MVCCStore())
     await create_system_namespaces(registry)
@@ -51,7 +51,7 @@ async def test_what_happened_while_they_were_down_is_caught_up() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_rollout_goes_on_where_it_was_cut_off() -> None:
+async def test_rollout_continues_after_restart() -> None:
     """Stopped after any step and started again, the rollout ends as if nothing had been."""
     registry = Registry(MVCCStore())
     await create_system_namespaces(registry)
@@ -76,7 +76,7 @@ async def test_a_rollout_goes_on_where_it_was_cut_off() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_stopping_leaves_no_task_behind() -> None:
+async def test_stop_leaves_no_tasks() -> None:
     """After stop every task is over; stopping twice, or before starting, does nothing."""
     registry = Registry(MVCCStore())
     await create_system_namespaces(registry)
@@ -88,7 +88,7 @@ async def test_stopping_leaves_no_task_behind() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_a_start_that_fails_says_why() -> None:
+async def test_failed_start_raises_its_cause() -> None:
     """A cache that cannot be filled ends the start with its error, and nothing runs on."""
     registry = Registry(MVCCStore())
 

@@ -32,7 +32,7 @@ def _with_progress(reason: str, status: str = "True", *, at: float, **counts: in
     return deployment(3, status={"conditions": [condition], **counts})
 
 
-def test_counts_leave_out_zeros() -> None:
+def test_status_omits_zero_counts() -> None:
     """As Go's omitempty: a count that is nothing is not written, but terminatingReplicas is."""
     status = rollout_status(deployment(0), replica_set("web-1", 0), [], now=NOW)
     assert {k: v for k, v in status.items() if k != "conditions"} == {
@@ -41,7 +41,7 @@ def test_counts_leave_out_zeros() -> None:
     }
 
 
-def test_counts_of_a_rollout_under_way() -> None:
+def test_status_counts_during_rollout() -> None:
     """Replicas are what ReplicaSets report, unavailable what is wished and not available."""
     old = replica_set("web-1", 2, readyReplicas=2)
     new = replica_set("web-2", 2, available=1, readyReplicas=1, terminatingReplicas=1)
@@ -71,7 +71,7 @@ def test_counts_of_a_rollout_under_way() -> None:
         ),
     ],
 )
-def test_available(available: int, expected: tuple[str, str, str]) -> None:
+def test_available_condition(available: int, expected: tuple[str, str, str]) -> None:
     """Available means at least the replicas less maxUnavailable: 3 of 4 at 25 %, 2 of 3 at 1."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     new = replica_set("web-1", 3, available=available)
@@ -136,12 +136,12 @@ def test_available(available: int, expected: tuple[str, str, str]) -> None:
         ),
     ],
 )
-def test_progress(before: Object, new: Object, expected: tuple[str, str, str]) -> None:
+def test_progressing_condition(before: Object, new: Object, expected: tuple[str, str, str]) -> None:
     """The Progressing condition after one look at the ReplicaSets."""
     assert _reason(rollout_status(before, new, [], now=NOW)) == expected
 
 
-def test_progress_renews_the_update_time_but_not_the_transition() -> None:
+def test_progress_moves_update_time_only() -> None:
     """Each step forward starts the deadline anew; the status was True all along."""
     before = _with_progress("ReplicaSetUpdated", at=NOW - 100, replicas=3, updatedReplicas=1)
     after = rollout_status(before, replica_set("web-1", 3, available=0), [], now=NOW)
@@ -151,21 +151,21 @@ def test_progress_renews_the_update_time_but_not_the_transition() -> None:
     assert condition["lastTransitionTime"] == "2025-12-31T23:58:20Z"
 
 
-def test_the_same_verdict_changes_nothing() -> None:
+def test_equal_condition_is_unchanged() -> None:
     """Looking again at the same ReplicaSets gives the same status, at any later time."""
     new = replica_set("web-1", 3)
     status = rollout_status(deployment(3), new, [], now=NOW)
     assert rollout_status(deployment(3, status=status), new, [], now=NOW + 1000) == status
 
 
-def test_without_a_deadline_nothing_is_said_of_progress() -> None:
+def test_progressing_condition_is_absent_without_deadline() -> None:
     """The largest int32 stands for no deadline, and takes the condition away."""
     before = _with_progress("ReplicaSetUpdated", at=NOW)
     before["spec"]["progressDeadlineSeconds"] = 2147483647
     assert _reason(rollout_status(before, replica_set("web-1", 1), [], now=NOW)) is None
 
 
-def test_a_replica_set_that_cannot_make_pods_is_shown() -> None:
+def test_replica_failure_is_copied_to_deployment() -> None:
     """ReplicaFailure is copied while it lasts, the new ReplicaSet's before an old one's."""
     failure = {
         "type": "ReplicaFailure",
@@ -191,7 +191,9 @@ def test_a_replica_set_that_cannot_make_pods_is_shown() -> None:
         ("ProgressDeadlineExceeded", True, None),
     ],
 )
-def test_pause(reason: str, paused: bool, expected: tuple[str, str, str] | None) -> None:
+def test_pause_sets_progressing_condition(
+    reason: str, paused: bool, expected: tuple[str, str, str] | None
+) -> None:
     """A pause and its end are noted once; a missed deadline is not covered up."""
     before = _with_progress(reason, at=NOW)
     before["spec"]["paused"] = paused
@@ -212,7 +214,7 @@ def test_pause(reason: str, paused: bool, expected: tuple[str, str, str] | None)
         ({"updatedReplicas": 3, "replicas": 3, "availableReplicas": 2}, False),
     ],
 )
-def test_complete(counts: dict[str, int], complete: bool) -> None:
+def test_complete_rollout_is_detected(counts: dict[str, int], complete: bool) -> None:
     """All pods new, none left over, all available, and the newest spec observed."""
     assert is_complete(deployment(3), {"observedGeneration": 1, **counts}) is complete
     assert not is_complete(deployment(3), {"observedGeneration": 0, **counts})
@@ -228,6 +230,6 @@ def test_complete(counts: dict[str, int], complete: bool) -> None:
         ({"conditions": [progressing("True", "NewReplicaSetAvailable", now=NOW)]}, None),
     ],
 )
-def test_when_to_look_again(status: dict[str, Any], expected: float | None) -> None:
+def test_next_progress_check_time(status: dict[str, Any], expected: float | None) -> None:
     """One second after the deadline could be missed, if it can be missed at all."""
     assert next_check(deployment(3), status, now=NOW) == expected

@@ -22,7 +22,7 @@ async def _by_revision(plane: Plane) -> dict[str, Object]:
     return {rs["metadata"]["annotations"][REVISION]: rs for rs in await plane.list("replicasets")}
 
 
-async def test_a_new_deployment_gets_a_replica_set_and_pods() -> None:
+async def test_new_deployment_creates_replica_set_and_pods() -> None:
     """Names, labels, selector, owners and annotations are those of a real cluster."""
     async with control_plane() as plane:
         created = web(2)
@@ -60,7 +60,7 @@ async def test_a_new_deployment_gets_a_replica_set_and_pods() -> None:
             assert pod["metadata"]["ownerReferences"][0]["uid"] == replica_set["metadata"]["uid"]
 
 
-async def test_noting_the_revision_is_no_new_generation() -> None:
+async def test_revision_annotation_keeps_generation() -> None:
     """Else observedGeneration, which kubectl rollout status waits for, would never catch up."""
     async with control_plane() as plane:
         await plane.create("deployments", web())
@@ -69,7 +69,7 @@ async def test_noting_the_revision_is_no_new_generation() -> None:
         assert deployment["status"]["observedGeneration"] == 1
 
 
-async def test_a_rollout_takes_the_steps_and_tells_the_events_of_a_real_cluster() -> None:
+async def test_rollout_has_steps_and_events_of_kubernetes() -> None:
     """3 replicas, default strategy: one new pod, then one old pod less, and so on."""
     async with control_plane() as plane:
         await plane.create("deployments", web(3))
@@ -101,7 +101,7 @@ async def test_a_rollout_takes_the_steps_and_tells_the_events_of_a_real_cluster(
         assert _condition(deployment, "Available")[1] == "MinimumReplicasAvailable"
 
 
-async def test_what_is_no_template_change_rolls_nothing() -> None:
+async def test_change_outside_template_starts_no_rollout() -> None:
     """minReadySeconds and annotations are passed on to the ReplicaSet that runs."""
     async with control_plane() as plane:
         await plane.create("deployments", web(1))
@@ -125,7 +125,7 @@ async def test_what_is_no_template_change_rolls_nothing() -> None:
         assert await plane.sizes() == {"1": 1}
 
 
-async def test_an_undo_brings_the_old_replica_set_back() -> None:
+async def test_undo_reuses_old_replica_set() -> None:
     """The same template finds its ReplicaSet again, with the next revision and a history."""
     async with control_plane() as plane:
         await plane.create("deployments", web(2))
@@ -144,7 +144,7 @@ async def test_an_undo_brings_the_old_replica_set_back() -> None:
         assert deployment["metadata"]["annotations"][REVISION] == "3"
 
 
-async def test_a_rollout_that_hangs_keeps_the_old_pods() -> None:
+async def test_stuck_rollout_keeps_old_pods() -> None:
     """New pods that never get ready: one surge pod, all old pods stay, and the next edit heals."""
     async with control_plane() as plane:
         await plane.create("deployments", web(3))
@@ -163,7 +163,7 @@ async def test_a_rollout_that_hangs_keeps_the_old_pods() -> None:
         assert await plane.sizes() == {"3": 3}
 
 
-async def test_a_paused_deployment_scales_but_does_not_roll() -> None:
+async def test_paused_deployment_scales_without_rollout() -> None:
     """Edits wait until it is resumed; the conditions say so, then and afterwards."""
     async with control_plane() as plane:
         await plane.create("deployments", web(2))
@@ -213,7 +213,7 @@ async def test_recreate_never_runs_both_templates() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 1])
-async def test_only_so_many_old_replica_sets_are_kept(limit: int) -> None:
+async def test_revision_history_limit_deletes_old_replica_sets(limit: int) -> None:
     """revisionHistoryLimit counts old ReplicaSets; the oldest revisions go when all is done."""
     async with control_plane() as plane:
         await plane.create("deployments", web(1, revisionHistoryLimit=limit))
@@ -228,7 +228,7 @@ async def test_only_so_many_old_replica_sets_are_kept(limit: int) -> None:
         await plane.until(cleaned)
 
 
-async def test_a_taken_name_is_avoided() -> None:
+async def test_replica_set_name_collision_is_resolved() -> None:
     """A foreign ReplicaSet of the wanted name makes the collision count name ours differently."""
     async with control_plane() as plane:
         await plane.create("deployments", web(1))
@@ -254,7 +254,7 @@ async def test_a_taken_name_is_avoided() -> None:
         assert len(await plane.list("replicasets")) == 2
 
 
-async def test_a_deployment_that_cannot_progress_says_so() -> None:
+async def test_progress_deadline_is_reported() -> None:
     """After progressDeadlineSeconds without news the rollout counts as failed, and can heal."""
     async with control_plane() as plane:
         plane.node.makes_ready = lambda pod: False
@@ -280,7 +280,7 @@ async def test_a_deployment_that_cannot_progress_says_so() -> None:
         assert healed[1] == "NewReplicaSetAvailable"
 
 
-async def test_a_replica_set_that_is_refused_is_reported() -> None:
+async def test_replica_set_creation_failure_is_reported() -> None:
     """The failed create is an Event and the Progressing condition, and is tried again."""
     async with control_plane() as plane:
         refusing = True
@@ -306,7 +306,7 @@ async def test_a_replica_set_that_is_refused_is_reported() -> None:
         await plane.settled()
 
 
-async def test_two_deployments_with_one_selector_do_not_steal() -> None:
+async def test_deployments_with_equal_selectors_keep_their_replica_sets() -> None:
     """What another controls is left alone, whatever labels it has."""
     async with control_plane() as plane:
         await plane.create("deployments", web(1))
@@ -325,7 +325,7 @@ async def test_two_deployments_with_one_selector_do_not_steal() -> None:
         assert owners == {"web", "twin"}
 
 
-async def test_an_orphan_with_the_template_is_adopted() -> None:
+async def test_orphan_replica_set_with_equal_template_is_adopted() -> None:
     """A ReplicaSet left by a deletion that orphans becomes the new Deployment's own again."""
     async with control_plane() as plane:
         await plane.create("deployments", web(2))

@@ -29,7 +29,7 @@ async def _left(plane: Plane, *names: str) -> None:
     await plane.until(check, what=f"exactly {names} to be left")
 
 
-async def test_background_the_chain_follows_its_head() -> None:
+async def test_background_deletion_cascades_through_dependents() -> None:
     """Dependents of dependents go too, when the owner is already gone."""
     async with control_plane() as plane:
         a = await _configmap(plane, "a")
@@ -40,7 +40,7 @@ async def test_background_the_chain_follows_its_head() -> None:
         await _left(plane, "other")
 
 
-async def test_foreground_the_owner_waits_for_those_that_block_it() -> None:
+async def test_foreground_deletion_waits_for_blocking_dependents() -> None:
     """An owner stays while a blocking dependent stays, here one with a finalizer of its own."""
     async with control_plane() as plane:
         a = await _configmap(plane, "a")
@@ -54,7 +54,7 @@ async def test_foreground_the_owner_waits_for_those_that_block_it() -> None:
         await _left(plane)
 
 
-async def test_orphaned_dependents_forget_their_owner() -> None:
+async def test_orphan_deletion_removes_owner_references() -> None:
     """The owner goes, its dependents stay and no longer name it."""
     async with control_plane() as plane:
         a = await _configmap(plane, "a")
@@ -65,7 +65,7 @@ async def test_orphaned_dependents_forget_their_owner() -> None:
         assert not orphan["metadata"].get("ownerReferences")
 
 
-async def test_one_living_owner_is_enough() -> None:
+async def test_dependent_with_one_existing_owner_is_kept() -> None:
     """With two owners an object stays, without the reference to the one that went."""
     async with control_plane() as plane:
         a, b = await _configmap(plane, "a"), await _configmap(plane, "b")
@@ -84,7 +84,7 @@ async def test_one_living_owner_is_enough() -> None:
         await _left(plane)
 
 
-async def test_an_owner_of_the_same_name_is_another() -> None:
+async def test_owner_with_same_name_and_other_uid_is_absent() -> None:
     """References count by uid: one to an object that was made anew, or never was, dangles."""
     async with control_plane() as plane:
         a = await _configmap(plane, "a")
@@ -93,7 +93,7 @@ async def test_an_owner_of_the_same_name_is_another() -> None:
         await _left(plane, "a")
 
 
-async def test_owners_of_unknown_kinds_are_believed() -> None:
+async def test_owner_of_unserved_kind_is_taken_to_exist() -> None:
     """What this plane does not serve it cannot look up, so it deletes nothing for it."""
     async with control_plane() as plane:
         foreign = {"apiVersion": "example.com/v1", "kind": "App", "name": "x", "uid": "x"}
@@ -104,7 +104,7 @@ async def test_owners_of_unknown_kinds_are_believed() -> None:
         await _left(plane, "a")
 
 
-async def test_an_owner_in_another_namespace_does_not_count() -> None:
+async def test_owner_in_other_namespace_is_absent() -> None:
     """A namespaced owner lives in its dependent's namespace, or is none."""
     async with control_plane() as plane:
         owner = await plane.create(
@@ -114,7 +114,7 @@ async def test_an_owner_in_another_namespace_does_not_count() -> None:
         await _left(plane)
 
 
-async def test_a_cluster_scoped_owner_counts_everywhere() -> None:
+async def test_cluster_scoped_owner_exists_for_all_namespaces() -> None:
     """A node may own what lies in a namespace."""
     async with control_plane() as plane:
         node = await plane.registry.get("nodes", None, "local")
@@ -125,7 +125,7 @@ async def test_a_cluster_scoped_owner_counts_everywhere() -> None:
         await _left(plane)
 
 
-async def test_deleting_a_deployment_deletes_its_pods() -> None:
+async def test_deployment_deletion_deletes_pods() -> None:
     """Deployment, ReplicaSet, pods: nothing is left, in the background and in the foreground."""
     async with control_plane() as plane:
         for propagation in ("Background", "Foreground"):

@@ -55,7 +55,7 @@ async def _running(informer: Informer) -> AsyncIterator[list[tuple[str | None, s
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_was_there_and_what_comes_is_told() -> None:
+async def test_informer_reports_existing_and_new_objects() -> None:
     """Present objects, creations, changes and deletions reach the cache and the listeners."""
     registry = await _registry()
     await _create(registry, "a")
@@ -71,7 +71,7 @@ async def test_what_was_there_and_what_comes_is_told() -> None:
         assert informer.statistics() == (1, 1, 1)
 
 
-async def test_other_namespaces_and_fields_are_not_seen() -> None:
+async def test_informer_ignores_other_namespaces_and_fields() -> None:
     """A namespace and a field selector restrict what is cached."""
     registry = await _registry()
     informer = Informer(registry, "configmaps", "default", field_selector="metadata.name=a")
@@ -83,7 +83,7 @@ async def test_other_namespaces_and_fields_are_not_seen() -> None:
         assert list(informer.objects) == [("default", "a")]
 
 
-async def test_a_cache_that_was_left_behind_lists_again() -> None:
+async def test_informer_lists_again_after_compaction() -> None:
     """When history is compacted under the watch, the difference is told, also deletions."""
     registry = await _registry(history_events=8, watch_buffer=4)
     await _create(registry, "stays")
@@ -102,7 +102,7 @@ async def test_a_cache_that_was_left_behind_lists_again() -> None:
         assert list(informer.objects) == [("default", "stays")]
 
 
-async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
+async def test_informer_resumes_ended_watch_without_list() -> None:
     """A reader that was cut off while history reaches back misses nothing and lists nothing."""
     registry = await _registry(watch_buffer=4)
     await _create(registry, "a")
@@ -117,7 +117,7 @@ async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
         assert informer.statistics().watches > 1
 
 
-async def test_an_object_made_anew_is_told_as_gone_and_new() -> None:
+async def test_informer_reports_recreated_object_as_deleted_and_added() -> None:
     """Deleted and created between two lists: the same name, but not the same object."""
     registry = await _registry(history_events=4, watch_buffer=2)
     await _create(registry, "a")
@@ -153,7 +153,7 @@ async def test_indexes_follow_changes() -> None:
             assert index.get("three") == []
 
 
-async def test_one_informer_per_kind_is_shared() -> None:
+async def test_informers_share_one_informer_per_kind() -> None:
     """Who asks for the same kind gets the same cache."""
     informers = Informers(await _registry())
     assert informers["pods"] is informers["pods"]

@@ -38,7 +38,7 @@ async def _run(sync: _Syncs) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_conflict_is_decided_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_conflict_is_retried_at_once(caplog: pytest.LogCaptureFixture) -> None:
     """Many conflicts in a row cost no backoff and are worth no word."""
     caplog.set_level(logging.INFO)
     sync = _Syncs(*(Conflict("changed") for _ in range(50)))
@@ -50,7 +50,7 @@ async def test_a_conflict_is_decided_again_at_once(caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     "failure", [Unavailable("down"), AlreadyExists("taken"), HotmapError("other")]
 )
-async def test_other_failures_are_retried_later(
+async def test_failure_is_retried_with_backoff(
     failure: HotmapError, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A failure is logged in one line with the key, and the key comes again."""
@@ -62,7 +62,7 @@ async def test_other_failures_are_retried_later(
     assert f"test default/web: {failure}; again in" in caplog.text
 
 
-async def test_a_bug_in_a_sync_is_survived(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_exception_is_logged_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     """An unexpected exception is logged with its traceback, and the key comes again."""
     sync = _Syncs(ZeroDivisionError())
     await _run(sync)

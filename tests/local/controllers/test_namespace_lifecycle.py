@@ -20,7 +20,7 @@ async def _furnished(plane: Plane, name: str = "team") -> None:
     await plane.until(check, what=f"{name} to be furnished")
 
 
-async def test_every_namespace_gets_an_account_and_the_root_ca() -> None:
+async def test_namespace_gets_service_account_and_root_ca() -> None:
     """The namespaces that were there at the start get them as well as new ones."""
     async with control_plane(root_ca="PEM") as plane:
         await _create_namespace(plane)
@@ -31,7 +31,7 @@ async def test_every_namespace_gets_an_account_and_the_root_ca() -> None:
         assert "kubernetes.io/description" in published["metadata"]["annotations"]
 
 
-async def test_furniture_is_made_again_and_put_right() -> None:
+async def test_service_account_and_root_ca_are_restored() -> None:
     """A deleted account or ConfigMap comes back, an edited root CA is restored."""
     async with control_plane(root_ca="PEM") as plane:
         await _furnished(plane, "default")
@@ -46,7 +46,7 @@ async def test_furniture_is_made_again_and_put_right() -> None:
         await plane.until(restored)
 
 
-async def test_without_a_root_ca_none_is_published() -> None:
+async def test_root_ca_is_not_published_without_one() -> None:
     """A plane that has no CA shows none; the account comes all the same."""
     async with control_plane() as plane:
         await _create_namespace(plane)
@@ -58,7 +58,7 @@ async def test_without_a_root_ca_none_is_published() -> None:
         assert await plane.names("configmaps", "team") == set()
 
 
-async def test_a_deleted_namespace_takes_its_content_along() -> None:
+async def test_namespace_deletion_deletes_content() -> None:
     """Workloads, pods, furniture and Events go, then the namespace itself."""
     async with control_plane(root_ca="PEM") as plane:
         await _create_namespace(plane)
@@ -81,7 +81,7 @@ async def test_a_deleted_namespace_takes_its_content_along() -> None:
         await _furnished(plane, "default")
 
 
-async def test_a_namespace_waits_for_what_waits() -> None:
+async def test_namespace_deletion_waits_for_finalizers() -> None:
     """A pod in its grace period or an object with a finalizer holds the namespace."""
     async with control_plane() as plane:
         await _create_namespace(plane)

@@ -23,7 +23,7 @@ def _sized(name: str, replicas: int, bounds: Bounds, **status: int) -> Object:
     return replica_set(name, replicas, annotations=replicas_annotations(bounds), **status)
 
 
-def test_scaling_is_told_by_what_an_active_replica_set_noted() -> None:
+def test_scaling_is_detected_by_desired_replicas_annotation() -> None:
     """A different desired-replicas note means scaling; no note or no replicas means none."""
     before = Bounds(3, 1, 0)
     assert has_scaling_pending([_sized("a", 3, before)], 5)
@@ -32,14 +32,14 @@ def test_scaling_is_told_by_what_an_active_replica_set_noted() -> None:
     assert not has_scaling_pending([replica_set("a", 3)], 5)
 
 
-def test_the_only_active_replica_set_takes_the_whole_size() -> None:
+def test_scaling_resizes_single_active_replica_set() -> None:
     """One ReplicaSet with pods, whether new or old, becomes as large as the Deployment."""
     new, old = replica_set("new", 0), replica_set("old", 3)
     plan = plan_scaling(Bounds(5, 1, 0), new, [old], rolling=True, status_total=3)
     assert _sizes(plan) == {"old": 5}
 
 
-def test_without_active_ones_the_newest_grows() -> None:
+def test_scaling_without_active_replica_sets_grows_newest() -> None:
     """Scaled to zero and back: the newest ReplicaSet gets the pods."""
     old = [
         replica_set("a", 0, created="2026-01-01T00:00:00Z"),
@@ -52,14 +52,14 @@ def test_without_active_ones_the_newest_grows() -> None:
     assert plan_scaling(bounds, None, [], rolling=True, status_total=0) == []
 
 
-def test_a_size_that_agrees_already_is_noted_again() -> None:
+def test_scaling_to_present_size_updates_annotation() -> None:
     """A ReplicaSet sized by hand to the new size keeps it, and the scaling counts as done."""
     rs = _sized("new", 5, Bounds(3, 1, 0))
     bounds = Bounds(5, 2, 1)
     assert _sizes(plan_scaling(bounds, rs, [], rolling=True, status_total=5)) == {"new": 5}
 
 
-def test_each_replica_set_gets_its_share() -> None:
+def test_scaling_up_is_proportional() -> None:
     """10 replicas, surge 3, in mid-rollout at 8 and 5, are scaled to 15: 20 pods, 12 and 8."""
     before, after = Bounds(10, 3, 2), Bounds(15, 5, 3)
     old, new = _sized("old", 8, before), _sized("new", 5, before, available=0)
@@ -67,7 +67,7 @@ def test_each_replica_set_gets_its_share() -> None:
     assert _sizes(plan) == {"old": 12, "new": 8}
 
 
-def test_scaling_down_takes_shares_too() -> None:
+def test_scaling_down_is_proportional() -> None:
     """The same rollout scaled to 5, surge 2: 7 pods, 4 and 3."""
     before, after = Bounds(10, 3, 2), Bounds(5, 2, 1)
     old, new = _sized("old", 8, before), _sized("new", 5, before, available=0)
@@ -75,7 +75,7 @@ def test_scaling_down_takes_shares_too() -> None:
     assert _sizes(plan) == {"old": 4, "new": 3}
 
 
-def test_scaling_to_zero_in_mid_rollout_empties_everything() -> None:
+def test_scaling_to_zero_during_rollout_empties_all_replica_sets() -> None:
     """No replicas means no pods, surge or not."""
     before = Bounds(10, 3, 2)
     old, new = _sized("old", 8, before), _sized("new", 5, before, available=0)
@@ -83,14 +83,14 @@ def test_scaling_to_zero_in_mid_rollout_empties_everything() -> None:
     assert _sizes(plan) == {"old": 0, "new": 0}
 
 
-def test_a_saturated_new_replica_set_ends_the_old_ones() -> None:
+def test_saturated_new_replica_set_empties_old_ones() -> None:
     """When the new one has all its pods available, nothing of the old ones is scaled up."""
     bounds = Bounds(3, 1, 0)
     old, new = _sized("old", 1, bounds), _sized("new", 3, bounds)
     assert _sizes(plan_scaling(bounds, new, [old], rolling=True, status_total=4)) == {"old": 0}
 
 
-def test_recreate_does_not_scale_several_at_once() -> None:
+def test_recreate_strategy_does_not_scale_proportionally() -> None:
     """Without a rolling strategy there are no shares; the rollout itself sorts it out."""
     before = Bounds(3, 0, 0)
     old, new = _sized("old", 2, before), _sized("new", 1, before, available=0)
@@ -103,7 +103,7 @@ def test_recreate_does_not_scale_several_at_once() -> None:
     st.lists(st.integers(1, 15), min_size=2, max_size=5),
     st.integers(1, 40),
 )
-def test_shares_add_up_to_what_is_allowed(
+def test_proportional_shares_add_up_to_allowed_size(
     replicas: int, surge: int, sizes: list[int], noted: int
 ) -> None:
     """Whatever the rounding, all pods together are replicas + surge, and nobody is below zero."""

@@ -198,7 +198,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_the_bounds_hold_and_the_deployment_converges(seed: int) -> None:
+async def test_random_rollout_keeps_bounds_and_converges(seed: int) -> None:
     """Whatever happens, no step breaks the bounds, and in the end the last template runs."""
     random = Random(seed)
     async with control_plane() as plane:
@@ -234,7 +234,7 @@ async def _assert_at_rest(plane: Plane, deployment: Object) -> None:
         assert int(noted) == max(revisions)
 
 
-async def test_the_monitor_sees_rollouts() -> None:
+async def test_monitor_detects_rollouts() -> None:
     """The check of scale-downs is made on plain rollouts, or it would prove nothing."""
     async with control_plane() as plane:
         monitor = Monitor(plane.registry.store)

@@ -50,7 +50,7 @@ async def _available(plane: Plane, replicas: int) -> Object:
     return found
 
 
-async def test_a_hundred_pods_are_made_once_each() -> None:
+async def test_replica_set_creates_exactly_a_hundred_pods() -> None:
     """No duplicate is ever created, however far the caches are behind."""
     async with control_plane() as plane:
         await plane.create("replicasets", _replica_set(100))
@@ -60,7 +60,7 @@ async def test_a_hundred_pods_are_made_once_each() -> None:
         assert len(await plane.names("pods")) == 100
 
 
-async def test_scaling_down_deletes_pods_and_says_which() -> None:
+async def test_scaling_down_deletes_pods_and_records_events() -> None:
     """Deleted pods count no more, and each is told in an Event."""
     async with control_plane() as plane:
         await plane.create("replicasets", _replica_set(3))
@@ -77,7 +77,7 @@ async def test_scaling_down_deletes_pods_and_says_which() -> None:
         assert set(await plane.until(told)) == {f"Deleted pod: {name}" for name in gone}
 
 
-async def test_a_pod_that_is_lost_is_replaced() -> None:
+async def test_deleted_pod_is_replaced() -> None:
     """A deleted, finished or relabelled pod makes room for a new one."""
     async with control_plane() as plane:
         await plane.create("replicasets", _replica_set(2))
@@ -96,7 +96,7 @@ async def test_a_pod_that_is_lost_is_replaced() -> None:
         assert "ownerReferences" not in released["metadata"]
 
 
-async def test_matching_orphans_are_adopted_and_too_many_deleted() -> None:
+async def test_matching_orphans_are_adopted_and_surplus_deleted() -> None:
     """A pod without a controller that is selected counts; another's pod does not."""
     async with control_plane() as plane:
         await plane.create("pods", _bare_pod("orphan"))
@@ -120,7 +120,7 @@ async def test_matching_orphans_are_adopted_and_too_many_deleted() -> None:
         assert "kept" in await plane.names("pods")
 
 
-async def test_availability_waits_for_min_ready_seconds() -> None:
+async def test_pod_is_available_after_min_ready_seconds() -> None:
     """A ready pod becomes available by time alone, without any further change of it."""
     async with control_plane() as plane:
         await plane.create("replicasets", _replica_set(1, minReadySeconds=1))
@@ -133,7 +133,7 @@ async def test_availability_waits_for_min_ready_seconds() -> None:
         await _available(plane, 1)
 
 
-async def test_pods_that_cannot_be_made_are_reported() -> None:
+async def test_pod_creation_failure_is_reported() -> None:
     """A refused create is an Event and a condition with its reason, and is tried again."""
     async with control_plane() as plane:
         refusing = True
@@ -164,7 +164,7 @@ async def test_pods_that_cannot_be_made_are_reported() -> None:
         assert "conditions" not in (await _available(plane, 1))["status"]
 
 
-def test_the_status_counts_what_is_active() -> None:
+def test_status_counts_active_pods() -> None:
     """Going pods are terminating, finished ones nothing; zeros are left out but for two."""
     wished = replica_set("db", 3)
     wished["spec"]["template"]["metadata"]["labels"] = {"app": "db"}
@@ -188,7 +188,7 @@ def test_the_status_counts_what_is_active() -> None:
     }
 
 
-def test_the_failure_shown_is_the_first() -> None:
+def test_replica_failure_condition_keeps_first_message() -> None:
     """A failure that lasts keeps its time and text; success takes it away."""
     wished = replica_set("db", 3)
     status = replica_set_status(wished, [], ApiError("first"), now=NOW)
@@ -202,7 +202,7 @@ def test_the_failure_shown_is_the_first() -> None:
     assert condition["reason"] == "FailedDelete"
 
 
-async def test_a_replica_set_under_churn_settles() -> None:
+async def test_replica_set_converges_while_pods_are_deleted() -> None:
     """Pods killed as fast as they come: afterwards the number is right, and stays right."""
     async with control_plane() as plane:
         await plane.create("replicasets", _replica_set(5))

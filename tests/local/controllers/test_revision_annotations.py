@@ -33,12 +33,14 @@ HISTORY = "deployment.kubernetes.io/revision-history"
         pytest.param({REVISION: "x"}, 2, {REVISION: "x"}, id="what is no number is left alone"),
     ],
 )
-def test_revisions(present: dict[str, str], revision: int, expected: dict[str, str]) -> None:
+def test_revision_annotations_of_new_replica_set(
+    present: dict[str, str], revision: int, expected: dict[str, str]
+) -> None:
     """What the new ReplicaSet carries when its revision should be *revision*."""
     assert revision_annotations(deployment(), present, revision) == expected
 
 
-def test_history_is_bounded() -> None:
+def test_revision_history_annotation_is_bounded() -> None:
     """Endless undoing forgets the oldest revisions and keeps within 2,000 characters."""
     annotations: dict[str, str] = {}
     for revision in range(1, 1500):
@@ -49,7 +51,7 @@ def test_history_is_bounded() -> None:
     assert not history.startswith(",")
 
 
-def test_other_annotations_are_passed_on() -> None:
+def test_deployment_annotations_are_copied() -> None:
     """The Deployment's annotations are copied, but not those about itself; none is removed."""
     web = deployment()
     web["metadata"]["annotations"] = {
@@ -69,7 +71,7 @@ def _old(name: str, revision: str, replicas: int = 0, **status: int) -> Object:
     return replica_set(name, replicas, annotations={REVISION: revision}, **status)
 
 
-def test_the_latest_revision() -> None:
+def test_latest_revision() -> None:
     """The highest number counts; one that is no number counts as none."""
     assert latest_revision([_old("a", "9"), _old("b", "10"), _old("c", "x")]) == 10
     assert latest_revision([]) == 0
@@ -79,7 +81,7 @@ def test_the_latest_revision() -> None:
     ("limit", "expected"),
     [(None, []), (4, []), (2, ["r2", "r9"]), (0, ["r2", "r9", "r10", "r11"])],
 )
-def test_old_replica_sets_beyond_the_limit_go(limit: int | None, expected: list[str]) -> None:
+def test_outdated_replica_sets_exceed_history_limit(limit: int | None, expected: list[str]) -> None:
     """The lowest revision goes first; without a limit all stay."""
     old = [_old("r10", "10"), _old("r2", "2"), _old("r11", "11"), _old("r9", "9")]
     assert [rs["metadata"]["name"] for rs in outdated_replica_sets(old, limit)] == expected
@@ -93,6 +95,6 @@ def test_old_replica_sets_beyond_the_limit_go(limit: int | None, expected: list[
         _old("busy", "1", observedGeneration=0),
     ],
 )
-def test_one_that_is_not_idle_stays(busy: Object) -> None:
+def test_replica_set_with_pods_is_not_outdated(busy: Object) -> None:
     """Pods wished, pods left, or a spec not observed yet keep an old ReplicaSet."""
     assert outdated_replica_sets([busy], 0) == []

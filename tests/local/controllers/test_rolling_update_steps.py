@@ -48,7 +48,7 @@ def test_recreate_allows_no_surge() -> None:
     assert bounds_of(deployment(3, strategy={"type": "Recreate"})) == Bounds(3, 0, 0)
 
 
-def test_three_replicas_roll_in_the_order_seen_on_a_real_cluster() -> None:
+def test_three_replicas_roll_in_kubernetes_order() -> None:
     """new 0→1, old 3→2, new 1→2, old 2→1, new 2→3, old 1→0, each new pod becoming available."""
     bounds = bounds_of(deployment(3))
     sizes = {"old": 3, "new": 1}  # the new ReplicaSet is born with what the surge allows
@@ -107,7 +107,7 @@ def _sizes(plan: list[Scale]) -> dict[str, int]:
         ),
     ],
 )
-def test_next_step(
+def test_next_rolling_step(
     bounds: Bounds,
     new: tuple[int, int],
     old: list[tuple[int, int]],
@@ -122,7 +122,7 @@ def test_next_step(
     assert _sizes(plan_rolling(bounds, new_set, old_sets)) == expected
 
 
-def test_pods_that_are_about_to_go_are_not_spent_twice() -> None:
+def test_rolling_step_does_not_count_surplus_pods_twice() -> None:
     """A ReplicaSet that still reports more pods than it wants counts only what it keeps."""
     old = replica_set("old", 3, reported=4, available=4)
     new = replica_set("new", 1)
@@ -143,7 +143,7 @@ def _rollouts(draw: st.DrawFn) -> tuple[Bounds, Object, list[Object]]:
 
 
 @given(_rollouts())
-def test_a_step_never_breaks_the_bounds(rollout: tuple[Bounds, Object, list[Object]]) -> None:
+def test_rolling_step_keeps_bounds(rollout: tuple[Bounds, Object, list[Object]]) -> None:
     """No step takes pods above the surge, or available pods below the minimum."""
     bounds, new, old = rollout
     plan = {s["metadata"]["uid"]: replicas for s, replicas in plan_rolling(bounds, new, old)}
@@ -160,7 +160,7 @@ def test_a_step_never_breaks_the_bounds(rollout: tuple[Bounds, Object, list[Obje
 
 
 @given(_rollouts())
-def test_when_all_pods_are_available_the_rollout_ends(
+def test_rollout_ends_when_all_pods_are_available(
     rollout: tuple[Bounds, Object, list[Object]],
 ) -> None:
     """Step after step, with every pod becoming available, only the new ReplicaSet remains."""
@@ -176,7 +176,7 @@ def test_when_all_pods_are_available_the_rollout_ends(
     assert [rs["spec"]["replicas"] for rs in (new, *old)] == [bounds.replicas, *(0 for _ in old)]
 
 
-def test_recreate_empties_the_old_before_it_fills_the_new() -> None:
+def test_recreate_empties_old_before_filling_new() -> None:
     """Old ReplicaSets go to nothing in one step; the new one comes in the next."""
     bounds = Bounds(3, 0, 0)
     new = replica_set("new", 0)

@@ -57,7 +57,9 @@ _TAINT = {"key": "team", "value": "blue", "effect": "NoSchedule"}
         (_pod(nodeSelector={"disk": "ssd"}), _node(labels={"disk": "ssd", "a": "b"}), None),
     ],
 )
-def test_what_keeps_a_pod_from_a_node(pod: Object, node: Object, reason: str | None) -> None:
+def test_scheduler_reports_why_node_does_not_fit(
+    pod: Object, node: Object, reason: str | None
+) -> None:
     """Unschedulable, labels, taints and readiness, in upstream's words."""
     assert why_not(pod, node) == reason
 
@@ -71,7 +73,7 @@ async def _events(plane: Plane, reason: str, count: int = 1) -> list[str]:
     return messages
 
 
-async def test_a_pod_is_bound_and_told_so() -> None:
+async def test_scheduler_binds_pod_and_records_event() -> None:
     """spec.nodeName and PodScheduled are set, and the Event has upstream's text."""
     async with control_plane() as plane:
         await plane.create("pods", _pod())
@@ -83,7 +85,7 @@ async def test_a_pod_is_bound_and_told_so() -> None:
         }.items()
 
 
-async def test_without_a_node_a_pod_waits_until_there_is_one() -> None:
+async def test_scheduler_binds_waiting_pod_when_node_appears() -> None:
     """FailedScheduling once, the reason in the status, and bound as soon as a node comes."""
     async with control_plane(with_node=False) as plane:
         await plane.create("pods", _pod())
@@ -98,7 +100,7 @@ async def test_without_a_node_a_pod_waits_until_there_is_one() -> None:
         assert [event["count"] for event in refusals] == [1]
 
 
-async def test_a_cordoned_node_takes_pods_again_later() -> None:
+async def test_scheduler_binds_waiting_pod_when_node_is_uncordoned() -> None:
     """The refusal counts nodes; uncordoning is enough to be looked at again."""
     async with control_plane() as plane:
         await plane.registry.modify(
@@ -114,7 +116,7 @@ async def test_a_cordoned_node_takes_pods_again_later() -> None:
         await _events(plane, "Scheduled")
 
 
-async def test_other_schedulers_pods_are_left_alone() -> None:
+async def test_scheduler_ignores_pods_of_other_schedulers() -> None:
     """schedulerName says whose a pod is; one bound already needs nobody."""
     async with control_plane() as plane:
         other, bound = _pod(schedulerName="mine"), _pod(nodeName="elsewhere")

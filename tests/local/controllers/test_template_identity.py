@@ -41,27 +41,27 @@ def _container(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_equality(template: dict[str, Any], other: dict[str, Any], same: bool) -> None:
+def test_template_equality(template: dict[str, Any], other: dict[str, Any], same: bool) -> None:
     """The hash label, null and empty do not count; everything else does."""
     assert equal_ignoring_hash(template, other) is same
     assert (pod_template_hash(template, None) == pod_template_hash(other, None)) is same
 
 
 @given(st.text(max_size=20), st.none() | st.integers(0, 9))
-def test_the_label_uses_kubernetes_alphabet(image: str, collisions: int | None) -> None:
+def test_template_hash_uses_kubernetes_alphabet(image: str, collisions: int | None) -> None:
     """At most ten characters, each one that a decimal digit can become."""
     label = pod_template_hash(pod_template(image), collisions)
     assert 0 < len(label) <= 10
     assert set(label) <= set("456789bcdf")
 
 
-def test_a_collision_gives_another_name() -> None:
+def test_template_hash_depends_on_collision_count() -> None:
     """Each count of collisions names the same template anew; absent is not zero."""
     names = {pod_template_hash(pod_template(), count) for count in (None, 0, 1, 2)}
     assert len(names) == 4
 
 
-def test_the_oldest_equal_replica_set_is_the_new_one() -> None:
+def test_new_replica_set_is_oldest_equal_one() -> None:
     """Of several with the template the oldest is taken, and by name among equally old ones."""
     sets = [
         replica_set("c", 1, created="2026-01-01T00:00:02Z"),

@@ -83,7 +83,7 @@ SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
         "sidecars are killed when the regular ones are done",
     ],
 )
-def test_actions(pod: dict[str, Any], runs: dict[str, Run], expected: PodActions) -> None:
+def test_pod_actions(pod: dict[str, Any], runs: dict[str, Run], expected: PodActions) -> None:
     """The next actions follow from the specification and the newest runs alone."""
     assert compute_pod_actions(pod, runs) == expected
 
@@ -100,19 +100,19 @@ def test_back_off_doubles_up_to_five_minutes() -> None:
     assert waits == [10, 20, 40, 80, 160, 300, 300]
 
 
-def test_the_first_restart_is_at_once() -> None:
+def test_first_restart_is_immediate() -> None:
     """A container that has not been restarted yet does not wait."""
     assert not is_backing_off(None, 100.0, 100.0)
 
 
-def test_back_off_ends_when_the_wait_is_over() -> None:
+def test_back_off_ends_after_wait() -> None:
     """A container waits from its end on, no longer than the duration."""
     known = BackOff(20.0, 100.0)
     assert is_backing_off(known, 150.0, 169.9)
     assert not is_backing_off(known, 150.0, 170.0)
 
 
-def test_ten_good_minutes_reset_the_back_off() -> None:
+def test_back_off_is_reset_after_ten_minutes() -> None:
     """A container that crashes after more than 10 min starts from the beginning."""
     known = BackOff(300.0, 100.0)
     assert not is_backing_off(known, 701.0, 701.0)

@@ -144,7 +144,7 @@ def environment(**container: Any) -> dict[str, str]:
         "the node's name",
     ],
 )
-def test_environment(container: dict[str, Any], expected: dict[str, str]) -> None:
+def test_container_environment(container: dict[str, Any], expected: dict[str, str]) -> None:
     """A container's variables are these, and no others."""
     assert environment(**container) == expected
 
@@ -165,9 +165,7 @@ def test_environment(container: dict[str, Any], expected: dict[str, str]) -> Non
         ({"env": [{"name": "A", **field("spec.what")}]}, "unsupported fieldPath: spec.what"),
     ],
 )
-def test_what_is_missing_is_said_in_the_kubelets_words(
-    container: dict[str, Any], message: str
-) -> None:
+def test_missing_source_has_kubelet_message(container: dict[str, Any], message: str) -> None:
     """A missing source or data key that is not optional stops the container, with its name."""
     with pytest.raises(ConfigError) as raised:
         environment(**container)
@@ -185,7 +183,7 @@ def test_what_is_missing_is_said_in_the_kubelets_words(
         ("requests.cpu", "", {}, "0"),
     ],
 )
-def test_resources_are_divided_and_rounded_up(
+def test_resource_divisor_rounds_up(
     resource: str, divisor: str, limits: dict[str, str], expected: str
 ) -> None:
     """A resourceFieldRef counts in its divisor; a limit not set is what the node offers."""
@@ -194,7 +192,7 @@ def test_resources_are_divided_and_rounded_up(
     assert environment(env=env, resources={"limits": limits}) == {"A": expected}
 
 
-def test_a_resource_of_another_container_can_be_named() -> None:
+def test_resource_of_other_container() -> None:
     """containerName says whose limit is meant."""
     reference = {"resource": "limits.cpu", "containerName": "other"}
     env = [{"name": "A", "valueFrom": {"resourceFieldRef": reference}}]
@@ -225,19 +223,19 @@ def test_expansion_grammar(text: str, expected: str) -> None:
 
 
 @given(st.text(alphabet="ab(){ \\"))
-def test_a_text_without_dollars_is_unchanged(text: str) -> None:
+def test_expansion_keeps_text_without_dollars(text: str) -> None:
     """Only a dollar sign has a meaning."""
     assert expand(text, {"a": "1"}.get) == text
 
 
 @given(st.text(alphabet="a$()b"))
-def test_doubling_the_dollars_quotes_a_text(text: str) -> None:
+def test_expansion_reads_double_dollar_as_one(text: str) -> None:
     """`$$` stands for `$`, so a text whose dollars are doubled comes out as it was."""
     assert expand(text.replace("$", "$$"), {"a": "1", "": "2"}.get) == text
 
 
 @given(st.text(alphabet="a$()b"))
-def test_no_variables_nothing_replaced(text: str) -> None:
+def test_expansion_without_variables_replaces_nothing(text: str) -> None:
     """Without variables only `$$` is shortened, and nothing is ever lost or added."""
     result = expand(text, {}.get)
     assert result.replace("$", "") == text.replace("$", "")
@@ -259,19 +257,19 @@ def test_command_and_arguments_use_the_final_environment() -> None:
         ("$(ROOT)", "subPath `/etc` must not be an absolute path"),
     ],
 )
-def test_a_sub_path_that_cannot_be_used(expression: str, message: str) -> None:
+def test_invalid_sub_path_is_refused(expression: str, message: str) -> None:
     """A subPathExpr needs all its variables and stays inside the volume."""
     with pytest.raises(ConfigError) as raised:
         expand_sub_path(expression, {"EMPTY": "", "UP": "..", "ROOT": "/etc"})
     assert str(raised.value) == message
 
 
-def test_a_sub_path_is_expanded() -> None:
+def test_sub_path_expression_is_expanded() -> None:
     """A subPathExpr may hold several references."""
     assert expand_sub_path("$(A)/$(B)", {"A": "x", "B": "y"}) == "x/y"
 
 
-def test_each_source_is_wanted_once() -> None:
+def test_sources_are_collected_once() -> None:
     """What has to be fetched for a container, without repetition."""
     container = {
         "envFrom": [from_map("cfg"), {"secretRef": {"name": "key"}}],
@@ -292,7 +290,7 @@ SERVICE = {
 }
 
 
-def test_services_are_named_in_both_forms() -> None:
+def test_service_variables_have_both_forms() -> None:
     """The Kubernetes form and the link form of each Service."""
     assert service_variables([SERVICE]) == {
         "MY_DB_SERVICE_HOST": "10.0.0.9",
@@ -310,7 +308,7 @@ def test_services_are_named_in_both_forms() -> None:
     }
 
 
-def test_a_variable_of_the_pod_wins_over_a_service() -> None:
+def test_pod_variable_overrides_service_variable() -> None:
     """Services fill in names that the pod does not set, and can be referred to."""
     container = {"name": "app", "env": [{"name": "A", "value": "$(MY_DB_SERVICE_HOST)"}]}
     env = make_environment(POD, container, {}, services=[SERVICE])
@@ -320,7 +318,7 @@ def test_a_variable_of_the_pod_wins_over_a_service() -> None:
     assert env["MY_DB_SERVICE_HOST"] == "mine"
 
 
-def test_which_services_a_pod_sees() -> None:
+def test_visible_services() -> None:
     """default/kubernetes always; those of the namespace unless service links are off."""
     master = {
         "metadata": {"name": "kubernetes", "namespace": "default"},
@@ -337,7 +335,7 @@ def test_which_services_a_pod_sees() -> None:
     assert visible_services(unlinked, services) == [master]
 
 
-def test_the_runtime_adds_only_what_is_not_set() -> None:
+def test_runtime_adds_unset_variables_only() -> None:
     """PATH, HOSTNAME and HOME come from the runtime, unless the pod sets them."""
     env = with_runtime_defaults({"PATH": "/mine"}, hostname="web-1")
     assert env == {"PATH": "/mine", "HOSTNAME": "web-1", "HOME": "/root"}

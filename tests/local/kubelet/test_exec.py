@@ -28,7 +28,7 @@ async def web(node: LocalNode) -> LocalNode:
     return node
 
 
-async def test_streams_and_exit_code(web: LocalNode) -> None:
+async def test_exec_streams_and_exit_code(web: LocalNode) -> None:
     """stdout and stderr come apart, and the exit code is the command's."""
     command = await start(web, "echo out; echo err >&2; exit 7")
     chunks = {}
@@ -39,7 +39,7 @@ async def test_streams_and_exit_code(web: LocalNode) -> None:
     assert await command.read() is None
 
 
-async def test_input_reaches_the_command(web: LocalNode) -> None:
+async def test_exec_passes_input(web: LocalNode) -> None:
     """What is written arrives, larger than a pipe holds, and its end ends the command."""
     command = await start(web, "wc -c", stdin=True)
     await command.write(b"x" * 1_000_000)
@@ -48,7 +48,7 @@ async def test_input_reaches_the_command(web: LocalNode) -> None:
     assert await command.wait() == 0
 
 
-async def test_a_command_sees_the_container(web: LocalNode) -> None:
+async def test_exec_runs_inside_container(web: LocalNode) -> None:
     """It has the container's environment, working directory and processes."""
     command = await start(web, "echo $COLOUR $HOSTNAME; pwd; cat /proc/1/comm")
     output = b""
@@ -57,7 +57,7 @@ async def test_a_command_sees_the_container(web: LocalNode) -> None:
     assert output == b"blue web\n/srv\nsleep\n"
 
 
-async def test_a_terminal(web: LocalNode) -> None:
+async def test_exec_with_terminal(web: LocalNode) -> None:
     """With a terminal the command has one of its own, in the size that was told."""
     command = await start(web, "read x; stty size; echo $x $TERM", stdin=True, tty=True)
     await command.resize(100, 40)
@@ -69,7 +69,7 @@ async def test_a_terminal(web: LocalNode) -> None:
     assert await command.wait() == 0
 
 
-async def test_an_interrupt_typed_at_a_terminal(web: LocalNode) -> None:
+async def test_exec_terminal_interrupt(web: LocalNode) -> None:
     """Control-C reaches the command in the foreground."""
     command = await start(web, "echo up; exec sleep 600", stdin=True, tty=True)
     assert await command.read() == ("stdout", b"up\r\n")
@@ -77,14 +77,14 @@ async def test_an_interrupt_typed_at_a_terminal(web: LocalNode) -> None:
     assert await command.wait() == 130
 
 
-async def test_a_command_can_be_closed(web: LocalNode) -> None:
+async def test_exec_close_kills_command(web: LocalNode) -> None:
     """Closing kills it."""
     command = await start(web, "exec sleep 600")
     await command.close()
     assert await command.wait() == 137
 
 
-async def test_a_command_ends_with_its_container(web: LocalNode) -> None:
+async def test_exec_ends_with_container(web: LocalNode) -> None:
     """When the pod goes, so do the commands in it."""
     command = await start(web, "exec sleep 600")
     await web.registry.delete("pods", "default", "web", grace_period=0)
@@ -92,7 +92,7 @@ async def test_a_command_ends_with_its_container(web: LocalNode) -> None:
         assert await command.wait() == 137
 
 
-async def test_what_cannot_be_executed_says_why(web: LocalNode) -> None:
+async def test_exec_failure_names_its_cause(web: LocalNode) -> None:
     """A program that is missing, a container that is none."""
     assert web.kubelet is not None
     for container, program, message in (

@@ -91,7 +91,7 @@ def probed(request: pytest.FixtureRequest, open_directory: Path) -> dict[str, An
     return run_probe(open_directory, request.param)
 
 
-def test_mount_paths_are_real(probed: dict[str, Any]) -> None:
+def test_volumes_are_mounted_at_their_paths(probed: dict[str, Any]) -> None:
     """Volumes appear at paths that the host does not have, directories and single files."""
     seen = probed["seen"]
     assert seen["code"] == "0"
@@ -101,14 +101,14 @@ def test_mount_paths_are_real(probed: dict[str, Any]) -> None:
     assert seen["through-link"] == "from the directory"
 
 
-def test_read_only_is_read_only(probed: dict[str, Any]) -> None:
+def test_read_only_mount_refuses_writes(probed: dict[str, Any]) -> None:
     """A read-only mount refuses to be written, the others and /tmp do not."""
     seen = probed["seen"]
     assert (seen["write-ro"], seen["write-rw"], seen["write-tmp"]) == ("no", "yes", "yes")
     assert (probed["directory"] / "volume/new").read_text() == "x\n"
 
 
-def test_the_host_is_untouched(probed: dict[str, Any]) -> None:
+def test_container_writes_do_not_reach_host(probed: dict[str, Any]) -> None:
     """What a container writes, makes or deletes outside of its volumes never reaches the host."""
     for path in ("/etc/hotmap-test", "/etc/hotmap-test.conf", "/etc/hotmap-test-file"):
         assert not Path(path).exists()
@@ -118,7 +118,7 @@ def test_the_host_is_untouched(probed: dict[str, Any]) -> None:
     assert "hotmap-isolation" not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_a_container_is_alone(probed: dict[str, Any]) -> None:
+def test_container_sees_only_its_processes(probed: dict[str, Any]) -> None:
     """It has its own host name and process table, and no way back to the host's root."""
     seen = probed["seen"]
     assert seen["hostname"] == "pod-1"
@@ -127,17 +127,17 @@ def test_a_container_is_alone(probed: dict[str, Any]) -> None:
     assert seen["host-root"] == ""
 
 
-def test_kill_ends_everything_in_the_container(probed: dict[str, Any]) -> None:
+def test_kill_ends_all_container_processes(probed: dict[str, Any]) -> None:
     """KILL ends descendants in sessions of their own and commands of exec, too."""
     assert probed["killed"]["codes"] == [137, 137]
 
 
-def test_containers_may_share_their_processes(probed: dict[str, Any]) -> None:
+def test_containers_share_process_namespace(probed: dict[str, Any]) -> None:
     """They see each other, process 1 is neither's, and one takes along what it has started."""
     assert probed["shared"] == {"process 1": "pause\n", "codes": [137, 0], "up": True}
 
 
-def test_failures_say_what_was_wrong(probed: dict[str, Any]) -> None:
+def test_start_failure_names_its_cause(probed: dict[str, Any]) -> None:
     """A command that cannot be executed and a volume that is not there are named."""
     program, permission, volume = probed["failures"]
     assert program == 'exec: "no-such-program": executable file not found in $PATH'
@@ -145,18 +145,18 @@ def test_failures_say_what_was_wrong(probed: dict[str, Any]) -> None:
     assert "/nowhere/at/all" in volume
 
 
-def test_the_way_fits_the_rights(probed: dict[str, Any]) -> None:
+def test_isolation_method_follows_privileges(probed: dict[str, Any]) -> None:
     """Without rights a user namespace stands in, and the root is bound together."""
     if probed["rootless"]:
         assert probed["root"] == "bind"
 
 
-def test_no_directory_is_left_by_the_runtime(probed: dict[str, Any]) -> None:
+def test_runtime_removes_its_directories(probed: dict[str, Any]) -> None:
     """The workspace is as empty as before: all layers were in the containers' own mounts."""
     assert list((probed["directory"] / "sandbox").iterdir()) == []
 
 
-def test_where_nothing_is_allowed_the_remedy_is_named(open_directory: Path) -> None:
+def test_missing_isolation_is_reported_with_remedy(open_directory: Path) -> None:
     """A user who may neither mount nor make user namespaces gets one sentence, no traceback."""
     available = os.geteuid() == 0 and shutil.which("setpriv") is not None
     requires("setpriv", available=available, reason="it takes root and setpriv(1) to drop rights")

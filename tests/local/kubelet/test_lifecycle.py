@@ -9,7 +9,7 @@ from tests.local.kubelet.conftest import LocalNode, eventually
 from hotmap.local.kubelet_api import LogOptions
 
 
-async def test_a_crash_is_restarted_at_once_then_with_back_off(node: LocalNode) -> None:
+async def test_crashed_container_restarts_with_back_off(node: LocalNode) -> None:
     """The first restart follows immediately, the second waits 10 s and says so."""
     await node.run_pod("crash", "echo run; exit 3")
     waiting = await node.waiting("crash", "CrashLoopBackOff")
@@ -23,14 +23,14 @@ async def test_a_crash_is_restarted_at_once_then_with_back_off(node: LocalNode) 
     assert await node.logs("crash", previous=True) == "run\n"
 
 
-async def test_a_command_that_does_not_exist(node: LocalNode) -> None:
+async def test_missing_command_is_reported(node: LocalNode) -> None:
     """A program that the host lacks is named in the waiting state."""
     await node.run_pod("none", "", command=["no-such-program"])
     waiting = await node.waiting("none", "RunContainerError")
     assert 'exec: "no-such-program": executable file not found in $PATH' in waiting["message"]
 
 
-async def test_a_container_without_a_command_says_what_to_do(node: LocalNode) -> None:
+async def test_container_without_command_is_reported_with_remedy(node: LocalNode) -> None:
     """There are no images: the waiting message asks for a command."""
     await node.run_pod("image", "", image="nginx:1.25", command=[])
     waiting = await node.waiting("image", "ErrImagePull")
@@ -40,7 +40,7 @@ async def test_a_container_without_a_command_says_what_to_do(node: LocalNode) ->
     )
 
 
-async def test_on_failure_restarts_until_success(node: LocalNode) -> None:
+async def test_on_failure_policy_restarts_until_success(node: LocalNode) -> None:
     """A container that fails once and then succeeds ends its pod as Succeeded."""
     await node.run_pod(
         "once",
@@ -52,7 +52,7 @@ async def test_on_failure_restarts_until_success(node: LocalNode) -> None:
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
-async def test_never_fails_for_good(node: LocalNode) -> None:
+async def test_never_policy_does_not_restart(node: LocalNode) -> None:
     """With the policy Never a failure is final."""
     await node.run_pod("never", "exit 4", pod={"restartPolicy": "Never"})
     pod = await node.phase("never", "Failed")
@@ -60,7 +60,7 @@ async def test_never_fails_for_good(node: LocalNode) -> None:
     assert state["terminated"]["exitCode"] == 4
 
 
-async def test_deletion_gives_time_to_end(node: LocalNode) -> None:
+async def test_deletion_waits_for_grace_period(node: LocalNode) -> None:
     """TERM reaches the command, which may end in its own way; the object goes last."""
     script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done"
     await node.run_pod("polite", script, pod={"terminationGracePeriodSeconds": 600})
@@ -74,7 +74,7 @@ async def test_deletion_gives_time_to_end(node: LocalNode) -> None:
     await node.event("Killing", "Stopping container c")
 
 
-async def test_a_deleted_pod_leaves_no_files(node: LocalNode) -> None:
+async def test_deleted_pod_leaves_no_files(node: LocalNode) -> None:
     """Volumes and logs go with the pod, while others keep theirs."""
     for name in ("goes", "stays"):
         await node.run_pod(name, "echo up; exec sleep 600")
@@ -85,7 +85,7 @@ async def test_a_deleted_pod_leaves_no_files(node: LocalNode) -> None:
     assert next(logs.iterdir()).name.startswith("default_stays_")
 
 
-async def test_what_ignores_term_is_killed_after_its_grace(node: LocalNode) -> None:
+async def test_process_ignoring_term_is_killed_after_grace_period(node: LocalNode) -> None:
     """Process 1 without a handler never gets TERM, as in every container; KILL follows."""
     await node.run_pod("stubborn", "exec sleep 600")
     await node.phase("stubborn", "Running")
@@ -99,7 +99,7 @@ async def test_what_ignores_term_is_killed_after_its_grace(node: LocalNode) -> N
     await node.gone("stubborn")
 
 
-async def test_a_second_deletion_may_shorten_the_grace(node: LocalNode) -> None:
+async def test_second_deletion_shortens_grace_period(node: LocalNode) -> None:
     """A deletion without grace ends the wait of the first one."""
     await node.run_pod("slow", "exec sleep 600", pod={"terminationGracePeriodSeconds": 600})
     await node.phase("slow", "Running")
@@ -110,7 +110,7 @@ async def test_a_second_deletion_may_shorten_the_grace(node: LocalNode) -> None:
     await eventually(lambda: not directory.exists() or not any(directory.iterdir()))
 
 
-async def test_a_pod_of_the_same_name_is_another_pod(node: LocalNode) -> None:
+async def test_recreated_pod_is_a_new_pod(node: LocalNode) -> None:
     """Deleted and made again, the new pod has new containers and its own volumes."""
     for value in ("first", "second"):
         await node.run_pod("same", f"echo {value}; exec sleep 600")
@@ -123,7 +123,7 @@ async def test_a_pod_of_the_same_name_is_another_pod(node: LocalNode) -> None:
         await node.gone("same")
 
 
-async def test_the_node_is_registered_and_ready(node: LocalNode) -> None:
+async def test_node_is_registered_and_ready(node: LocalNode) -> None:
     """The machine is a Node that says Ready and what it can hold."""
     registered = await node.registry.get("nodes", None, "local")
     conditions = {c["type"]: c["status"] for c in registered["status"]["conditions"]}
@@ -132,14 +132,14 @@ async def test_the_node_is_registered_and_ready(node: LocalNode) -> None:
     assert registered["status"]["nodeInfo"]["operatingSystem"] == "linux"
 
 
-async def test_events_tell_the_story(node: LocalNode) -> None:
+async def test_pod_lifecycle_events(node: LocalNode) -> None:
     """Created and Started are there for each container."""
     await node.output("story", "true")
     await node.event("Created", "Created container: c")
     await node.event("Started", "Started container c")
 
 
-async def test_stopping_leaves_nothing(node: LocalNode) -> None:
+async def test_stop_leaves_nothing(node: LocalNode) -> None:
     """After a stop the kubelet's directories are gone, whatever ran."""
     await node.run_pod("left", "exec sleep 600")
     await node.phase("left", "Running")

@@ -29,7 +29,7 @@ async def read(log: ContainerLog, **options: Any) -> bytes:
     return b"".join([chunk async for chunk in log.read(LogOptions(**options))])
 
 
-def test_the_file_has_the_form_of_container_runtimes(log: ContainerLog) -> None:
+def test_log_file_has_cri_format(log: ContainerLog) -> None:
     """Time, stream, tag and text: what log collectors on nodes read."""
     log.write("stdout", b"one\ntwo\n")
     log.write("stderr", b"three\n")
@@ -43,7 +43,7 @@ def test_the_file_has_the_form_of_container_runtimes(log: ContainerLog) -> None:
     ]
 
 
-async def test_lines_are_put_together_per_stream(log: ContainerLog) -> None:
+async def test_log_lines_are_joined_per_stream(log: ContainerLog) -> None:
     """Pieces of a line that come one by one, mixed with the other stream, stay one line."""
     log.write("stdout", b"on")
     log.write("stderr", b"err")
@@ -54,7 +54,7 @@ async def test_lines_are_put_together_per_stream(log: ContainerLog) -> None:
     assert await read(log) == b"one\ntwo\nerror\n"
 
 
-async def test_output_without_a_newline_gets_none(log: ContainerLog) -> None:
+async def test_log_output_without_newline_gets_none(log: ContainerLog) -> None:
     """What is left at the end is shown as it was printed, as by containerd."""
     log.write("stdout", b"one\ntwo")
     assert await read(log) == b"one\n"
@@ -62,7 +62,7 @@ async def test_output_without_a_newline_gets_none(log: ContainerLog) -> None:
     assert await read(log) == b"one\ntwo"
 
 
-async def test_a_long_line_is_written_in_parts_and_read_whole(log: ContainerLog) -> None:
+async def test_long_log_line_is_written_in_parts(log: ContainerLog) -> None:
     """A line longer than 16 KiB is stored as partial lines, without an end of its own."""
     text = b"x" * (2 * MAX_LINE + 5)
     log.write("stdout", text[:100])
@@ -83,7 +83,7 @@ async def test_a_long_line_is_written_in_parts_and_read_whole(log: ContainerLog)
         ({"since": 0.0}, b"1\n2\n3\n"),
     ],
 )
-async def test_which_part_is_read(
+async def test_log_options_select_lines(
     log: ContainerLog, options: dict[str, Any], expected: bytes
 ) -> None:
     """Lines from the end, bytes from the beginning, lines since a time."""
@@ -91,13 +91,13 @@ async def test_which_part_is_read(
     assert await read(log, **options) == expected
 
 
-async def test_timestamps_are_shown_on_request(log: ContainerLog) -> None:
+async def test_log_timestamps_option(log: ContainerLog) -> None:
     """Each line then begins with the time at which it was written."""
     log.write("stdout", b"1\n")
     assert re.fullmatch(rb"\d{4}-\S+Z 1\n", await read(log, timestamps=True))
 
 
-async def test_follow_goes_on_until_the_end_of_the_run(log: ContainerLog) -> None:
+async def test_log_follow_ends_with_run(log: ContainerLog) -> None:
     """What is written later is given when it is written; a closed log ends the reading."""
     log.write("stdout", b"1\n")
     stream = log.read(LogOptions(follow=True))
@@ -112,7 +112,7 @@ async def test_follow_goes_on_until_the_end_of_the_run(log: ContainerLog) -> Non
     assert [chunk async for chunk in stream] == [b"3"]
 
 
-async def test_follow_of_the_last_lines(log: ContainerLog) -> None:
+async def test_log_follow_with_tail_lines(log: ContainerLog) -> None:
     """tail_lines counts what is there; everything later follows."""
     log.write("stdout", b"1\n2\n")
     stream = log.read(LogOptions(follow=True, tail_lines=1))
@@ -121,7 +121,7 @@ async def test_follow_of_the_last_lines(log: ContainerLog) -> None:
     assert await anext(stream) == b"3\n4\n"
 
 
-async def test_logs_that_cannot_be_read_say_why(node: LocalNode) -> None:
+async def test_log_failure_names_its_cause(node: LocalNode) -> None:
     """A name that is wrong, a container that has not started, a run that never was."""
     await node.run_pod("web", "exec sleep 600", envFrom=[{"configMapRef": {"name": "nope"}}])
     await node.waiting("web", "CreateContainerConfigError")

@@ -21,7 +21,7 @@ def mounted(source: dict[str, Any], path: str = "/etc/config", **mount: Any) -> 
     }
 
 
-async def test_w2_environment(node: LocalNode) -> None:
+async def test_pod_environment(node: LocalNode) -> None:
     """Values of data keys and of whole ConfigMaps are in the environment of the command."""
     await node.config_map("special-config", {"special.how": "very", "special.type": "charm"})
     await node.config_map("env-config", {"log_level": "INFO"})
@@ -35,7 +35,7 @@ async def test_w2_environment(node: LocalNode) -> None:
     assert {"SPECIAL_LEVEL_KEY=very", "log_level=INFO"} <= set(printed.splitlines())
 
 
-async def test_w3_arguments(node: LocalNode) -> None:
+async def test_pod_arguments(node: LocalNode) -> None:
     """$(NAME) in the command is replaced before it starts."""
     await node.config_map("special-config", {"special.how": "very"})
     reference = {"name": "special-config", "key": "special.how"}
@@ -47,7 +47,7 @@ async def test_w3_arguments(node: LocalNode) -> None:
     assert printed == "very charm\n"
 
 
-async def test_w4_volume(node: LocalNode) -> None:
+async def test_pod_volume(node: LocalNode) -> None:
     """A mounted ConfigMap is files under mountPath, by name or by the path of an item."""
     await node.config_map("special-config", {"special.how": "very"})
     whole = {"configMap": {"name": "special-config"}}
@@ -58,7 +58,7 @@ async def test_w4_volume(node: LocalNode) -> None:
     assert await node.output("w4-items", script, **mounted(chosen)) == "very"
 
 
-async def test_w5_what_an_edit_does_by_itself(node: LocalNode) -> None:
+async def test_edit_updates_volume_but_not_environment(node: LocalNode) -> None:
     """The environment and a subPath keep their content; the volume has the new one at a sync."""
     await node.config_map("app", {"log_level": "INFO"})
     volume = {"name": "v", "configMap": {"name": "app"}}
@@ -81,7 +81,7 @@ async def test_w5_what_an_edit_does_by_itself(node: LocalNode) -> None:
     assert await node.execute("w5", script) == "INFO\nDEBUG\nINFO"
 
 
-async def test_a_subpath_changes_when_the_container_restarts(node: LocalNode) -> None:
+async def test_sub_path_changes_on_restart(node: LocalNode) -> None:
     """The next run of the container binds the file of the present revision."""
     await node.config_map("app", {"key": "old"})
     # The first run ends when the test says so, by a file in a volume.
@@ -98,13 +98,13 @@ async def test_a_subpath_changes_when_the_container_restarts(node: LocalNode) ->
     assert await node.execute("pinned", "cat /etc/one") == "new"
 
 
-async def test_a_missing_subpath_becomes_a_directory(node: LocalNode) -> None:
+async def test_missing_sub_path_becomes_directory(node: LocalNode) -> None:
     """A subPath that names nothing is made as a directory, as upstream."""
     parts = mounted({"emptyDir": {}}, "/data", subPath="not/there")
     assert await node.output("sub", "test -d /data && echo yes", **parts) == "yes\n"
 
 
-async def test_a_subpath_expression_uses_the_environment(node: LocalNode) -> None:
+async def test_sub_path_expression_uses_environment(node: LocalNode) -> None:
     """subPathExpr takes variables of the container."""
     await node.config_map("app", {"blue": "sea", "red": "fire"})
     parts = mounted({"configMap": {"name": "app"}}, "/etc/one", subPathExpr="$(COLOUR)")
@@ -112,7 +112,7 @@ async def test_a_subpath_expression_uses_the_environment(node: LocalNode) -> Non
     assert await node.output("expr", "cat /etc/one", env=env, **parts) == "fire"
 
 
-async def test_a_projection_is_read_only_in_the_container(node: LocalNode) -> None:
+async def test_projection_is_read_only(node: LocalNode) -> None:
     """Nobody in the container can write into a ConfigMap's volume, an emptyDir is theirs."""
     await node.config_map("app", {"key": "value"})
     parts = mounted({"configMap": {"name": "app"}})
@@ -141,7 +141,7 @@ async def test_secret_projected_and_downward_volumes(node: LocalNode) -> None:
     assert await node.output("secret", script, **parts) == "from the secret 400\n"
 
 
-async def test_a_host_path_is_the_hosts_own(node: LocalNode, tmp_path: Path) -> None:
+async def test_host_path_mounts_host_directory(node: LocalNode, tmp_path: Path) -> None:
     """A hostPath volume shows the host's directory and lets the container write there."""
     (tmp_path / "in").write_text("host\n")
     parts = mounted({"hostPath": {"path": str(tmp_path)}}, "/host")
@@ -149,7 +149,7 @@ async def test_a_host_path_is_the_hosts_own(node: LocalNode, tmp_path: Path) -> 
     assert (tmp_path / "out").read_text() == "pod\n"
 
 
-async def test_a_volume_inside_a_volume(node: LocalNode) -> None:
+async def test_volume_inside_volume(node: LocalNode) -> None:
     """A mountPath may lie in another volume, although that one is read-only."""
     await node.config_map("outer", {"a": "1"})
     await node.config_map("inner", {"b": "2"})
@@ -167,7 +167,7 @@ async def test_a_volume_inside_a_volume(node: LocalNode) -> None:
     assert printed == "12"
 
 
-async def test_init_containers_run_before_and_share_volumes(node: LocalNode) -> None:
+async def test_init_containers_run_first_and_share_volumes(node: LocalNode) -> None:
     """What an init container writes is there when the regular container starts."""
     mount = [{"name": "v", "mountPath": "/scratch"}]
     init = {
@@ -180,7 +180,7 @@ async def test_init_containers_run_before_and_share_volumes(node: LocalNode) -> 
     assert await node.output("init", "cat /scratch/f", pod=pod, volumeMounts=mount) == "ready\n"
 
 
-async def test_a_sidecar_runs_beside_and_ends_with_the_pod(node: LocalNode) -> None:
+async def test_sidecar_ends_with_pod(node: LocalNode) -> None:
     """A native sidecar is started first, and killed when the pod is done."""
     sidecar = {
         "name": "s",
@@ -198,7 +198,7 @@ async def test_a_sidecar_runs_beside_and_ends_with_the_pod(node: LocalNode) -> N
     assert pod["status"]["phase"] == "Succeeded"
 
 
-async def test_a_pod_that_succeeds_with_a_map_keeps_its_logs(node: LocalNode) -> None:
+async def test_succeeded_pod_keeps_logs(node: LocalNode) -> None:
     """The log of a finished pod stays readable until the pod is deleted."""
     await node.run_pod("done", "echo one; echo two >&2", pod={"restartPolicy": "OnFailure"})
     await node.phase("done", "Succeeded")
@@ -207,14 +207,14 @@ async def test_a_pod_that_succeeds_with_a_map_keeps_its_logs(node: LocalNode) ->
     await node.gone("done")
 
 
-async def test_a_container_gets_its_three_streams_and_no_other(node: LocalNode) -> None:
+async def test_container_inherits_standard_streams_only(node: LocalNode) -> None:
     """Descriptors of the kubelet's own, such as the specification with all its values, stay out."""
     seen = await node.output("streams", "cd /proc/self/fd && echo *")
     # 3 is the shell's own, for reading the directory.
     assert seen.split() == ["0", "1", "2", "3"]
 
 
-async def test_hotmap_is_the_one_image_there_is(node: LocalNode) -> None:
+async def test_hotmap_image_runs_this_hotmap(node: LocalNode) -> None:
     """So that what `hotmap inject` writes runs as it is, whatever registry it names."""
     container = {"name": "c", "image": "registry.example:5000/team/hotmap:0.1.0"}
     for name, words in {"version": ["--version"], "agent": ["agent", "--version"]}.items():
@@ -226,7 +226,7 @@ async def test_hotmap_is_the_one_image_there_is(node: LocalNode) -> None:
     assert "has no images" in (await node.waiting("other", "ErrImagePull"))["message"]
 
 
-async def test_no_volume_hides_hotmap(node: LocalNode) -> None:
+async def test_volume_does_not_hide_hotmap(node: LocalNode) -> None:
     """Wherever the interpreter and the package lie: here, below what is mounted."""
     tops = {Path("/", *Path(place).parts[1:2]) for place in (sys.prefix, hotmap.__file__)}
     await node.run_pod(
@@ -247,7 +247,7 @@ async def test_no_volume_hides_hotmap(node: LocalNode) -> None:
     assert hotmap.__version__ in await node.logs("hidden")
 
 
-async def test_each_agent_listens_at_its_own_pod(node: LocalNode) -> None:
+async def test_agents_listen_at_pod_addresses(node: LocalNode) -> None:
     """The network is the machine's; `:9533` means the pod's address, so that none is in the way."""
     answers = []
     for name in ("first", "second"):

@@ -33,7 +33,7 @@ def has_file(name: str) -> dict[str, Any]:
     return {"exec": {"command": ["test", "-e", f"/switch/{name}"]}, **FAST}
 
 
-async def test_readiness_follows_the_probe_both_ways(node: LocalNode) -> None:
+async def test_readiness_follows_probe(node: LocalNode) -> None:
     """A running container is not ready before its probe says so, nor after it fails again."""
     await node.run_pod("web", "exec sleep 600", **scratch(readinessProbe=has_file("ready")))
     pod = await node.phase("web", "Running")
@@ -46,7 +46,7 @@ async def test_readiness_follows_the_probe_both_ways(node: LocalNode) -> None:
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-async def test_a_failed_liveness_probe_restarts_the_container(node: LocalNode) -> None:
+async def test_failed_liveness_probe_restarts_container(node: LocalNode) -> None:
     """The container is killed and started again, and an Event says why."""
     probe = {"exec": {"command": ["sh", "-c", "echo I am ill; exit 1"]}, **FAST}
     script = "trap 'exit 1' TERM; while :; do sleep 0.01; done"
@@ -57,7 +57,7 @@ async def test_a_failed_liveness_probe_restarts_the_container(node: LocalNode) -
     await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
 
 
-async def test_a_startup_probe_holds_the_others_back(node: LocalNode) -> None:
+async def test_startup_probe_delays_other_probes(node: LocalNode) -> None:
     """Until it succeeds the container is not started and its liveness is not asked."""
     parts = scratch(
         startupProbe={**has_file("up"), "failureThreshold": 1000},

@@ -46,7 +46,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_one_container_signals_another(node: LocalNode) -> None:
+async def test_container_signals_other_container(node: LocalNode) -> None:
     """Across their roots, by the numbers of the namespace that both are in."""
     server = "trap 'echo told' HUP; echo up; while :; do sleep 0.01; done"
     await run(node, c=server, d="exec sleep 600")
@@ -59,7 +59,7 @@ async def says(node: LocalNode, word: str) -> bool:
     return word in await node.logs("pod")
 
 
-async def test_each_keeps_a_root_of_its_own(node: LocalNode) -> None:
+async def test_containers_keep_separate_roots(node: LocalNode) -> None:
     """To share processes is to share nothing else."""
     await run(node, c="exec sleep 600", d="exec sleep 600")
     await node.execute("pod", "echo mine > /tmp/shared-processes-test")
@@ -81,7 +81,7 @@ async def test_process_1_belongs_to_no_container(node: LocalNode) -> None:
     await until(reaped)
 
 
-async def test_what_a_container_leaves_ends_with_it(node: LocalNode) -> None:
+async def test_background_processes_end_with_container(node: LocalNode) -> None:
     """Also what left its session; the processes of the other containers stay."""
     await run(node, c="setsid sleep 9137.5 & sleep 9137.5 & exec sleep 600", d="exec sleep 9138.5")
     await eventually(lambda: len(processes_with("9137.5")) == 2)
@@ -97,7 +97,7 @@ def restarts(pod: dict[str, Any]) -> int:
     return sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
 
 
-async def test_the_namespace_ends_with_the_pod(node: LocalNode) -> None:
+async def test_process_namespace_ends_with_pod(node: LocalNode) -> None:
     """Nothing of it runs on."""
     await run(node, c="setsid sleep 9139.5 & exec sleep 9139.5", d="exec sleep 9139.5")
     await eventually(lambda: len(processes_with("9139.5")) == 3)

@@ -59,7 +59,7 @@ def conditions(value: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return {c["type"]: (c["status"], c.get("reason", "")) for c in value["conditions"]}
 
 
-def test_a_running_pod_is_ready() -> None:
+def test_running_pod_is_ready() -> None:
     """All containers running: every condition is True and there is an address."""
     value = status({"a": RUNNING, "b": RUNNING})
     assert value["phase"] == "Running"
@@ -68,7 +68,7 @@ def test_a_running_pod_is_ready() -> None:
     assert value["startTime"] == "1970-01-01T00:01:30Z"
 
 
-def test_what_is_not_ready_is_named() -> None:
+def test_unready_containers_are_named() -> None:
     """A container that does not run yet keeps the pod from being ready, by name."""
     value = status({"a": RUNNING})
     ready = next(c for c in value["conditions"] if c["type"] == "Ready")
@@ -78,7 +78,7 @@ def test_what_is_not_ready_is_named() -> None:
     assert value["containerStatuses"][1]["state"] == {"waiting": {"reason": "ContainerCreating"}}
 
 
-def test_a_crashed_container_waits_with_its_last_state() -> None:
+def test_crashed_container_waits_with_last_state() -> None:
     """While it waits for its restart, the run that ended is its last state."""
     value = status(
         {"a": RUNNING, "b": FAILED._replace(restarts=2)},
@@ -92,7 +92,7 @@ def test_a_crashed_container_waits_with_its_last_state() -> None:
     assert crashed["restartCount"] == 2
 
 
-def test_a_restarted_container_shows_the_run_before() -> None:
+def test_restarted_container_shows_previous_run() -> None:
     """After a restart the state is the new run, the last state the old one."""
     value = status({"a": RUNNING, "b": RUNNING._replace(restarts=1)}, previous={"b": FAILED})
     restarted = value["containerStatuses"][1]
@@ -109,14 +109,14 @@ def test_transition_times_move_only_with_the_status() -> None:
     assert times["PodScheduled"] == "1970-01-01T00:03:20Z"
 
 
-def test_conditions_of_others_are_kept() -> None:
+def test_foreign_conditions_are_kept() -> None:
     """A condition that the kubelet does not own stays in the status."""
     gate = {"type": "example.com/gate", "status": "True"}
     pod = {"spec": spec(), "status": {"conditions": [gate]}}
     assert gate in status({}, pod=pod)["conditions"]
 
 
-def test_init_containers_are_told_apart() -> None:
+def test_init_containers_have_own_statuses() -> None:
     """Before they are done the pod is not initialized, and the regular ones say so."""
     pod = {"spec": spec(init=True)}
     value = status({"i": RUNNING}, pod=pod)
@@ -127,7 +127,7 @@ def test_init_containers_are_told_apart() -> None:
     assert done["initContainerStatuses"][0]["ready"] is True
 
 
-def test_a_succeeded_pod_says_so() -> None:
+def test_succeeded_pod_status() -> None:
     """A pod that is done is initialized, not ready, and neither is a failure."""
     value = status({"a": DONE, "b": DONE}, pod={"spec": spec("Never")})
     assert value["phase"] == "Succeeded"

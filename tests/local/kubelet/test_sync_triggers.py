@@ -44,7 +44,7 @@ async def nudge(node: LocalNode, seen: Path, value: str, name: str = "web") -> N
     await eventually(lambda: seen.read_text() == value)
 
 
-async def test_an_edit_alone_changes_no_file(node: LocalNode) -> None:
+async def test_source_edit_causes_no_sync(node: LocalNode) -> None:
     """The node knows the new content (a new pod has it), yet the running pod keeps the old."""
     await node.config_map("app", {"a": "old"})
     config, _ = await start_pod(node)
@@ -54,7 +54,7 @@ async def test_an_edit_alone_changes_no_file(node: LocalNode) -> None:
     assert config.read_text() == "old"
 
 
-async def test_a_nudge_brings_the_files_at_once(node: LocalNode) -> None:
+async def test_pod_annotation_causes_immediate_sync(node: LocalNode) -> None:
     """W10: an annotation of the pod after the edit, and the files are there."""
     await node.config_map("app", {"a": "old"})
     config, seen = await start_pod(node)
@@ -63,7 +63,7 @@ async def test_a_nudge_brings_the_files_at_once(node: LocalNode) -> None:
     assert config.read_text() == "new"
 
 
-async def test_without_a_cause_files_follow_the_sync_period(make_node: Make) -> None:
+async def test_files_are_updated_after_sync_period(make_node: Make) -> None:
     """W10: with nothing but time the next periodic sync brings the files."""
     node = await make_node(SyncSettings(period=0.05))
     await node.config_map("app", {"a": "old"})
@@ -72,7 +72,7 @@ async def test_without_a_cause_files_follow_the_sync_period(make_node: Make) -> 
     await eventually(lambda: config.read_text() == "new")
 
 
-async def test_w10_links_keep_their_inodes(node: LocalNode) -> None:
+async def test_unchanged_links_keep_inodes(node: LocalNode) -> None:
     """Only `..data` moves: the user-visible link stays, the old revision is gone."""
     await node.config_map("app", {"a": "old"})
     config, seen = await start_pod(node)
@@ -84,7 +84,7 @@ async def test_w10_links_keep_their_inodes(node: LocalNode) -> None:
     assert not (config.parent / revision).exists()
 
 
-async def test_w13_a_foreign_file_stays_and_nothing_is_rewritten(node: LocalNode) -> None:
+async def test_foreign_file_is_kept_and_nothing_rewritten(node: LocalNode) -> None:
     """A sync with the same payload keeps the revision; a file that somebody added stays."""
     await node.config_map("app", {"a": "1"})
     config, seen = await start_pod(node)
@@ -97,7 +97,7 @@ async def test_w13_a_foreign_file_stays_and_nothing_is_rewritten(node: LocalNode
     assert (config.parent / "foreign").read_text() == "mine"
 
 
-async def test_get_reads_at_every_sync(make_node: Make) -> None:
+async def test_get_strategy_reads_at_every_sync(make_node: Make) -> None:
     """W11: with the strategy Get a sync has what the API server has."""
     node = await make_node(SyncSettings(strategy="Get"))
     await node.config_map("app", {"a": "old"})
@@ -107,7 +107,7 @@ async def test_get_reads_at_every_sync(make_node: Make) -> None:
     assert config.read_text() == "new"
 
 
-async def test_cache_may_be_old_by_its_ttl(make_node: Make) -> None:
+async def test_cache_strategy_serves_until_ttl(make_node: Make) -> None:
     """W11: with the strategy Cache a sync within the TTL writes the old content again."""
     node = await make_node(SyncSettings(strategy="Cache"))
     await node.config_map("app", {"a": "old"})
@@ -117,7 +117,7 @@ async def test_cache_may_be_old_by_its_ttl(make_node: Make) -> None:
     assert config.read_text() == "old"
 
 
-async def test_a_new_pod_never_gets_cached_content(make_node: Make) -> None:
+async def test_new_pod_gets_fresh_content(make_node: Make) -> None:
     """A pod that begins to refer to a source has it read anew, and the others with it."""
     node = await make_node(SyncSettings(strategy="Cache"))
     await node.config_map("app", {"a": "old"})
@@ -129,7 +129,7 @@ async def test_a_new_pod_never_gets_cached_content(make_node: Make) -> None:
     assert config.read_text() == "new"
 
 
-async def test_the_nodes_annotation_is_the_ttl(make_node: Make) -> None:
+async def test_node_annotation_sets_ttl(make_node: Make) -> None:
     """W11: a TTL of 0 s in the node's annotation makes Cache as fresh as Get."""
     node = await make_node(SyncSettings(strategy="Cache", ttl=0))
     registered = await node.registry.get("nodes", None, "local")
@@ -141,7 +141,7 @@ async def test_the_nodes_annotation_is_the_ttl(make_node: Make) -> None:
     assert config.read_text() == "new"
 
 
-async def test_an_immutable_source_is_kept_while_it_is_used(node: LocalNode) -> None:
+async def test_immutable_source_is_cached_while_used(node: LocalNode) -> None:
     """Deleted and made again under its name, it is old for new pods, too, until all are gone."""
     await node.config_map("app", {"a": "old"}, immutable=True)
     await start_pod(node, "one")
@@ -169,7 +169,7 @@ async def test_an_immutable_source_is_kept_while_it_is_used(node: LocalNode) -> 
         ({}, {}, {"phase": "Running"}, False),
     ],
 )
-def test_which_updates_of_a_pod_cause_a_sync(
+def test_pod_updates_that_cause_sync(
     metadata: dict[str, Any], spec: dict[str, Any], status: dict[str, Any], expected: bool
 ) -> None:
     """Spec, labels, annotations and deletion do; status and bookkeeping do not."""
@@ -177,7 +177,7 @@ def test_which_updates_of_a_pod_cause_a_sync(
     assert differs_semantically({"metadata": {}, "spec": {}}, new) is expected
 
 
-def test_the_period_is_stretched_by_up_to_half() -> None:
+def test_sync_period_jitter() -> None:
     """Upstream's jitter: 60 to 90 s, never less than the period."""
     drawn = [SyncSettings().next_sync() for _ in range(1000)]
     assert min(drawn) >= 60

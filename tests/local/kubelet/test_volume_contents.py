@@ -53,7 +53,7 @@ def token_projection(lifetime: int) -> dict[str, Any]:
     return {"projected": {"sources": [source]}}
 
 
-async def test_a_token_is_kept_while_it_is_fresh(tmp_path: Path) -> None:
+async def test_fresh_token_is_kept(tmp_path: Path) -> None:
     """A sync does not ask for a new token, so that the volume is not written anew."""
     issued: list[tuple[str, int]] = []
 
@@ -70,7 +70,7 @@ async def test_a_token_is_kept_while_it_is_fresh(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-async def test_an_aged_token_is_replaced(tmp_path: Path) -> None:
+async def test_old_token_is_replaced(tmp_path: Path) -> None:
     """A token without any life left is asked for again."""
     issued: list[int] = []
 
@@ -84,13 +84,13 @@ async def test_an_aged_token_is_replaced(tmp_path: Path) -> None:
     assert len(issued) == 2
 
 
-async def test_without_a_source_of_tokens_the_volume_says_so(tmp_path: Path) -> None:
+async def test_token_volume_without_issuer_fails(tmp_path: Path) -> None:
     """No token is better than an empty one."""
     failures = await volumes(tmp_path).set_up(pod(token_projection(3600)))
     assert failures == [("v", "this node does not issue service account tokens")]
 
 
-async def test_a_group_may_read_what_is_projected(tmp_path: Path) -> None:
+async def test_fs_group_can_read_projected_files(tmp_path: Path) -> None:
     """fsGroup: 0600 becomes 0640 of that group, and the directory passes its group on."""
     requires("root", available=os.geteuid() == 0, reason="only root gives files away")
     source = {"configMap": {"name": "app", "defaultMode": 0o600}}
@@ -106,7 +106,7 @@ async def test_a_group_may_read_what_is_projected(tmp_path: Path) -> None:
     assert directory.stat().st_mode & stat.S_ISGID
 
 
-async def test_modes_are_those_asked_for(tmp_path: Path) -> None:
+async def test_projected_files_have_requested_modes(tmp_path: Path) -> None:
     """A volume's directory is open to all, its files have the default or their own mode."""
     items = [{"key": "a", "path": "own", "mode": 0o400}, {"key": "a", "path": "default"}]
     source = {"configMap": {"name": "app", "items": items, "defaultMode": 0o640}}
@@ -117,7 +117,7 @@ async def test_modes_are_those_asked_for(tmp_path: Path) -> None:
     assert stat.S_IMODE((directory / "default").stat().st_mode) == 0o640
 
 
-async def test_downward_files(tmp_path: Path) -> None:
+async def test_downward_api_files(tmp_path: Path) -> None:
     """Labels are one line per entry, sorted and quoted, without a newline at the end."""
     items = [
         {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
@@ -141,7 +141,7 @@ async def test_downward_files(tmp_path: Path) -> None:
         ("DirectoryOrCreate", None),
     ],
 )
-async def test_a_host_path_is_checked(tmp_path: Path, type: str, message: str | None) -> None:
+async def test_host_path_type_is_checked(tmp_path: Path, type: str, message: str | None) -> None:
     """A hostPath that is not what it was said to be fails with its path."""
     path = tmp_path / "host"
     source = {"hostPath": {"path": str(path), "type": type}}
@@ -154,7 +154,7 @@ async def test_a_host_path_is_checked(tmp_path: Path, type: str, message: str | 
 
 
 @pytest.mark.parametrize("sub_path", ["../../secret", "/etc/passwd", "out/passwd"])
-async def test_a_sub_path_stays_in_its_volume(tmp_path: Path, sub_path: str) -> None:
+async def test_sub_path_cannot_leave_volume(tmp_path: Path, sub_path: str) -> None:
     """Neither `..`, nor an absolute path, nor a link leads out of a volume."""
     made = volumes(tmp_path)
     described = pod({"emptyDir": {}})
@@ -166,7 +166,7 @@ async def test_a_sub_path_stays_in_its_volume(tmp_path: Path, sub_path: str) -> 
         made.mounts_of(described, container, {})
 
 
-async def test_a_pods_directory_is_removed_with_it(tmp_path: Path) -> None:
+async def test_pod_directory_is_removed_with_pod(tmp_path: Path) -> None:
     """Nothing of a pod's volumes stays when it is gone."""
     made = volumes(tmp_path)
     await made.set_up(pod({"configMap": {"name": "app"}}))

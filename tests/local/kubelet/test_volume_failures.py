@@ -6,7 +6,7 @@ from tests.local.kubelet.conftest import LocalNode, eventually
 from tests.local.kubelet.test_pods import mounted
 
 
-async def test_a_missing_source_holds_the_container_back(node: LocalNode) -> None:
+async def test_missing_source_blocks_container(node: LocalNode) -> None:
     """Without the ConfigMap no container is created, an Event says why, and it heals."""
     await node.run_pod("web", "exec sleep 600", **mounted({"configMap": {"name": "late"}}))
     await node.waiting("web", "ContainerCreating")
@@ -18,7 +18,7 @@ async def test_a_missing_source_holds_the_container_back(node: LocalNode) -> Non
     assert await node.execute("web", "cat /etc/config/a") == "1"
 
 
-async def test_a_missing_data_key_is_named(node: LocalNode) -> None:
+async def test_missing_data_key_is_named(node: LocalNode) -> None:
     """An item whose data key is not there fails the volume with upstream's text."""
     await node.config_map("app", {"a": "1"})
     source = {"configMap": {"name": "app", "items": [{"key": "zz", "path": "zz"}]}}
@@ -30,7 +30,7 @@ async def test_a_missing_data_key_is_named(node: LocalNode) -> None:
     )
 
 
-async def test_a_deleted_source_leaves_its_files(node: LocalNode) -> None:
+async def test_deleted_source_keeps_files(node: LocalNode) -> None:
     """A source that is not optional can be deleted; running pods keep the files."""
     await node.config_map("app", {"a": "1"})
     await node.run_pod("web", "exec sleep 600", **mounted({"configMap": {"name": "app"}}))
@@ -43,7 +43,7 @@ async def test_a_deleted_source_leaves_its_files(node: LocalNode) -> None:
     assert await node.execute("web", "cat /etc/config/a") == "1"
 
 
-async def test_a_deleted_optional_source_empties_its_volume(node: LocalNode) -> None:
+async def test_deleted_optional_source_empties_volume(node: LocalNode) -> None:
     """An optional source comes and goes: at the next sync its files do, too."""
     source = {"configMap": {"name": "app", "optional": True}}
     await node.run_pod("web", "exec sleep 600", **mounted(source))
@@ -59,7 +59,7 @@ async def test_a_deleted_optional_source_empties_its_volume(node: LocalNode) -> 
     assert await node.execute("web", "ls /etc/config") == ""
 
 
-async def test_all_failures_of_a_projection_are_told(node: LocalNode) -> None:
+async def test_projection_reports_all_failures(node: LocalNode) -> None:
     """A projected volume is all or nothing, and names every source that is missing."""
     sources = [{"configMap": {"name": "one"}}, {"secret": {"name": "two"}}]
     await node.run_pod("web", "exec sleep 600", **mounted({"projected": {"sources": sources}}))
@@ -70,7 +70,7 @@ async def test_all_failures_of_a_projection_are_told(node: LocalNode) -> None:
     )
 
 
-async def test_an_unsupported_volume_is_named(node: LocalNode) -> None:
+async def test_unsupported_volume_is_named(node: LocalNode) -> None:
     """A volume that this node cannot provide says so instead of starting without it."""
     source = {"persistentVolumeClaim": {"claimName": "data"}}
     await node.run_pod("web", "exec sleep 600", **mounted(source))
@@ -81,13 +81,13 @@ async def test_an_unsupported_volume_is_named(node: LocalNode) -> None:
     )
 
 
-async def test_a_volume_that_nobody_mounts_is_not_needed(node: LocalNode) -> None:
+async def test_unmounted_volume_is_not_required(node: LocalNode) -> None:
     """A missing source of an unmounted volume holds nothing back."""
     pod = {"volumes": [{"name": "v", "configMap": {"name": "nope"}}]}
     assert await node.output("web", "echo up", pod=pod) == "up\n"
 
 
-async def test_a_missing_env_source_is_a_config_error(node: LocalNode) -> None:
+async def test_missing_env_source_is_config_error(node: LocalNode) -> None:
     """The container waits with the kubelet's sentence, and starts when the source is there."""
     await node.run_pod("web", "exec sleep 600", envFrom=[{"configMapRef": {"name": "late"}}])
     waiting = await node.waiting("web", "CreateContainerConfigError")

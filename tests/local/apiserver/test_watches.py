@@ -32,7 +32,9 @@ INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlder
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
-async def test_without_a_revision_the_present_comes_first(api: Api, query: dict[str, str]) -> None:
+async def test_watch_without_revision_starts_with_present_objects(
+    api: Api, query: dict[str, str]
+) -> None:
     """Present objects are ADDED in key order, then changes follow."""
     for name in ("b", "a"):
         await api.post(CONFIGMAPS, configmap(name))
@@ -41,7 +43,7 @@ async def test_without_a_revision_the_present_comes_first(api: Api, query: dict[
         assert await watch.seen(3) == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "b")]
 
 
-async def test_with_a_revision_only_what_follows_comes(api: Api) -> None:
+async def test_watch_from_revision_sends_later_events_only(api: Api) -> None:
     """Resuming at a list's revision has no gap and no duplicate."""
     await api.post(CONFIGMAPS, configmap("a"))
     revision = (await api.get(CONFIGMAPS)).body["metadata"]["resourceVersion"]
@@ -56,7 +58,7 @@ async def test_with_a_revision_only_what_follows_comes(api: Api) -> None:
     assert int(gone["object"]["metadata"]["resourceVersion"]) == int(revision) + 2
 
 
-async def test_a_streamed_list_ends_with_an_annotated_bookmark(api: Api) -> None:
+async def test_streamed_list_ends_with_annotated_bookmark(api: Api) -> None:
     """WatchList: ADDED for each object, then the bookmark that ends the initial events."""
     await api.post(CONFIGMAPS, configmap("a"))
     async with api.watch(CONFIGMAPS, allowWatchBookmarks="true", **INITIAL_EVENTS) as watch:
@@ -83,13 +85,13 @@ async def test_bookmarks_follow_writes_to_other_kinds(api: Api, registry: Regist
                 break
 
 
-async def test_without_being_asked_for_no_bookmarks_come(api: Api) -> None:
+async def test_bookmarks_are_sent_on_request_only(api: Api) -> None:
     """A client that did not ask sees objects only."""
     async with api.watch(CONFIGMAPS, timeoutSeconds="1") as watch:
         assert await watch.rest() == []
 
 
-async def test_a_time_out_ends_the_stream_cleanly(api: Api) -> None:
+async def test_watch_timeout_ends_stream_cleanly(api: Api) -> None:
     """timeoutSeconds gives an end of file, after a last bookmark at most."""
     began = time.monotonic()
     async with api.watch(CONFIGMAPS, timeoutSeconds="1") as watch:
@@ -97,7 +99,7 @@ async def test_a_time_out_ends_the_stream_cleanly(api: Api) -> None:
     assert time.monotonic() - began >= 1
 
 
-async def test_an_old_revision_is_an_error_event_in_a_good_answer(
+async def test_watch_from_compacted_revision_sends_error_event(
     api: Api, registry: Registry
 ) -> None:
     """HTTP 200, one ERROR event with a Status of 410, end of file."""
@@ -112,7 +114,7 @@ async def test_an_old_revision_is_an_error_event_in_a_good_answer(
     assert lines[0]["object"]["message"].startswith("too old resource version: 1 (")
 
 
-async def test_an_old_revision_raises_in_process(registry: Registry) -> None:
+async def test_watch_from_compacted_revision_raises_in_process(registry: Registry) -> None:
     """The same for informers, as an exception."""
     await registry.create("configmaps", "default", configmap("a"), manager="t")
     registry.store.compact(registry.store.revision)
@@ -120,7 +122,7 @@ async def test_an_old_revision_raises_in_process(registry: Registry) -> None:
         registry.watch("configmaps", since="1")
 
 
-async def test_leaving_a_selector_is_a_deletion(api: Api) -> None:
+async def test_object_leaving_selector_is_deleted(api: Api) -> None:
     """DELETED shows the last selected state under the new resourceVersion; entering is ADDED."""
     await api.post(CONFIGMAPS, configmap("a", {"q": "1"}))
     async with api.watch(CONFIGMAPS, labelSelector="q=1") as watch:
@@ -137,7 +139,7 @@ async def test_leaving_a_selector_is_a_deletion(api: Api) -> None:
         assert await watch.seen(1) == [("ADDED", "a")]
 
 
-async def test_a_watch_by_name_sees_nothing_else(api: Api) -> None:
+async def test_watch_by_name(api: Api) -> None:
     """The field selector metadata.name narrows the watch to one key."""
     async with api.watch(CONFIGMAPS, fieldSelector="metadata.name=b") as watch:
         await api.post(CONFIGMAPS, configmap("a"))
@@ -145,7 +147,7 @@ async def test_a_watch_by_name_sees_nothing_else(api: Api) -> None:
         assert await watch.seen(1) == [("ADDED", "b")]
 
 
-async def test_a_watch_of_all_namespaces(api: Api) -> None:
+async def test_watch_of_all_namespaces(api: Api) -> None:
     """Without a namespace in the path everything of the kind is seen."""
     async with api.watch("/api/v1/configmaps") as watch:
         await api.post(CONFIGMAPS, configmap("a"))
@@ -170,7 +172,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("query", "status", "text"), WRONG)
-async def test_a_wrong_question_is_an_answer_not_a_stream(
+async def test_invalid_watch_is_answered_without_stream(
     api: Api, query: dict[str, str], status: int, text: str
 ) -> None:
     """What is wrong with the request itself has the HTTP status that says so."""
@@ -178,7 +180,7 @@ async def test_a_wrong_question_is_an_answer_not_a_stream(
     assert (reply.status, text in reply.message) == (status, True)
 
 
-async def test_large_objects_pass_whole(api: Api) -> None:
+async def test_watch_sends_large_objects(api: Api) -> None:
     """A value of a mebibyte is one line."""
     async with api.watch(CONFIGMAPS) as watch:
         await api.post(CONFIGMAPS, configmap("big", k="x" * (1 << 20)))
@@ -187,7 +189,7 @@ async def test_large_objects_pass_whole(api: Api) -> None:
     assert len(line["object"]["data"]["k"]) == 1 << 20
 
 
-async def test_a_stop_ends_open_watches_at_once(api: Api, server: APIServer) -> None:
+async def test_server_stop_ends_open_watches(api: Api, server: APIServer) -> None:
     """Clients see a clean end of file, and nobody waits for them."""
     async with api.watch(CONFIGMAPS) as watch:
         await api.post(CONFIGMAPS, configmap("a"))
@@ -200,14 +202,14 @@ async def test_a_stop_ends_open_watches_at_once(api: Api, server: APIServer) -> 
         await api.get(CONFIGMAPS)
 
 
-async def test_a_client_that_goes_frees_its_watch(api: Api, registry: Registry) -> None:
+async def test_disconnected_client_frees_watch(api: Api, registry: Registry) -> None:
     """The server notices without having to write to it."""
     async with api.watch(CONFIGMAPS):
         assert registry.store._watches
     await eventually(lambda: not registry.store._watches)
 
 
-async def test_watches_share_what_a_write_looks_like(registry: Registry) -> None:
+async def test_watches_share_encoded_objects(registry: Registry) -> None:
     """The bytes of an object are made once for all who watch it, and not kept for long."""
     with registry.watch("configmaps") as one, registry.watch("configmaps", "default") as two:
         await registry.create("configmaps", "default", configmap("a"), manager="t")

@@ -10,7 +10,7 @@ from hotmap.core.errors import Expired
 from hotmap.local.store import MVCCStore
 
 
-async def test_a_waiting_watch_wakes_up_at_a_write() -> None:
+async def test_waiting_watch_is_woken_by_write() -> None:
     """A write ends the wait of everyone who watches its key, and of nobody else."""
     store = MVCCStore()
     near, far = store.watch("/a/"), store.watch("/b/")
@@ -24,7 +24,7 @@ async def test_a_waiting_watch_wakes_up_at_a_write() -> None:
     assert await idle is False
 
 
-async def test_a_slow_reader_gets_what_was_buffered_and_then_the_end() -> None:
+async def test_slow_watch_ends_after_its_buffer() -> None:
     """Falling behind by more than the buffer ends the watch; resuming loses nothing."""
     store = MVCCStore(watch_buffer=3)
     watch = store.watch("/")
@@ -35,7 +35,7 @@ async def test_a_slow_reader_gets_what_was_buffered_and_then_the_end() -> None:
     assert [event.key for event in again.take()] == [f"/{number}" for number in range(3, 10)]
 
 
-async def test_history_does_not_count_as_falling_behind() -> None:
+async def test_history_does_not_fill_watch_buffer() -> None:
     """A watch from far back is given all of it, however small the buffer for new writes is."""
     store = MVCCStore(watch_buffer=2)
     for number in range(10):
@@ -45,7 +45,7 @@ async def test_history_does_not_count_as_falling_behind() -> None:
     assert len(watch.take()) == 11
 
 
-async def test_a_watch_from_the_future_is_silent_until_then() -> None:
+async def test_watch_from_future_revision_waits() -> None:
     """Revisions up to the one given are never told, even if they are written later."""
     store = MVCCStore()
     watch = store.watch("/", since=store.revision + 2)
@@ -54,7 +54,7 @@ async def test_a_watch_from_the_future_is_silent_until_then() -> None:
     assert [event.key for event in watch.take()] == ["/2"]
 
 
-async def test_a_cancelled_wait_loses_nothing() -> None:
+async def test_cancelled_wait_loses_no_event() -> None:
     """The next wait finds what came in between."""
     store = MVCCStore()
     watch = store.watch("/")
@@ -75,7 +75,7 @@ def test_history_is_bounded_by_bytes() -> None:
     assert len(store.watch("/", since=store.compacted).take()) == 3
 
 
-def test_what_nobody_can_read_any_more_is_forgotten() -> None:
+def test_compacted_versions_are_freed() -> None:
     """Deleted keys and old versions leave memory with their history."""
     store = MVCCStore()
     for _ in range(50):

@@ -45,7 +45,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "plane"
 
 
-async def test_the_kubeconfig_is_all_one_needs(directory: Path) -> None:
+async def test_kubeconfig_is_sufficient(directory: Path) -> None:
     """Server, authority and token are in it, and nobody else may read it."""
     async with LocalCluster(directory, start_node=False) as cluster:
         assert stat.S_IMODE(cluster.kubeconfig.stat().st_mode) == 0o600
@@ -54,7 +54,7 @@ async def test_the_kubeconfig_is_all_one_needs(directory: Path) -> None:
         assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
 
 
-async def test_an_end_leaves_nothing_behind(directory: Path) -> None:
+async def test_stop_leaves_nothing(directory: Path) -> None:
     """Not even the directory; the port is free again."""
     cluster = LocalCluster(directory, start_node=False)
     await cluster.start()
@@ -65,7 +65,7 @@ async def test_an_end_leaves_nothing_behind(directory: Path) -> None:
         pass
 
 
-async def test_what_is_not_the_clusters_own_stays(directory: Path) -> None:
+async def test_foreign_files_are_kept(directory: Path) -> None:
     """A directory that was there stays, with whatever else was in it."""
     directory.mkdir()
     mine = directory / "notes.txt"
@@ -75,7 +75,7 @@ async def test_what_is_not_the_clusters_own_stays(directory: Path) -> None:
     assert list(directory.iterdir()) == [mine]
 
 
-async def test_a_directory_in_use_is_refused(directory: Path) -> None:
+async def test_directory_in_use_is_refused(directory: Path) -> None:
     """One sentence names the directory and the process; the running cluster is not harmed."""
     async with LocalCluster(directory, start_node=False) as running:
         with pytest.raises(SettingsError, match=rf"running in {directory} already .*{os.getpid()}"):
@@ -83,7 +83,7 @@ async def test_a_directory_in_use_is_refused(directory: Path) -> None:
         await KubeconfigClient(running.kubeconfig).get("/api/v1/namespaces")
 
 
-async def test_a_killed_predecessor_is_cleared_away(directory: Path) -> None:
+async def test_files_of_killed_run_are_removed(directory: Path) -> None:
     """What it left is removed, in the end even the directory; the certificates are new."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PLANE, str(directory), stdout=asyncio.subprocess.PIPE
@@ -104,7 +104,7 @@ async def test_a_killed_predecessor_is_cleared_away(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"pid": "x", "started": 1, "made": true}'])
-async def test_an_unreadable_owner_is_none(directory: Path, content: str) -> None:
+async def test_unreadable_run_file_is_ignored(directory: Path, content: str) -> None:
     """A damaged run.json does not lock anybody out."""
     directory.mkdir()
     (directory / "run.json").write_text(content)
@@ -113,7 +113,7 @@ async def test_an_unreadable_owner_is_none(directory: Path, content: str) -> Non
         assert owner["pid"] == os.getpid()
 
 
-async def test_a_reused_pid_is_not_the_owner(directory: Path) -> None:
+async def test_reused_pid_is_not_the_owner(directory: Path) -> None:
     """The process that started at another time is another process."""
     directory.mkdir()
     owner = {"pid": os.getpid(), "started": 1, "made": False}
@@ -122,7 +122,7 @@ async def test_a_reused_pid_is_not_the_owner(directory: Path) -> None:
         pass
 
 
-async def test_an_unusable_directory_is_one_sentence(tmp_path: Path) -> None:
+async def test_unusable_directory_is_reported(tmp_path: Path) -> None:
     """The person learns which directory and why."""
     file = tmp_path / "file"
     file.write_text("")
@@ -131,7 +131,7 @@ async def test_an_unusable_directory_is_one_sentence(tmp_path: Path) -> None:
             await LocalCluster(path, start_node=False).start()
 
 
-async def test_a_taken_port_leaves_nothing_behind(directory: Path) -> None:
+async def test_taken_port_leaves_nothing(directory: Path) -> None:
     """A start that fails clears up after itself."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -140,7 +140,9 @@ async def test_a_taken_port_leaves_nothing_behind(directory: Path) -> None:
     assert not directory.exists()
 
 
-async def test_a_broken_part_is_raised(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failure_of_a_part_is_raised(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever waits for the cluster learns that it no longer works."""
 
     async def breaks(self: object) -> None:
@@ -152,7 +154,7 @@ async def test_a_broken_part_is_raised(directory: Path, monkeypatch: pytest.Monk
             await cluster.wait_broken()
 
 
-async def test_a_pod_runs(directory: Path) -> None:
+async def test_pod_runs(directory: Path) -> None:
     """The whole of it: scheduler, kubelet, a process, and no process afterwards."""
     cluster = LocalCluster(directory)
     try:

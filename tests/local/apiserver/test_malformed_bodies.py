@@ -134,7 +134,7 @@ def namespace_of(plural: str) -> str | None:
 
 @settings(max_examples=150, deadline=None)
 @given(broken_objects())
-def test_creating(broken: tuple[str, dict[str, Any]]) -> None:
+def test_create_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
     """A create succeeds or raises an ApiError; what was created can be read and changed."""
     plural, obj = broken
     namespace = namespace_of(plural)
@@ -157,7 +157,9 @@ def test_creating(broken: tuple[str, dict[str, Any]]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(broken_objects(), st.sampled_from(["merge", "strategic"]), st.sampled_from(["", "status"]))
-def test_patching(broken: tuple[str, dict[str, Any]], kind: Any, subresource: str) -> None:
+def test_patch_with_malformed_body(
+    broken: tuple[str, dict[str, Any]], kind: Any, subresource: str
+) -> None:
     """A patch succeeds or raises an ApiError, whatever it makes of a good object."""
     plural, patch = broken
     namespace = namespace_of(plural)
@@ -196,7 +198,7 @@ def test_patching(broken: tuple[str, dict[str, Any]], kind: Any, subresource: st
         max_size=3,
     )
 )
-def test_json_patching(patch: list[dict[str, Any]]) -> None:
+def test_json_patch_with_malformed_body(patch: list[dict[str, Any]]) -> None:
     """The same for operations on any place of a Deployment."""
 
     async def run() -> None:

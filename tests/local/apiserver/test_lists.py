@@ -20,7 +20,7 @@ def names(body: dict) -> list[str]:
     return [item["metadata"]["name"] for item in body["items"]]
 
 
-async def test_a_list_has_the_revision_of_the_store(api: Api) -> None:
+async def test_list_has_store_revision(api: Api) -> None:
     """Not that of its newest item; an empty one has an empty list."""
     await api.post(CONFIGMAPS, configmap("b"))
     await api.post(CONFIGMAPS, configmap("a", k="v"))
@@ -33,7 +33,7 @@ async def test_a_list_has_the_revision_of_the_store(api: Api) -> None:
     assert (await api.get(PODS)).body["items"] == []
 
 
-async def test_pages_show_one_state(api: Api) -> None:
+async def test_pages_share_one_revision(api: Api) -> None:
     """What happens between the pages is not in them."""
     for name in "abcde":
         await api.post(CONFIGMAPS, configmap(name))
@@ -53,7 +53,7 @@ async def test_pages_show_one_state(api: Api) -> None:
     assert "continue" not in third["metadata"]
 
 
-async def test_an_expired_page_offers_to_go_on_inconsistently(api: Api, registry: Registry) -> None:
+async def test_expired_page_has_inconsistent_continue_token(api: Api, registry: Registry) -> None:
     """410 with a token that continues with the newest state."""
     for name in "abc":
         await api.post(CONFIGMAPS, configmap(name))
@@ -69,7 +69,7 @@ async def test_an_expired_page_offers_to_go_on_inconsistently(api: Api, registry
     assert names(rest.body) == ["b", "bb", "c"]
 
 
-async def test_an_exact_revision_is_read_while_history_lasts(api: Api, registry: Registry) -> None:
+async def test_exact_revision_is_served_until_compacted(api: Api, registry: Registry) -> None:
     """resourceVersionMatch=Exact shows the past, or says that it is gone."""
     await api.post(CONFIGMAPS, configmap("a"))
     then = str(registry.store.revision)
@@ -85,7 +85,7 @@ async def test_an_exact_revision_is_read_while_history_lasts(api: Api, registry:
     )
 
 
-async def test_a_revision_of_the_future_times_out(api: Api, registry: Registry) -> None:
+async def test_future_revision_times_out(api: Api, registry: Registry) -> None:
     """504 with the reason and the pause that clients look for."""
     reply = await api.get(CONFIGMAPS, resourceVersion="99999")
     assert reply.status == 504
@@ -96,7 +96,7 @@ async def test_a_revision_of_the_future_times_out(api: Api, registry: Registry) 
     assert reply.headers["Retry-After"] == "1"
 
 
-async def test_a_token_of_another_server_is_refused(api: Api) -> None:
+async def test_continue_token_of_other_server_is_refused(api: Api) -> None:
     """Its revision is one that this server has not reached."""
     token = encode_token(99999, "default/a")
     assert (await api.get(CONFIGMAPS, **{"continue": token})).status == 504
@@ -114,7 +114,7 @@ async def test_limits_count_selected_objects(api: Api) -> None:
     assert names(rest) == ["c5", "c7"]
 
 
-async def test_fields_select(api: Api) -> None:
+async def test_list_by_field_selector(api: Api) -> None:
     """Names everywhere, and what else a kind offers."""
     for name in "ab":
         await api.post(CONFIGMAPS, configmap(name))
@@ -146,7 +146,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("query", "status", "text"), WRONG)
-async def test_wrong_parameters(api: Api, query: dict[str, str], status: int, text: str) -> None:
+async def test_invalid_list_parameters_are_refused(
+    api: Api, query: dict[str, str], status: int, text: str
+) -> None:
     """Each has upstream's status and text."""
     reply = await api.get(CONFIGMAPS, **query)
     assert reply.status == status
@@ -156,7 +158,7 @@ async def test_wrong_parameters(api: Api, query: dict[str, str], status: int, te
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
-async def test_tables_for_people(api: Api) -> None:
+async def test_list_as_table(api: Api) -> None:
     """as=Table gives columns and rows; a cell that counts is a number."""
     await api.post(CONFIGMAPS, configmap("a", k="1", m="2"))
     body = (await api.request("GET", CONFIGMAPS, accept=TABLE)).body
@@ -166,7 +168,7 @@ async def test_tables_for_people(api: Api) -> None:
     assert body["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-async def test_watched_tables_say_their_columns_once(api: Api) -> None:
+async def test_watched_table_sends_columns_once(api: Api) -> None:
     """Each event is a Table of one row."""
     await api.post(CONFIGMAPS, configmap("a"))
     await api.post(CONFIGMAPS, configmap("b"))

@@ -73,7 +73,7 @@ INVALID_CONFIGMAPS = [
 
 
 @pytest.mark.parametrize(("obj", "error"), INVALID_CONFIGMAPS)
-async def test_an_invalid_configmap(api: Api, obj: dict[str, Any], error: str) -> None:
+async def test_invalid_configmap_is_refused(api: Api, obj: dict[str, Any], error: str) -> None:
     """422 with field, value and rule."""
     reply = await api.post(CONFIGMAPS, obj)
     name = obj["metadata"].get("name", "")
@@ -83,7 +83,7 @@ async def test_an_invalid_configmap(api: Api, obj: dict[str, Any], error: str) -
     assert reply.body["details"]["causes"][0]["field"] == error.partition(": ")[0]
 
 
-async def test_several_errors_are_listed_together(registry: Registry) -> None:
+async def test_validation_errors_are_listed_together(registry: Registry) -> None:
     """One answer names all of them."""
     with pytest.raises(Invalid, match=r"is invalid: \[data\[a b\]: .*, data\[\.\.\]: .*\]$"):
         await registry.create(
@@ -91,7 +91,7 @@ async def test_several_errors_are_listed_together(registry: Registry) -> None:
         )
 
 
-async def test_the_limit_is_inclusive_and_counts_values_only(api: Api) -> None:
+async def test_size_limit_is_inclusive_and_counts_values(api: Api) -> None:
     """Exactly a mebibyte of values is accepted; keys and base64 do not count."""
     half = "x" * (MEBIBYTE // 2)
     obj = named(data={"a": half}, binaryData={"b" * 200: encoded(half)})
@@ -129,7 +129,9 @@ UNDECODABLE = [
 
 
 @pytest.mark.parametrize(("path", "obj", "error"), UNDECODABLE)
-async def test_what_go_cannot_decode(api: Api, path: str, obj: dict[str, Any], error: str) -> None:
+async def test_wrong_json_types_are_refused(
+    api: Api, path: str, obj: dict[str, Any], error: str
+) -> None:
     """400 with the text of Go's decoder, never with the value."""
     reply = await api.post(path, obj)
     kind = "Secret" if path == SECRETS else "ConfigMap"
@@ -137,14 +139,14 @@ async def test_what_go_cannot_decode(api: Api, path: str, obj: dict[str, Any], e
     assert reply.message == (f'{kind} in version "v1" cannot be handled as a {kind}: {error}')
 
 
-async def test_null_values_are_empty_ones(api: Api) -> None:
+async def test_null_values_are_read_as_empty(api: Api) -> None:
     """Go's maps have no nulls; empty maps leave no trace."""
     reply = await api.post(CONFIGMAPS, named(data={"a": None}, binaryData={}))
     assert reply.body["data"] == {"a": ""}
     assert "binaryData" not in reply.body
 
 
-async def test_immutable_stays_immutable(api: Api) -> None:
+async def test_immutable_object_cannot_be_changed(api: Api) -> None:
     """Neither data nor the mark may change; metadata may, and it may be deleted."""
     await api.post(CONFIGMAPS, named(data={"a": "1"}, immutable=True))
     path = f"{CONFIGMAPS}/x"
@@ -158,7 +160,7 @@ async def test_immutable_stays_immutable(api: Api) -> None:
     assert (await api.request("DELETE", path)).status == 200
 
 
-async def test_string_data_becomes_data(api: Api) -> None:
+async def test_string_data_is_moved_to_data(api: Api) -> None:
     """stringData wins over data, is stored encoded and never comes back."""
     obj = named(stringData={"a": "new", "b": "ü"}, data={"a": encoded("old")})
     made = (await api.post(SECRETS, obj)).body
@@ -191,13 +193,13 @@ INVALID_SECRETS = [
 
 
 @pytest.mark.parametrize(("obj", "error"), INVALID_SECRETS)
-async def test_an_invalid_secret(api: Api, obj: dict[str, Any], error: str) -> None:
+async def test_invalid_secret_is_refused(api: Api, obj: dict[str, Any], error: str) -> None:
     """Types promise keys."""
     reply = await api.post(SECRETS, obj)
     assert (reply.status, reply.message) == (422, f'Secret "x" is invalid: {error}')
 
 
-async def test_a_secrets_type_is_for_life(api: Api) -> None:
+async def test_secret_type_is_immutable(api: Api) -> None:
     """A patch of the type is refused."""
     await api.post(SECRETS, named(stringData={"a": "1"}))
     reply = await api.patch(f"{SECRETS}/x", {"type": "other"})
@@ -206,7 +208,7 @@ async def test_a_secrets_type_is_for_life(api: Api) -> None:
     )
 
 
-async def test_no_message_shows_a_secret(api: Api) -> None:
+async def test_messages_do_not_contain_secret_values(api: Api) -> None:
     """Whatever is wrong with a Secret, its values stay out of the answer."""
     value = "hunter2"
     wrong = [
@@ -223,7 +225,7 @@ async def test_no_message_shows_a_secret(api: Api) -> None:
         assert encoded(value) not in reply.message
 
 
-async def test_a_wrong_uid_is_invalid_and_a_missing_object_not_found(api: Api) -> None:
+async def test_patch_with_wrong_uid_is_invalid(api: Api) -> None:
     """What a merge patch with uid and resourceVersion may meet."""
     made = (await api.post(CONFIGMAPS, configmap("a", k="v"))).body["metadata"]
     path = f"{CONFIGMAPS}/a"

@@ -43,7 +43,7 @@ def start_node(directory: Path, marker: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-async def test_nothing_outlives_the_kubelet(tmp_path: Path, number: signal.Signals) -> None:
+async def test_killed_kubelet_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     """Neither processes that ignore signals, in sessions of their own, nor a single mount."""
     marker, directory = f"hotmap-{uuid.uuid4().hex}", tmp_path / "node"
     process = start_node(directory, marker)

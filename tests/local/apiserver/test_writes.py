@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
 
 
-async def test_a_created_object_comes_back_complete(api: Api) -> None:
+async def test_create_returns_complete_object(api: Api) -> None:
     """The server gives uid, creation time, resourceVersion and the namespace of the URL."""
     reply = await api.post(CONFIGMAPS, configmap("a", k="v"))
     assert reply.status == 201
@@ -77,7 +77,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "message"), REFUSED)
-async def test_a_refusal_is_a_status_with_upstreams_text(
+async def test_errors_have_kubernetes_status(
     api: Api, method: str, path: str, body: object, status: int, message: str | None
 ) -> None:
     """Code, body and code in the body agree, and nothing is written."""
@@ -92,14 +92,14 @@ async def test_a_refusal_is_a_status_with_upstreams_text(
     assert (await api.get(CONFIGMAPS)).body["metadata"]["resourceVersion"] == before
 
 
-async def test_a_put_without_a_resource_version_wins(api: Api) -> None:
+async def test_update_without_resource_version_overwrites(api: Api) -> None:
     """ConfigMaps allow unconditional updates."""
     await api.post(CONFIGMAPS, configmap("a", k="1"))
     reply = await api.request("PUT", f"{CONFIGMAPS}/a", configmap("a", k="2"))
     assert (reply.status, reply.body["data"]) == (200, {"k": "2"})
 
 
-async def test_a_lease_needs_its_resource_version(registry: Registry) -> None:
+async def test_lease_update_requires_resource_version(registry: Registry) -> None:
     """Kinds without unconditional updates refuse a PUT that says nothing."""
     lease = {"metadata": {"name": "l"}, "spec": {}}
     await registry.create("leases", "default", lease, manager="t")
@@ -107,7 +107,7 @@ async def test_a_lease_needs_its_resource_version(registry: Registry) -> None:
         await registry.update("leases", "default", "l", lease, manager="t")
 
 
-async def test_a_write_that_changes_nothing_is_dropped(api: Api, clock: Clock) -> None:
+async def test_unchanged_write_keeps_revision(api: Api, clock: Clock) -> None:
     """Same resourceVersion, no watch event; a later managedFields time alone is no change."""
     created = (await api.post(CONFIGMAPS, configmap("a", k="v"))).body
     clock.time += 60
@@ -134,7 +134,7 @@ async def test_names_are_generated(registry: Registry) -> None:
     assert all(len(name) == 63 and not set(name[58:]) & set("aeiou013") for name in names)
 
 
-async def test_names_run_out(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_generated_names_run_out(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """After eight taken names the server gives up, and says when to try again."""
     monkeypatch.setattr(registry.writer, "_random", random.Random(0))
     monkeypatch.setattr(registry.writer._random, "choices", lambda *_, k: "b" * k)
@@ -145,7 +145,7 @@ async def test_names_run_out(registry: Registry, monkeypatch: pytest.MonkeyPatch
     assert caught.value.retry_after == 1
 
 
-async def test_a_dry_run_writes_nothing(api: Api) -> None:
+async def test_dry_run_writes_nothing(api: Api) -> None:
     """The answer is complete but for a resourceVersion."""
     reply = await api.post(CONFIGMAPS, configmap("a"), dryRun="All")
     assert reply.status == 201
@@ -154,7 +154,7 @@ async def test_a_dry_run_writes_nothing(api: Api) -> None:
     assert (await api.get(f"{CONFIGMAPS}/a")).status == 404
 
 
-async def test_unknown_fields_are_warned_of_refused_or_ignored(api: Api) -> None:
+async def test_field_validation_warns_refuses_or_ignores(api: Api) -> None:
     """fieldValidation decides; in any case they are not stored."""
     odd = {"metadata": {"name": "a", "foo": 1}, "bar": 2}
     strict = await api.post(CONFIGMAPS, odd, fieldValidation="Strict")
@@ -174,7 +174,7 @@ async def test_unknown_fields_are_warned_of_refused_or_ignored(api: Api) -> None
     assert "Warning" not in ignored.headers
 
 
-async def test_yaml_is_understood(api: Api) -> None:
+async def test_yaml_body_is_accepted(api: Api) -> None:
     """A body may be YAML."""
     reply = await api.request(
         "POST", CONFIGMAPS, b"metadata: {name: a}\ndata: {k: v}", content_type="application/yaml"
@@ -182,7 +182,7 @@ async def test_yaml_is_understood(api: Api) -> None:
     assert (reply.status, reply.body["data"]) == (201, {"k": "v"})
 
 
-async def test_deleting_answers_with_the_plural_and_the_uid(api: Api) -> None:
+async def test_delete_returns_status_with_uid(api: Api) -> None:
     """A deletion that is complete answers with a Status."""
     uid = (await api.post(CONFIGMAPS, configmap("a"))).body["metadata"]["uid"]
     reply = await api.request("DELETE", f"{CONFIGMAPS}/a")
@@ -191,7 +191,7 @@ async def test_deleting_answers_with_the_plural_and_the_uid(api: Api) -> None:
     assert reply.body["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
 
 
-async def test_a_deletion_checks_its_preconditions(registry: Registry) -> None:
+async def test_delete_checks_preconditions(registry: Registry) -> None:
     """A wrong uid or resourceVersion is a conflict that says what does not match."""
     made = await registry.create("configmaps", "default", configmap("a"), manager="t")
     with pytest.raises(Conflict, match=r'on ConfigMap "a": the UID in the precondition \(other\)'):
@@ -201,7 +201,7 @@ async def test_a_deletion_checks_its_preconditions(registry: Registry) -> None:
     await registry.delete("configmaps", "default", "a", uid=made["metadata"]["uid"])
 
 
-async def test_finalizers_hold_an_object(registry: Registry) -> None:
+async def test_finalizers_delay_deletion(registry: Registry) -> None:
     """It is marked, takes no new finalizers, and goes with the last one."""
     held = configmap("a")
     held["metadata"]["finalizers"] = ["example.com/hold"]
@@ -228,7 +228,7 @@ async def test_finalizers_hold_an_object(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("propagation", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")]
 )
-async def test_a_propagation_policy_waits_for_the_garbage_collector(
+async def test_propagation_policy_adds_finalizer(
     api: Api, propagation: str, finalizer: str
 ) -> None:
     """Foreground and Orphan leave the object with the finalizer that says what to do."""
@@ -238,7 +238,7 @@ async def test_a_propagation_policy_waits_for_the_garbage_collector(
     assert reply.body["metadata"]["deletionTimestamp"]
 
 
-async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
+async def test_delete_collection_by_selector(api: Api) -> None:
     """Only what the selector shows goes; the answer lists it."""
     await api.post(CONFIGMAPS, configmap("a", {"q": "1"}))
     await api.post(CONFIGMAPS, configmap("b", {"q": "2"}))
@@ -248,7 +248,7 @@ async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
     assert [item["metadata"]["name"] for item in left] == ["b"]
 
 
-async def test_a_namespace_goes_when_its_finalizer_does(registry: Registry) -> None:
+async def test_namespace_is_deleted_with_its_finalizer(registry: Registry) -> None:
     """Deleting begins it, nothing new may be made in it, finalizing ends it."""
     await registry.create("namespaces", None, {"metadata": {"name": "team"}}, manager="t")
     begun = await registry.delete("namespaces", None, "team")
@@ -261,7 +261,7 @@ async def test_a_namespace_goes_when_its_finalizer_does(registry: Registry) -> N
         await registry.get("namespaces", None, "team")
 
 
-async def test_objects_belong_to_the_caller(registry: Registry) -> None:
+async def test_registry_copies_objects(registry: Registry) -> None:
     """What goes in is copied, what comes out is nobody else's."""
     sent = configmap("a", k="v")
     made = await registry.create("configmaps", "default", sent, manager="t")
@@ -272,13 +272,13 @@ async def test_objects_belong_to_the_caller(registry: Registry) -> None:
     assert (await registry.get("configmaps", "default", "a"))["data"] == {"k": "v"}
 
 
-async def test_a_change_that_declines_writes_nothing(registry: Registry) -> None:
+async def test_modify_without_change_writes_nothing(registry: Registry) -> None:
     """`modify` with None leaves the object as it is."""
     made = await registry.create("configmaps", "default", configmap("a"), manager="t")
     assert await registry.modify("configmaps", "default", "a", lambda _: None, manager="t") == made
 
 
-async def test_a_taken_name_is_the_same_error_in_process(registry: Registry) -> None:
+async def test_create_of_existing_name_raises_in_process(registry: Registry) -> None:
     """In-process callers catch the classes that the HTTP client raises."""
     await registry.create("configmaps", "default", configmap("a"), manager="t")
     with pytest.raises(AlreadyExists) as caught:

@@ -32,13 +32,13 @@ NOW = 1_767_312_000.0  # 2026-01-02T00:00:00Z, a day after pods are created
         ),
     ],
 )
-def test_order(goes: Object, stays: Object) -> None:
+def test_pod_deletion_order(goes: Object, stays: Object) -> None:
     """Of two pods the first goes, in whatever order they come."""
     for pods in ([goes, stays], [stays, goes]):
         assert choose_victims(pods, pods, 1, now=NOW) == [goes]
 
 
-def test_the_fuller_node_gives_up_its_pod() -> None:
+def test_pod_on_fuller_node_is_deleted_first() -> None:
     """Pods of sibling ReplicaSets count for how crowded a node is; finished ones do not."""
     here, there = pod(node="one"), pod(node="two")
     siblings = [here, there, pod(node="two"), pod(node="one", phase="Succeeded")]
@@ -54,14 +54,14 @@ def test_the_fuller_node_gives_up_its_pod() -> None:
         (pod(phase="Failed"), False),
     ],
 )
-def test_active(candidate: Object, active: bool) -> None:
+def test_active_pods(candidate: Object, active: bool) -> None:
     """A finished pod is no replica, and neither is one that is going."""
     assert is_active(candidate) is active
     candidate["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert not is_active(candidate)
 
 
-def test_available_after_min_ready_seconds() -> None:
+def test_pod_is_available_after_min_ready_seconds() -> None:
     """Ready for exactly minReadySeconds is enough; zero asks for readiness only."""
     candidate = pod(ready="2026-01-02T00:00:00Z")
     assert is_available(candidate, 0, now=NOW)
