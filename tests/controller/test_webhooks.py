@@ -19,6 +19,7 @@ from hotmap.controller.settings import AlertSettings, Settings, WebhookSettings
 from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.references import EVERY_KEY, Life, Use
 from hotmap.core.policy.policy import Defaults
+from hotmap.kube.supervisor import Supervisor
 
 
 class Receiver:
@@ -174,7 +175,7 @@ async def test_what_was_missed_between_two_terms(world: World, receiver: Receive
     (app,) = found
     (present,) = take_snapshots([Use(app, Life.FROZEN, EVERY_KEY, "env")], found, KEY)
     webhooks = Webhooks(changes(receiver), followers=lambda key: [])
-    webhooks.start()
+    webhooks.start(Supervisor())
     for term in (1, 2):
         webhooks.begin_term()
         for _ in range(2):

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.world import REREADS, World, env, files
 
+from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, PodCheckSettings
 from hotmap.controller.watch import missing_namespaces as absent_namespaces
@@ -500,3 +501,25 @@ async def test_nothing_can_be_changed(
             url = f"http://127.0.0.1:{controller.port}{path}"
             async with http.request(method, url) as response:
                 assert response.status == status
+
+
+async def test_healthz_fails_while_a_task_has_ended(
+    world: World, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, with its name; it is counted and started again, and its work goes on."""
+    work, failed = PodChecker.run, asyncio.Event()
+
+    async def fail_once(checker: PodChecker) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise RecursionError
+        await work(checker)
+
+    monkeypatch.setattr(PodChecker, "run", fail_once)
+    async with world.controller() as controller:
+        await failed.wait()
+        status, body = await get_json(http, controller, "/healthz")
+        assert (status, body["healthy"]) == (503, False)
+        assert body["failingTasks"] == {"check pods": "RecursionError"}
+        samples = await get_metrics(http, controller)
+    assert samples["hotmap_task_restarts_total", "check pods"] == 1

@@ -26,6 +26,7 @@ from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import Resource
 from hotmap.kube.store import Store
+from hotmap.kube.supervisor import Supervisor
 
 #: What the fault server serves, as if it were a custom resource.
 KIND = Resource("argoproj.io", "v1alpha1", "configmaps", "ConfigMap")
@@ -110,7 +111,9 @@ async def watched(server: FaultServer, says: Behaviour) -> AsyncIterator[Watched
             )
             return [reflector]
 
-        presence = OptionalKind(client, KIND, make=make, store=store, poll=POLL)
+        presence = OptionalKind(
+            client, KIND, make=make, store=store, supervisor=Supervisor(), poll=POLL
+        )
         task = asyncio.create_task(presence.run())
         try:
             yield Watched(server, discovery, presence, store)

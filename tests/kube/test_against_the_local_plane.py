@@ -207,7 +207,7 @@ async def test_an_object_that_a_transform_fails_on_is_left_out(
     ):
         await becomes(store, {"good": 1})
         assert reflector.statistics().unreadable == 1
-    assert "ConfigMap default/bad is left out" in caplog.text
+    assert "ConfigMap default/bad cannot be read and is ignored" in caplog.text
     assert "geheim" not in caplog.text
 
 

@@ -77,7 +77,7 @@ def test_a_listener_that_fails_does_not_silence_the_others(
     store.subscribe(lambda key, old, new: heard.append(key))
     store.put(A, "x")
     assert heard == [A]
-    assert "a listener failed on ConfigMap default/a" in caplog.text
+    assert "internal error in a listener on ConfigMap default/a" in caplog.text
 
 
 def test_an_unsubscribed_listener_hears_nothing(store: Store[str]) -> None:

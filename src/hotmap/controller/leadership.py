@@ -12,9 +12,9 @@ next but what the cluster keeps.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Self
 
 from hotmap.controller.reconcile.job_recreation import JobRecreations
@@ -31,6 +31,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import SeenSource
+from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["LeaderTerm"]
@@ -60,6 +61,7 @@ class LeaderTerm:
         may_write: Callable[[], bool],
         startup_retry: StartupRetry,
         reports: AnnotationWarnings,
+        supervisor: Supervisor,
     ) -> None:
         self._index = index
         self._records = records
@@ -74,8 +76,8 @@ class LeaderTerm:
         self._reports = reports
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
         self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
-        self._workers: list[asyncio.Task[None]] = []
-        self._background: list[asyncio.Task[None]] = []
+        self._workers = supervisor.tasks()
+        self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []
 
     async def __aenter__(self) -> Self:
@@ -110,17 +112,17 @@ class LeaderTerm:
         for consumer in consumers:
             self._reconciles.add(consumer.key)
         for _ in range(self._settings.workers):
-            for queue, work in (
-                (self._refreshes, self._reconciler.refresh),
-                (self._reconciles, self._reconciler.reconcile),
+            for name, queue, work in (
+                ("refresh", self._refreshes, self._reconciler.refresh),
+                ("reconcile", self._reconciles, self._reconciler.reconcile),
             ):
-                self._workers.append(asyncio.create_task(_work(queue, work, self._worked)))
-        self._background = [
-            asyncio.create_task(self._records.run()),
-            asyncio.create_task(self.pod_checker.run()),
-        ]
+                self._workers.start(
+                    name, partial(_work, queue, work, self._worked), may_return=True
+                )
+        self._background.start("write records", self._records.run)
+        self._background.start("check pods", self.pod_checker.run)
         if self._recreations is not None:
-            self._background.append(asyncio.create_task(self._recreations.run()))
+            self._background.start("recreate jobs", self._recreations.run)
         _log.info("watching %d consumers", len(consumers))
         return self
 
@@ -131,12 +133,10 @@ class LeaderTerm:
             unsubscribe()
         self._refreshes.shutdown()
         self._reconciles.shutdown()
-        if self._workers and self._may_write():
-            await asyncio.wait(self._workers, timeout=_GRACE)
-        tasks = [*self._workers, *self._background]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._may_write():
+            await self._workers.wait(timeout=_GRACE)
+        await self._workers.stop()
+        await self._background.stop()
         if self._may_write():
             self.pod_checker.write()
             await self._records.flush()

@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 from hotmap.controller.leadership import LeaderTerm
 from hotmap.controller.reconcile.executor import ClusterExecutor
@@ -48,6 +48,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.leaderelection import LeaderElector
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import ReflectorStatistics
+from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import WorkQueueStatistics
 
 __all__ = ["LEASE", "Controller"]
@@ -100,6 +101,7 @@ class Controller:
             ),
             looks=lambda: self._term.pod_checker.looks if self._term else 0,
             pending_jobs=lambda: len(self._recreations),
+            task_restarts=lambda: self.supervisor.restarts,
         )
         self._status_page = StatusPage(client, index=self.index, decision_log=self.decision_log)
         self._server = StatusServer(
@@ -115,7 +117,8 @@ class Controller:
         self._elector: LeaderElector | None = None
         self._leading: asyncio.Task[None] | None = None
         self._term: LeaderTerm | None = None
-        self._comparing: asyncio.Task[NoReturn] | None = None
+        self.supervisor = Supervisor()
+        self._background = self.supervisor.tasks()
         #: Set once the Lease was ours, or none was needed.
         self._elected = asyncio.Event()
         #: Set while a term has begun; a standby's is not.
@@ -158,21 +161,26 @@ class Controller:
             self._keys = passing_keyring()
             for consumers in self.index.consumers.values():
                 consumers.subscribe(self._shadow.consumer_changed)
-            self._comparing = asyncio.create_task(self._shadow.run())
+            self._background.start("compare with Reloader", self._shadow.run)
         else:
             self._keys = await self._load_keyring()
         self._watching = Watching(
-            self._client, index=self.index, settings=self._settings, keys=self._keys
+            self._client,
+            index=self.index,
+            settings=self._settings,
+            keys=self._keys,
+            supervisor=self.supervisor,
         )
         for sources in self.index.sources.values():
             sources.subscribe(self._tell_webhooks)
-        self._webhooks.start()
+        self._webhooks.start(self.supervisor)
         if self._settings.identity:
             self._elector = LeaderElector(
                 self._client,
                 namespace=self._settings.namespace,
                 name=LEASE,
                 identity=self._settings.identity,
+                supervisor=self.supervisor,
             )
             self._leading = asyncio.create_task(self._elector.run(self._lead))
             await self._first_try()
@@ -305,6 +313,7 @@ class Controller:
             reports=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),
+            supervisor=self.supervisor,
         )
 
     def _make_executor(self, nudges: Nudges) -> ClusterExecutor:
@@ -343,8 +352,8 @@ class Controller:
                 await asyncio.gather(self._leading, return_exceptions=True)
         if self._watching is not None:
             await self._watching.stop()
-        if self._shadow and self._comparing:
-            self._comparing.cancel()
+        await self._background.stop()
+        if self._shadow:
             self._shadow.close()
         await self._webhooks.aclose()
         await self._recorder.aclose()
@@ -373,7 +382,14 @@ class Controller:
             for one in self.reflector_statistics()
             if one.last_byte_age > _UNHEALTHY_AFTER
         ]
-        return not dead, {"healthy": not dead, "silent": dead, "watches": watches}
+        failing = self.supervisor.failing()
+        healthy = not dead and not failing
+        return healthy, {
+            "healthy": healthy,
+            "silent": dead,
+            "failingTasks": failing,
+            "watches": watches,
+        }
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
         """Ready is who acts, and a standby whose stores are warm."""

@@ -31,6 +31,7 @@ from hotmap.core.errors import (
 )
 from hotmap.kube.complaints import Complaints
 from hotmap.kube.config import ClusterConfig
+from hotmap.kube.decoding import decode
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
@@ -600,7 +601,7 @@ class Client:
 
     def _decode(self, body: bytes, type: type[T], path: str) -> T:
         try:
-            decoded: T = _decoder(type).decode(body)
+            decoded: T = decode(_decoder(type), body)
         except msgspec.DecodeError as error:
             raise Unavailable(
                 f"{self.server} answered {path} with something that Kubernetes does not send"

@@ -33,9 +33,11 @@ import msgspec
 from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound, Unavailable
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
+from hotmap.kube.decoding import decode
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import LEASES
 from hotmap.kube.store import Store
+from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["DEFAULT_TIMING", "LeaderElectionStatistics", "LeaderElector", "LeaseTiming"]
 
@@ -124,6 +126,10 @@ class _Lease(msgspec.Struct, frozen=True):
     spec: Any = None
 
 
+_lease_decoder = msgspec.json.Decoder(_Lease)
+_object_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
 class _Glimpse(NamedTuple):
     """What the watch tells: enough to know that it is time to look."""
 
@@ -161,6 +167,7 @@ class LeaderElector:
         timing: LeaseTiming = DEFAULT_TIMING,
         clock: Callable[[], float] = _boot_time,
         wall_clock: Callable[[], float] = time.time,
+        supervisor: Supervisor | None = None,
     ) -> None:
         if not identity:
             raise ValueError("an empty identity would say that nobody holds the Lease")
@@ -171,6 +178,7 @@ class LeaderElector:
         self._name = name
         self._identity = identity
         self._timing = timing
+        self._supervisor = supervisor or Supervisor()
         self._clock = clock
         self._wall_clock = wall_clock
         #: Until when nobody else can lead, on our clock; in the past when we do not lead.
@@ -249,15 +257,15 @@ class LeaderElector:
         it is logged once a minute at most, and shown by `statistics`. The release takes half a
         renew deadline at most; a second cancel cuts it, and the cleaning up before, short.
         """
-        watch = asyncio.create_task(self._reflector.run())
+        watch = self._supervisor.tasks()
+        watch.start("watch leases", self._reflector.run)
         try:
             while True:
                 await self._acquire()
                 if await self._hold(lead):
                     return
         finally:
-            watch.cancel()
-            await asyncio.wait((watch,))
+            await watch.stop()
             if self._claimed:
                 await self._release()
 
@@ -471,8 +479,8 @@ class LeaderElector:
     def _observe(self, body: bytes) -> dict[str, Any]:
         """Decode a Lease, and note since when it has been as it is."""
         try:
-            metadata = msgspec.json.decode(body, type=_Lease).metadata
-            lease: dict[str, Any] = msgspec.json.decode(body)
+            metadata = decode(_lease_decoder, body).metadata
+            lease = decode(_object_decoder, body)
         except msgspec.DecodeError as error:
             raise Unavailable(
                 f"{self._client.server} answered with something that is no Lease: {error}",

@@ -27,6 +27,7 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
+from hotmap.kube.decoding import decode, decoding_problem
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
@@ -102,7 +103,7 @@ class ReflectorStatistics(NamedTuple):
     bookmarks: int
     #: attempts that ended with an error
     errors: int
-    #: objects that could not be decoded or transformed, and so are not in the store
+    #: objects that cannot be decoded or transformed now, and so are not in the store
     unreadable: int
     #: True while the server does not let us see the resource, or does not have it
     refused: bool
@@ -197,7 +198,9 @@ class Reflector(Generic[T, S]):
         self._connected = False
         self._last_byte = loop_time()
         self._lists = self._watches = self._events = self._bookmarks = 0
-        self._errors = self._unreadable = 0
+        self._errors = 0
+        #: Objects that cannot be read, and why.
+        self._unreadable: dict[ObjectKey, str] = {}
         self._last_error = ""
 
     def statistics(self) -> ReflectorStatistics:
@@ -212,14 +215,15 @@ class Reflector(Generic[T, S]):
             events=self._events,
             bookmarks=self._bookmarks,
             errors=self._errors,
-            unreadable=self._unreadable,
+            unreadable=len(self._unreadable),
             refused=self._refused,
             last_error=self._last_error,
         )
 
     async def run(self) -> NoReturn:
-        """Keep the store equal to the server until cancelled; no failure ends it.
+        """Keep the store equal to the server until cancelled; no failure of the server ends it.
 
+        An exception of another sort is a defect: run it under a supervisor, and it lists anew.
         A cancel leaves the store as it is, correct up to its `resource_version`.
         """
         self._last_byte = loop_time()
@@ -231,6 +235,9 @@ class Reflector(Generic[T, S]):
             except HotmapError as caught:
                 error = caught
                 self._judge(error)
+            except Exception:
+                self._position = ""  # who runs this again must not meet the same in the same place
+                raise
             finally:
                 self._connected = False
             lasted = loop_time() - started
@@ -329,9 +336,9 @@ class Reflector(Generic[T, S]):
         # One by one, so that each whole object is dead before the next: half the memory of a
         # page of objects (measured).
         try:
-            item = self._decoder.decode(raw)
-        except msgspec.ValidationError as error:
-            return self._skip(msgspec.json.decode(raw, type=_Bare).metadata, str(error))
+            item = decode(self._decoder, raw)
+        except Exception as error:  # whatever it is, it is the matter of one object
+            return self._skip(decode(_bare_decoder, raw).metadata, decoding_problem(error))
         return self._keep(item)
 
     async def _follow(self) -> None:
@@ -439,6 +446,8 @@ class Reflector(Generic[T, S]):
 
     def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
         self._position = resource_version
+        for key in self._unreadable.keys() - seen:
+            del self._unreadable[key]
         self._store.retain(seen, resource_version=resource_version, namespace=self._namespace)
         self._refused = False
         self.answered.set()
@@ -461,28 +470,29 @@ class Reflector(Generic[T, S]):
     def _apply_object(self, event: ObjectEvent[T]) -> ObjectKey:
         self._events += 1
         match event:
-            case Unreadable(metadata, problem):
+            case Unreadable(metadata, problem, deleted=False):
                 return self._skip(metadata, problem)
-            case Deleted(item):
-                key = self._key(item.metadata)
+            case Deleted() | Unreadable():
+                key = self._key(event.metadata)
+                self._unreadable.pop(key, None)
                 self._store.remove(key)
                 return key
             case Added(item) | Modified(item):
                 return self._keep(item)
 
     def _keep(self, item: T) -> ObjectKey:
+        # One object must not blind the controller for all others.
         try:
             value = self._transformed(item)
+            if value is None:
+                key = self._key(item.metadata)
+                self._store.remove(key)
+            else:
+                key = self._key_of(value) if self._key_of else self._key(item.metadata)
+                self._store.put(key, value)
         except Exception as error:
-            # One object must not blind the controller for all others. Its text is not shown: a
-            # foreign exception may quote the data it stumbled over.
-            return self._skip(item.metadata, f"{type(error).__name__} while it was looked at")
-        if value is None:
-            key = self._key(item.metadata)
-            self._store.remove(key)
-        else:
-            key = self._key_of(value) if self._key_of else self._key(item.metadata)
-            self._store.put(key, value)
+            return self._skip(item.metadata, decoding_problem(error))
+        self._unreadable.pop(key, None)
         return key
 
     def _transformed(self, item: T) -> S | None:
@@ -493,10 +503,12 @@ class Reflector(Generic[T, S]):
         return self._transform(item)
 
     def _skip(self, metadata: ObjectMeta, problem: str) -> ObjectKey:
+        """Leave an object out, and say so once for as long as the problem is the same."""
         key = self._key(metadata)
-        self._unreadable += 1
+        if self._unreadable.get(key) != problem:
+            _log.warning("%s cannot be read and is ignored: %s", key, problem)
+        self._unreadable[key] = problem
         self._store.remove(key)
-        _log.warning("%s is left out, it cannot be read: %s", key, problem)
         return key
 
     def _key(self, metadata: ObjectMeta) -> ObjectKey:
@@ -505,3 +517,6 @@ class Reflector(Generic[T, S]):
 
 class _Bare(msgspec.Struct):
     metadata: ObjectMeta
+
+
+_bare_decoder = msgspec.json.Decoder(_Bare)

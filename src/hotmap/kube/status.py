@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from hotmap.core.errors import ApiError, api_error
+from hotmap.kube.decoding import decode
 
 __all__ = ["Status", "is_too_large_resource_version", "read_status", "retry_after", "status_error"]
 
@@ -27,10 +28,13 @@ class Status(msgspec.Struct):
     details: dict[str, Any] | None = None
 
 
+_decoder = msgspec.json.Decoder(Status)
+
+
 def read_status(body: bytes | msgspec.Raw) -> Status:
     """Decode a Status; anything else gives an empty one."""
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = decode(_decoder, body)
     except msgspec.DecodeError:
         return Status()
     return status if status.kind == "Status" else Status()

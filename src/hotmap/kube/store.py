@@ -135,9 +135,9 @@ class Store(Generic[S]):
         old = self._objects.get(key)
         if old is not None and old == value:
             return
-        self._objects[key] = value
         if old is None or not self._filed_alike(old, value):
             self._reindex(key, old, value)
+        self._objects[key] = value
         self._tell(key, old, value)
 
     def remove(self, key: ObjectKey) -> None:
@@ -167,15 +167,20 @@ class Store(Generic[S]):
         self.retain(objects.keys(), resource_version=resource_version)
 
     def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
-        for name, values_of in self._index_functions.items():
+        # All of the new values before any is filed: what raises must leave the indexes whole.
+        filed = [
+            (name, tuple(values_of(new)) if new is not None else ())
+            for name, values_of in self._index_functions.items()
+        ]
+        for name, values in filed:
             index = self._indexes[name]
-            if old is None and new is not None:  # nearly always, at the start
-                for value in values_of(new):
+            if old is None:  # nearly always, at the start
+                for value in values:
                     there = index.get(value)
                     index[value] = (key,) if there is None else _with(there, key)
                 continue
-            before = dict.fromkeys(values_of(old)) if old is not None else {}
-            after = dict.fromkeys(values_of(new)) if new is not None else {}
+            before = dict.fromkeys(self._index_functions[name](old))
+            after = dict.fromkeys(values)
             if before == after:
                 continue
             for value in before:
@@ -205,7 +210,7 @@ class Store(Generic[S]):
             try:
                 listener(key, old, new)
             except Exception:
-                _log.exception("a listener failed on %s; the others go on", key)
+                _log.exception("internal error in a listener on %s; the others are called", key)
 
 
 def _with(

@@ -12,6 +12,7 @@ import msgspec
 
 from hotmap.core.errors import ApiError, Unavailable
 from hotmap.core.model.objects import ObjectMeta
+from hotmap.kube.decoding import decode, decoding_problem
 from hotmap.kube.status import status_error
 
 __all__ = [
@@ -87,6 +88,8 @@ class Unreadable(NamedTuple):
 
     metadata: ObjectMeta
     problem: str
+    #: True when it was sent as the last state of an object that is gone.
+    deleted: bool = False
 
 
 class Failure(NamedTuple):
@@ -105,8 +108,17 @@ class _Line(msgspec.Struct, Generic[T]):
     object: T
 
 
+class _Head(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
 class _Bare(msgspec.Struct):
     metadata: ObjectMeta
+
+
+_head_decoder = msgspec.json.Decoder(_Head)
+_bare_decoder = msgspec.json.Decoder(_Bare)
 
 
 class WatchDecoder(Generic[T]):
@@ -150,8 +162,8 @@ class WatchDecoder(Generic[T]):
     def _decode(self, line: bytes) -> WatchEvent[T]:
         # One step with the type of the object: a third faster than to look at the type first.
         try:
-            decoded = self._decoder.decode(line)
-        except msgspec.DecodeError as error:
+            decoded = decode(self._decoder, line)
+        except Exception as error:  # whatever it is, it is the matter of one object
             return _decode_strange(line, error)
         match decoded.type:
             case "ADDED":
@@ -167,19 +179,21 @@ class WatchDecoder(Generic[T]):
                 return _decode_strange(line, None)
 
 
-def _decode_strange(line: bytes, error: msgspec.DecodeError | None) -> WatchEvent[T]:
+def _decode_strange(line: bytes, error: Exception | None) -> WatchEvent[T]:
     """Decode what is no object of the expected type: ERROR, a bookmark, a broken object."""
     try:
-        head = msgspec.json.decode(line, type=_Line[msgspec.Raw])  # type: ignore[type-var]
+        head = decode(_head_decoder, line)
         if head.type == "ERROR":
             return Failure(status_error(head.object))
-        metadata = msgspec.json.decode(head.object, type=_Bare).metadata
-    except msgspec.DecodeError as problem:
-        text = f"the server sent a line that is no watch event: {problem}"
+        metadata = decode(_bare_decoder, head.object).metadata
+    except Exception as problem:
+        text = f"the server sent a line that is no watch event: {decoding_problem(problem)}"
         return Failure(Unavailable(text, code=502, reason="BadGateway"))
     if head.type == "BOOKMARK":
         return _bookmark(metadata)
-    return Unreadable(metadata, str(error) if error else f"unknown event type {head.type!r}")
+    if error is None:
+        return Unreadable(metadata, f"unknown event type {head.type!r}")
+    return Unreadable(metadata, decoding_problem(error), deleted=head.type == "DELETED")
 
 
 def _bookmark(metadata: ObjectMeta) -> Bookmark:

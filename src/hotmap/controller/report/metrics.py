@@ -6,7 +6,7 @@ Reasons, names and versions of objects are no labels, so the number of series is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -43,6 +43,7 @@ class Metrics:
         consumer_states: Callable[[], ConsumerStateStatistics | None],
         looks: Callable[[], int],
         pending_jobs: Callable[[], int],
+        task_restarts: Callable[[], Mapping[str, int]],
     ) -> None:
         self._registry = CollectorRegistry()
         self._delay = Histogram(
@@ -61,6 +62,7 @@ class Metrics:
                 consumer_states,
                 looks,
                 pending_jobs,
+                task_restarts,
             )
         )
 
@@ -84,6 +86,7 @@ class _Parts(Collector):
         consumer_states: Callable[[], ConsumerStateStatistics | None],
         looks: Callable[[], int],
         pending_jobs: Callable[[], int],
+        task_restarts: Callable[[], Mapping[str, int]],
     ) -> None:
         self._client = client
         self._journal = decision_log
@@ -93,6 +96,7 @@ class _Parts(Collector):
         self._standings = consumer_states
         self._looks = looks
         self._pending_jobs = pending_jobs
+        self._task_restarts = task_restarts
 
     def collect(self) -> Iterator[Metric]:
         yield from self._decisions()
@@ -161,13 +165,19 @@ class _Parts(Collector):
         errors = CounterMetricFamily(
             "hotmap_watch_errors", "Watches and lists that failed.", labels=["resource"]
         )
+        unreadable = GaugeMetricFamily(
+            "hotmap_watch_unreadable_objects",
+            "Objects that cannot be decoded now, and are ignored.",
+            labels=["resource"],
+        )
         for one in self._reflectors():
+            unreadable.add_metric([one.resource], one.unreadable)
             age.add_metric([one.resource], one.last_byte_age)
             synced.add_metric([one.resource], one.synced)
             events.add_metric([one.resource], one.events)
             lists.add_metric([one.resource], one.lists)
             errors.add_metric([one.resource], one.errors)
-        yield from (age, synced, events, lists, errors)
+        yield from (age, synced, events, lists, errors, unreadable)
 
     def _work(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily(
@@ -181,6 +191,14 @@ class _Parts(Collector):
             depth.add_metric([name, "failing"], queue.failing)
             retries.add_metric([name], queue.retries)
         yield from (depth, retries)
+        restarts = CounterMetricFamily(
+            "hotmap_task_restarts",
+            "Background tasks that ended unexpectedly and were restarted.",
+            labels=["task"],
+        )
+        for task, count in self._task_restarts().items():
+            restarts.add_metric([task], count)
+        yield restarts
 
     def _requests(self) -> Iterator[Metric]:
         statistics = self._client.statistics()

@@ -16,6 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys
 from hotmap.kube.retry import Backoff
+from hotmap.kube.supervisor import SupervisedTasks, Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue
 
 __all__ = ["Webhooks"]
@@ -75,14 +77,15 @@ class Webhooks:
         self._owed = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: SupervisedTasks | None = None
 
-    def start(self) -> None:
+    def start(self, supervisor: Supervisor) -> None:
         """Begin to send what is told from now on."""
+        self._tasks = supervisor.tasks()
         if self._settings.change_url:
-            self._tasks.append(asyncio.create_task(self._send_changes()))
+            self._tasks.start("send change webhooks", self._send_changes, may_return=True)
         if self._settings.alert is not None:
-            self._tasks.append(asyncio.create_task(self._send_alerts(self._settings.alert)))
+            self._tasks.start("send alerts", partial(self._send_alerts, self._settings.alert))
 
     def begin_term(self) -> None:
         """Forget what was heard of while we led before: others have acted since."""
@@ -95,9 +98,8 @@ class Webhooks:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), _GRACE)
         self._queue.shutdown()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks is not None:
+            await self._tasks.stop()
 
     # -- what is told --------------------------------------------------------------------------
 

@@ -17,9 +17,11 @@ import msgspec
 
 from hotmap.core.errors import ApiError, NotFound, Unreachable
 from hotmap.kube.client import Client
+from hotmap.kube.decoding import decode
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import Resource
 from hotmap.kube.store import Store
+from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["POLL", "OptionalKind"]
 
@@ -40,6 +42,9 @@ class _APIResourceList(msgspec.Struct):
     resources: list[_APIResource] = []
 
 
+_decoder = msgspec.json.Decoder(_APIResourceList)
+
+
 class OptionalKind:
     """The reflectors of a kind while the API server has it, and an empty store while not."""
 
@@ -50,6 +55,7 @@ class OptionalKind:
         *,
         make: Callable[[], Sequence[Reflector[Any, Any]]],
         store: Store[Any],
+        supervisor: Supervisor,
         poll: float = POLL,
     ) -> None:
         """`make` gives new reflectors that fill `store`; `poll` is in seconds."""
@@ -60,7 +66,7 @@ class OptionalKind:
         self._poll = poll
         self._missing = 0
         self._problem = ""
-        self._tasks: list[asyncio.Task[NoReturn]] = []
+        self._tasks = supervisor.tasks()
         #: Running; none while the kind is not there.
         self.reflectors: Sequence[Reflector[Any, Any]] = ()
         #: Set once it is known whether the kind is there.
@@ -102,7 +108,7 @@ class OptionalKind:
             body = await self._client.request("GET", path)
         except NotFound:
             return False
-        found = msgspec.json.decode(body, type=_APIResourceList)
+        found = decode(_decoder, body)
         return any(one.name == self._resource.plural for one in found.resources)
 
     def _answer_absent_at_first(self) -> None:
@@ -115,7 +121,8 @@ class OptionalKind:
             return
         _log.info("%s.%s: watched", self._resource.plural, self._resource.group)
         self.reflectors = tuple(self._make())
-        self._tasks = [asyncio.create_task(one.run()) for one in self.reflectors]
+        for reflector in self.reflectors:
+            self._tasks.start(f"watch {self._resource.plural}", reflector.run)
 
     async def _end(self) -> None:
         _log.info("%s.%s: gone, with their kind", self._resource.plural, self._resource.group)
@@ -125,7 +132,4 @@ class OptionalKind:
 
     async def _stop(self) -> None:
         self.reflectors = ()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await self._tasks.stop()

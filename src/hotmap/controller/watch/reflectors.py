@@ -38,6 +38,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.reflector import Reflector, ReflectorStatistics
 from hotmap.kube.resources import BY_KIND, NAMESPACES, ROLLOUTS
 from hotmap.kube.store import Store
+from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["Watching"]
 
@@ -69,6 +70,7 @@ class Watching:
         index: Index,
         settings: Settings,
         keys: tuple[FingerprintKey, ...],
+        supervisor: Supervisor,
     ) -> None:
         self._client = client
         self._index = index
@@ -85,23 +87,23 @@ class Watching:
         )
         self._fixed: list[Reflector[Any, Any]] = []
         self._rollouts: OptionalKind | None = None
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._supervisor = supervisor
+        self._tasks = supervisor.tasks()
 
     def start(self) -> None:
         """Begin to fill the stores."""
         self._fixed = self._make_reflectors()
         self._rollouts = self._watch_rollouts()
-        parts = [*self._fixed, *([self._rollouts] if self._rollouts else ())]
-        self._tasks = [asyncio.create_task(one.run()) for one in parts]
-        self._tasks.append(asyncio.create_task(self._namespaces.run()))
+        for reflector in self._fixed:
+            self._tasks.start(f"watch {reflector.statistics().resource}", reflector.run)
+        if self._rollouts:
+            self._tasks.start("discover rollouts", self._rollouts.run)
+        self._tasks.start("check namespaces", self._namespaces.run, may_return=True)
         self.started.set()
 
     async def stop(self) -> None:
         """Stop watching; the stores stay as they are."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await self._tasks.stop()
 
     async def complete(self) -> None:
         """Wait until every store is complete, or the server has refused what it would hold.
@@ -204,7 +206,11 @@ class Watching:
             return None
         watched = _Watched("Rollout", Rollout, Transforms(defaults).rollout)
         return OptionalKind(
-            self._client, ROLLOUTS, make=lambda: self._reflect(watched), store=store
+            self._client,
+            ROLLOUTS,
+            make=lambda: self._reflect(watched),
+            store=store,
+            supervisor=self._supervisor,
         )
 
     def _reflect(self, watched: _Watched) -> list[Reflector[Any, Any]]:

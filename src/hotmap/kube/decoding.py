@@ -1,0 +1,67 @@
+"""Decodes what an API server sends, also when it is nested deeper than a decoder can follow.
+
+An object may nest 10,000 levels deep (kubernetes: apimachinery/pkg/util/json, maxDepth), and so may
+its managedFields; msgspec gives up at Python's recursion limit, even in a field that nobody reads.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeVar
+
+import msgspec
+
+__all__ = ["decode", "decoding_problem", "without_deep_values"]
+
+T = TypeVar("T")
+
+#: Levels that are read; the deepest field of any type of ours is at 14 in a list.
+DEEPEST: Final = 64
+
+#: A string, or one bracket. Strings have to be known, since they may hold brackets.
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
+
+
+def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
+    """Decode JSON; values nested deeper than DEEPEST levels read as null where all else fails.
+
+    Raises:
+        msgspec.DecodeError: it is not JSON, or has not the shape that is wanted.
+    """
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        return decoder.decode(without_deep_values(bytes(data)))
+
+
+def decoding_problem(error: Exception) -> str:
+    """Say why something could not be decoded or looked at, without quoting any of it.
+
+    msgspec names the place and the expected type; the text of other exceptions may hold the data.
+    """
+    if isinstance(error, msgspec.DecodeError):
+        return str(error)
+    return f"{type(error).__name__} while it was read"
+
+
+def without_deep_values(data: bytes, *, deepest: int = DEEPEST) -> bytes:
+    """Replace every object or array that lies deeper than `deepest` levels by null.
+
+    Without recursion; brackets that do not match are left for the decoder to refuse.
+    """
+    kept = []
+    depth = copied = 0
+    for token in _TOKEN.finditer(data):
+        match token.group()[:1]:
+            case b"{" | b"[":
+                depth += 1
+                if depth == deepest + 1:
+                    kept += [data[copied : token.start()], b"null"]
+            case b"}" | b"]":
+                if depth == deepest + 1:
+                    copied = token.end()
+                depth -= 1
+    if depth > deepest:
+        return data
+    kept.append(data[copied:])
+    return b"".join(kept)

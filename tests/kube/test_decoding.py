@@ -1,0 +1,58 @@
+"""Objects that nest deeper than a JSON decoder can follow are read all the same."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hotmap.core.model.objects import ConfigMap
+from hotmap.kube.decoding import decode, without_deep_values
+from hotmap.kube.status import read_status
+from hotmap.kube.watch import Added, WatchDecoder
+
+LEVELS = 3000
+
+
+def nested(levels: int) -> bytes:
+    return b'{"f:a":' * levels + b"{}" + b"}" * levels
+
+
+def config_map(levels: int = LEVELS) -> bytes:
+    """A ConfigMap whose managedFields nest so many levels."""
+    return (
+        b'{"metadata":{"name":"app","namespace":"default","resourceVersion":"7",'
+        b'"managedFields":[{"manager":"m","time":"2026-01-01T00:00:00Z","fieldsV1":%b}]},'
+        b'"data":{"LEVEL":"]}\\"{"}}' % nested(levels)
+    )
+
+
+def test_decode_reads_an_object_that_nests_deeply():
+    item = decode(msgspec.json.Decoder(ConfigMap), config_map())
+    assert (item.metadata.name, item.data) == ("app", {"LEVEL": ']}"{'})
+
+
+def test_watch_decoder_reads_an_object_that_nests_deeply():
+    """One line of a watch, and the line after it."""
+    decoder = WatchDecoder(ConfigMap)
+    line = b'{"type":"ADDED","object":%b}\n'
+    events = decoder.feed(line % config_map() + line % config_map(1))
+    assert [type(event) for event in events] == [Added, Added]
+
+
+def test_status_that_nests_deeply_is_read():
+    body = b'{"kind":"Status","message":"no","details":{"causes":%b}}' % nested(LEVELS)
+    assert read_status(body).message == "no"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (b"{}", b"{}"),
+        (b'{"a":[1,{"b":{"c":1}},"]}{["],"d":{"e":2}}', b'{"a":[1,null,"]}{["],"d":{"e":2}}'),
+        (b'{"a":[[1],[2]],"b":3}', b'{"a":[null,null],"b":3}'),
+        (b'{"a":[[["\\\\"]]]}', b'{"a":[null]}'),
+        (b'{"a":[[1', b'{"a":[[1'),
+    ],
+)
+def test_deep_values_are_cut_at_a_depth(text: bytes, kept: bytes):
+    assert without_deep_values(text, deepest=2) == kept
