@@ -107,12 +107,12 @@ async def test_suspended_between_decision_and_write(world: World) -> None:
         read = world.registry.get
         suspended = False
 
-        async def suspend_first(plural: str, namespace: str | None, name: str) -> Any:
+        async def suspend_first(resource: str, namespace: str | None, name: str) -> dict[str, Any]:
             nonlocal suspended
-            if plural == "cronjobs" and not suspended:
+            if resource == "cronjobs" and not suspended:
                 suspended = True
                 await world.merge("CronJob", "report", {"spec": {"suspend": True}})
-            return await read(plural, namespace, name)
+            return await read(resource, namespace, name)
 
         world.registry.get = suspend_first  # type: ignore[method-assign]
         await world.edit(LEVEL="debug")

@@ -99,6 +99,7 @@ def exposed_metrics() -> set[str]:
         queues=dict,
         consumer_states=lambda: None,
         looks=lambda: 0,
+        task_restarts=dict,
         pending_jobs=lambda: 0,
     )
     text = metrics.render().decode()

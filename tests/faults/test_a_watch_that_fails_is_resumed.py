@@ -206,8 +206,8 @@ def _nested(made: dict[str, Any], levels: int = 3000) -> bytes:
 
 
 async def test_an_object_that_nests_deeply_does_not_stop_the_others(
-    truth: Truth, server: FaultServer, reflect
-):
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
     """Its managedFields nest 3,000 levels: it is read, by list and by watch, as are later edits."""
 
     async def nested_page(exchange: Exchange) -> None:

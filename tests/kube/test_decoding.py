@@ -26,12 +26,12 @@ def config_map(levels: int = LEVELS) -> bytes:
     )
 
 
-def test_decode_reads_an_object_that_nests_deeply():
+def test_decode_reads_an_object_that_nests_deeply() -> None:
     item = decode(msgspec.json.Decoder(ConfigMap), config_map())
     assert (item.metadata.name, item.data) == ("app", {"LEVEL": ']}"{'})
 
 
-def test_watch_decoder_reads_an_object_that_nests_deeply():
+def test_watch_decoder_reads_an_object_that_nests_deeply() -> None:
     """One line of a watch, and the line after it."""
     decoder = WatchDecoder(ConfigMap)
     line = b'{"type":"ADDED","object":%b}\n'
@@ -39,7 +39,7 @@ def test_watch_decoder_reads_an_object_that_nests_deeply():
     assert [type(event) for event in events] == [Added, Added]
 
 
-def test_status_that_nests_deeply_is_read():
+def test_status_that_nests_deeply_is_read() -> None:
     body = b'{"kind":"Status","message":"no","details":{"causes":%b}}' % nested(LEVELS)
     assert read_status(body).message == "no"
 
@@ -54,5 +54,5 @@ def test_status_that_nests_deeply_is_read():
         (b'{"a":[[1', b'{"a":[[1'),
     ],
 )
-def test_deep_values_are_cut_at_a_depth(text: bytes, kept: bytes):
+def test_deep_values_are_cut_at_a_depth(text: bytes, kept: bytes) -> None:
     assert without_deep_values(text, deepest=2) == kept

@@ -57,7 +57,7 @@ async def test_supervisor_restarts_a_task_that_ends(
     tasks: SupervisedTasks,
     caplog: pytest.LogCaptureFixture,
     error: BaseException | None,
-):
+) -> None:
     """However it ended; the log says so without quoting the exception."""
     work = Work(2, error)
     tasks.start("watch configmaps", work)
@@ -69,7 +69,7 @@ async def test_supervisor_restarts_a_task_that_ends(
 
 async def test_supervisor_reports_a_task_until_it_runs_steadily(
     supervisor: Supervisor, tasks: SupervisedTasks
-):
+) -> None:
     """Failing at once, still failing right after the restart, and well again some time later."""
     failed = asyncio.Event()
 
@@ -89,7 +89,7 @@ async def test_supervisor_reports_a_task_until_it_runs_steadily(
 
 async def test_supervisor_accepts_a_return_where_it_is_allowed(
     supervisor: Supervisor, tasks: SupervisedTasks
-):
+) -> None:
     """Work that is done is no failure."""
     tasks.start("worker", Work(1), may_return=True)
     await tasks.wait(timeout=10)
@@ -97,7 +97,7 @@ async def test_supervisor_accepts_a_return_where_it_is_allowed(
     assert supervisor.restarts == {}
 
 
-async def test_supervisor_stops_a_task_that_waits_for_its_restart(supervisor: Supervisor):
+async def test_supervisor_stops_a_task_that_waits_for_its_restart(supervisor: Supervisor) -> None:
     """Nothing is left of it, and nobody calls it failing any more."""
     tasks = Supervisor(pause_first=60, pause_last=60).tasks()
     work = Work(1, ValueError())

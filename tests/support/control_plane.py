@@ -27,7 +27,7 @@ from hotmap.local.tokens import Tokens, new_token
 
 __all__ = ["ControlPlane", "Failure", "GuardedRegistry", "control_plane"]
 
-#: Who asks for a patch of what: (plural, namespace, name, patch).
+#: Who asks for a patch of what: (resource, namespace, name, patch).
 Guard = Callable[[str, str | None, str, Any], Awaitable[None]]
 
 
@@ -49,31 +49,31 @@ class GuardedRegistry(Registry):
         #: Plurals.
         self.withheld: set[str] = set()
 
-    def watch(self, plural: str, namespace: str | None = None, **options: Any) -> RegistryWatch:
-        if namespace is None and plural in self.withheld:
-            raise api_error(403, f'{plural} is forbidden: User "test" cannot watch it')
-        return super().watch(plural, namespace, **options)
+    def watch(self, resource: str, namespace: str | None = None, **options: Any) -> RegistryWatch:
+        if namespace is None and resource in self.withheld:
+            raise api_error(403, f'{resource} is forbidden: User "test" cannot watch it')
+        return super().watch(resource, namespace, **options)
 
     async def patch(
-        self, plural: str, namespace: str | None, name: str, patch: object, **options: Any
+        self, resource: str, namespace: str | None, name: str, patch: object, **options: Any
     ) -> dict[str, Any]:
         for guard in tuple(self.guards):
-            await guard(plural, namespace, name, patch)
-        return await super().patch(plural, namespace, name, patch, **options)
+            await guard(resource, namespace, name, patch)
+        return await super().patch(resource, namespace, name, patch, **options)
 
     async def create(
-        self, plural: str, namespace: str | None, obj: dict[str, Any], **options: Any
+        self, resource: str, namespace: str | None, obj: dict[str, Any], **options: Any
     ) -> dict[str, Any]:
         for guard in tuple(self.create_guards):
-            await guard(plural, namespace, obj.get("metadata", {}).get("name", ""), obj)
-        return await super().create(plural, namespace, obj, **options)
+            await guard(resource, namespace, obj.get("metadata", {}).get("name", ""), obj)
+        return await super().create(resource, namespace, obj, **options)
 
     async def delete(
-        self, plural: str, namespace: str | None, name: str, **options: Any
+        self, resource: str, namespace: str | None, name: str, **options: Any
     ) -> dict[str, Any]:
         for guard in tuple(self.delete_guards):
-            await guard(plural, namespace, name, None)
-        return await super().delete(plural, namespace, name, **options)
+            await guard(resource, namespace, name, None)
+        return await super().delete(resource, namespace, name, **options)
 
 
 class Failure:
@@ -84,19 +84,19 @@ class Failure:
     """
 
     def __init__(
-        self, verb: str, plural: str, *, code: int, times: int, name: str, agent: str
+        self, verb: str, resource: str, *, code: int, times: int, name: str, agent: str
     ) -> None:
-        self._sort = verb, plural, name, agent
+        self._sort = verb, resource, name, agent
         self.code = code
         #: How many more requests it meets, and how many it has met.
         self.left = times
         self.met = 0
         self.delay = 0.0
 
-    def meets(self, verb: str, plural: str, name: str, agent: str) -> bool:
+    def meets(self, verb: str, resource: str, name: str, agent: str) -> bool:
         """Tell whether a request is of that sort; it counts then."""
         wanted, of, begins, by = self._sort
-        fits = wanted in ("*", verb) and of in ("*", plural)
+        fits = wanted in ("*", verb) and of in ("*", resource)
         if not fits or not (name.startswith(begins) and agent.startswith(by)) or self.left <= 0:
             return False
         self.left -= 1
@@ -125,7 +125,7 @@ class _FailingServer(APIServer):
             verb = verb_of(request.method, path, request.query)
             agent = request.headers.get("User-Agent", "")
             for failure in tuple(self._failures):
-                if failure.meets(verb, path.kind.plural, path.name or "", agent):
+                if failure.meets(verb, path.kind.resource, path.name or "", agent):
                     await failure.meet()
         return await super()._respond(request)
 
@@ -161,7 +161,7 @@ class ControlPlane:
     def fail(
         self,
         verb: str,
-        plural: str,
+        resource: str,
         *,
         code: int = 0,
         times: int = 1 << 30,
@@ -172,7 +172,7 @@ class ControlPlane:
 
         Code 0 is no failure: set the `delay` of what is returned, in seconds.
         """
-        failure = Failure(verb, plural, code=code, times=times, name=name, agent=agent)
+        failure = Failure(verb, resource, code=code, times=times, name=name, agent=agent)
         self.failures.append(failure)
         return failure
 

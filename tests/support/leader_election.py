@@ -44,29 +44,29 @@ class WithholdingRegistry(Registry):
         #: Answers to the next updates, instead of doing them: (status, reason).
         self.update_failures: list[tuple[int, str]] = []
 
-    def _check(self, plural: str, verb: str) -> None:
-        if plural == "leases" and verb in self.withheld:
+    def _check(self, resource: str, verb: str) -> None:
+        if resource == "leases" and verb in self.withheld:
             text = f'leases.coordination.k8s.io is forbidden: User "test" cannot {verb} it'
             raise api_error(403, text, reason="Forbidden")
 
-    async def get(self, plural: str, *args: Any, **options: Any) -> dict[str, Any]:
-        self._check(plural, "get")
-        return await super().get(plural, *args, **options)
+    async def get(self, resource: str, *args: Any, **options: Any) -> dict[str, Any]:
+        self._check(resource, "get")
+        return await super().get(resource, *args, **options)
 
-    async def create(self, plural: str, *args: Any, **options: Any) -> dict[str, Any]:
-        self._check(plural, "create")
-        return await super().create(plural, *args, **options)
+    async def create(self, resource: str, *args: Any, **options: Any) -> dict[str, Any]:
+        self._check(resource, "create")
+        return await super().create(resource, *args, **options)
 
-    async def update(self, plural: str, *args: Any, **options: Any) -> dict[str, Any]:
-        self._check(plural, "update")
-        if plural == "leases" and self.update_failures:
+    async def update(self, resource: str, *args: Any, **options: Any) -> dict[str, Any]:
+        self._check(resource, "update")
+        if resource == "leases" and self.update_failures:
             code, reason = self.update_failures.pop(0)
             raise api_error(code, f"a failure of the test: {reason}", reason=reason)
-        return await super().update(plural, *args, **options)
+        return await super().update(resource, *args, **options)
 
-    def watch(self, plural: str, *args: Any, **options: Any) -> RegistryWatch:
-        self._check(plural, "watch")
-        return super().watch(plural, *args, **options)
+    def watch(self, resource: str, *args: Any, **options: Any) -> RegistryWatch:
+        self._check(resource, "watch")
+        return super().watch(resource, *args, **options)
 
 
 class Wire(FaultProxy):
