@@ -85,7 +85,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             '--sync-period: invalid duration "soon": expected a number with a unit, such as '
             "500ms or 5s",
         ),
-        ("local up --sync-period 0", "--sync-period: '0' is no time that could pass; try 1s"),
+        (
+            "local up --sync-period 0",
+            "--sync-period: invalid duration '0': must be greater than 0, such as 1s",
+        ),
         (
             "controller --workers none",
             "Invalid value for '--workers': 'none' is not a valid integer range; "
@@ -419,7 +422,7 @@ def test_the_directory_of_a_plane_is_in_use(plane: Plane, tmp_path: Path) -> Non
     """It names the directory and the process, which goes on as if nothing had been."""
     call = ("local", "up", "--dir", str(plane.directory))
     problem = (
-        f"a local control plane is running in {plane.directory} already "
+        f"a local control plane is already running in {plane.directory} "
         f"(process {plane.process.pid}); stop it, or choose another directory"
     )
     assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")

@@ -71,7 +71,7 @@ async def test_it_stops_clean(number: signal.Signals, tmp_path: Path) -> None:
     assert mounts_below(directory) == []
     log = plane.log.read_text()
     assert log.count("\n") == 1, log
-    assert log.startswith("ready after ")
+    assert log.startswith("ready in ")
 
 
 async def test_the_next_start_clears_up_after_a_killed_one(tmp_path: Path) -> None:

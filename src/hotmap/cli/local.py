@@ -1,4 +1,4 @@
-"""`hotmap local up`: the local plane in the foreground until a signal comes."""
+"""`hotmap local up`: run the local control plane in the foreground until a signal."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ async def _run(cluster: LocalCluster) -> None:
     async with cluster:
         click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
         click.echo(
-            f"ready after {cluster.ready_after:.2f} s on {cluster.server}; Ctrl-C stops it",
+            f"ready in {cluster.ready_after:.2f}s at {cluster.server}; press Ctrl-C to stop",
             err=True,
         )
-        stopping = asyncio.create_task(stop.wait())
-        breaking = asyncio.create_task(cluster.wait_broken())
-        await asyncio.wait((stopping, breaking), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if breaking.done():
-            await breaking
-        breaking.cancel()
+        stop_requested = asyncio.create_task(stop.wait())
+        failure = asyncio.create_task(cluster.wait_for_failure())
+        await asyncio.wait((stop_requested, failure), return_when=asyncio.FIRST_COMPLETED)
+        stop_requested.cancel()
+        if failure.done():
+            await failure
+        failure.cancel()
 
 
 def _period(text: str) -> float:
@@ -59,5 +59,7 @@ def _period(text: str) -> float:
     except ValueError as error:
         raise SettingsError(f"--sync-period: {error}") from error
     if period <= 0:
-        raise SettingsError(f"--sync-period: {text!r} is no time that could pass; try 1s")
+        raise SettingsError(
+            f"--sync-period: invalid duration {text!r}: must be greater than 0, such as 1s"
+        )
     return period

@@ -60,7 +60,7 @@ class LocalCluster(Lifecycle):
         self._start_node = start_node
         self._tokens = Tokens()
         self._stack = contextlib.AsyncExitStack()
-        # What runs in the background until the end; one that ends earlier has broken.
+        # Background tasks until the end; one that ends earlier has failed.
         self._running: list[asyncio.Task[None]] = []
         #: The kinds that this cluster serves.
         self.scheme = built_in_scheme()
@@ -102,8 +102,8 @@ class LocalCluster(Lifecycle):
         # Whatever happens to a part of it, the rest is stopped as well.
         await self._stack.aclose()
 
-    async def wait_broken(self) -> None:
-        """Wait until a part of the running cluster breaks, and raise what broke it."""
+    async def wait_for_failure(self) -> None:
+        """Wait until a part of the running cluster fails, and raise its exception."""
         done, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             await task
@@ -154,11 +154,11 @@ class LocalCluster(Lifecycle):
         """Run a part in the background until the end of the cluster."""
         task = asyncio.create_task(part, name=name)
         self._running.append(task)
-        self._stack.push_async_callback(_cancelled, task)
+        self._stack.push_async_callback(_cancel_task, task)
         return task
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancel_task(task: asyncio.Task[None]) -> None:
     task.cancel()
-    # What broke it was raised where somebody waited for it.
+    # Its exception is raised by `wait_for_failure`.
     await asyncio.gather(task, return_exceptions=True)

@@ -1,7 +1,7 @@
-"""A cache of one kind's objects inside the process, kept equal to the Registry by a watch.
+"""A cache of one kind's objects inside the process, kept up to date by a watch.
 
 What upstream's controllers and kubelet get from client-go's informers (client-go: tools/cache):
-the objects by name, indexes over them, listeners that are told (old, new), and waiting until the
+the objects by name, indexes over them, listeners that get (old, new), and waiting until the
 cache has seen a write of one's own. The HTTP side of the same idea is `kube/reflector.py`; this
 one never speaks HTTP and never meets a broken connection.
 """
@@ -63,13 +63,13 @@ class Index:
 
 
 class Informer:
-    """Keep all objects of a kind, of one namespace or with some field, as the Registry has them.
+    """Keep all objects of a kind, of one namespace or with some field, as the API server has them.
 
     Objects are shared by all who read them and are replaced, never changed: copy before you
     change one. Indexes and listeners are added before `run`; listeners are called synchronously
     after the cache and its indexes have taken in the change, with None for an object that was
-    not there or is gone. An object that was deleted and made again between two lists is told as
-    gone and as new.
+    not there or is gone. An object that was recreated between two lists is
+    reported as deleted and as added.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Informer:
         """Wait until the cache has seen a write that returned this resourceVersion.
 
         So that the next decision rests on it: what upstream's controllers get from expectations.
-        Not for an informer with a field selector, which is not told of writes outside of it.
+        Not for an informer with a field selector, which does not see writes outside of it.
         """
         wanted = int(resource_version)
         await self.until(lambda: self.resource_version >= wanted)
@@ -129,7 +129,7 @@ class Informer:
             await waiter
 
     async def run(self) -> None:
-        """Follow the Registry until cancelled: list once, then watch, and list again when the
+        """List and watch until cancelled, and list again when the
         history no longer reaches back to where a watch ended."""
         await self._list()
         while True:

@@ -1,7 +1,7 @@
 """What the API server asks a kubelet: logs of a container, and a command inside one.
 
 Upstream speaks HTTP to the node for this; here the kubelet is in the same process, so the
-contract is this pair of protocols. The kubelet implements them, nobody else.
+contract is this pair of protocols. The kubelet implements them.
 """
 
 from __future__ import annotations

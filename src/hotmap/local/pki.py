@@ -1,6 +1,6 @@
 """The local cluster's certificates: an own authority and one server certificate.
 
-Made anew for each run: elliptic keys cost a few milliseconds, and what does not outlive its
+Made for each run: elliptic keys cost a few milliseconds, and what does not outlive its
 cluster cannot leak later. `cryptography` is imported here only.
 """
 

@@ -41,7 +41,7 @@ class _Occurrence(NamedTuple):
 
 
 class _Written(NamedTuple):
-    """An Event in the Registry, how often it was counted and when last (POSIX seconds)."""
+    """An Event that was written, how often it was counted and when last (POSIX seconds)."""
 
     name: str
     times: int
@@ -64,21 +64,21 @@ class Recorder:
     def event(
         self, obj: Object, type: Literal["Normal", "Warning"], reason: str, message: str
     ) -> None:
-        """Note that something happened to *obj*, to be written soon.
+        """Queue an Event about *obj*; `run` writes it.
 
         *reason* is CamelCase and stable, *message* is prose without any Secret value.
         """
         self._pending.put_nowait(_Occurrence(obj, type, reason, message, self._clock()))
 
     async def run(self) -> None:
-        """Write what is noted until cancelled; what is still pending then is lost."""
+        """Write queued Events until cancelled; what is still queued then is lost."""
         while True:
             occurrence = await self._pending.get()
             try:
                 await self._write(occurrence)
             except HotmapError as error:
-                # The namespace may be going, with the object: nobody is left to read it.
-                _log.debug("event %s was not written: %s", occurrence.reason, error)
+                # The namespace may be terminating, and the object with it.
+                _log.debug("failed to write event %s: %s", occurrence.reason, error)
 
     async def _write(self, occurrence: _Occurrence) -> None:
         metadata = occurrence.obj["metadata"]

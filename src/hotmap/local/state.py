@@ -28,9 +28,9 @@ _FILES = ("kubeconfig", "run.json")
 
 
 class _Owner(NamedTuple):
-    """A process, told from a later one with the same pid by when it started (clock ticks).
+    """A process, identified by its pid and its start time (clock ticks), since pids are reused.
 
-    `made` says whether it made the directory, so that whoever clears up after it goes as far.
+    `made` says whether it made the directory, so that the next start knows whether to remove it.
     """
 
     pid: int
@@ -87,7 +87,7 @@ class StateDirectory:
             descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 file.write(text)
-            # Renamed, so that whoever waits for it never reads half of it.
+            # Renamed, so that readers never see half of it.
             written.replace(self.kubeconfig)
         except OSError as error:
             raise SettingsError(f"{self.kubeconfig} cannot be written: {error.strerror}") from None
@@ -109,7 +109,7 @@ class StateDirectory:
         owner = self._owner()
         if owner is not None and _start_of(owner.pid) == owner.started:
             raise SettingsError(
-                f"a local control plane is running in {self.path} already (process {owner.pid}); "
+                f"a local control plane is already running in {self.path} (process {owner.pid}); "
                 "stop it, or choose another directory"
             )
         self._remove_contents()
@@ -125,7 +125,7 @@ class StateDirectory:
     def _remove_contents(self) -> None:
         for name in _DIRECTORIES:
             shutil.rmtree(self.path / name, ignore_errors=True)
-        # run.json goes last: until then the directory is somebody's.
+        # run.json is removed last: until then the directory has an owner.
         for name in _FILES:
             (self.path / name).unlink(missing_ok=True)
 

@@ -45,7 +45,7 @@ class Strategy:
     """Store objects as they are sent: no defaults, no rules beyond those of metadata.
 
     Stateless. Methods that change an object do so in place; objects have the form that
-    `apiserver.encoding.arranged` gives them.
+    `apiserver.encoding.arrange_fields` gives them.
     """
 
     #: Top-level fields beside kind, apiVersion and metadata; None accepts any.

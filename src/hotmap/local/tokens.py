@@ -1,6 +1,6 @@
 """Bearer tokens: who may talk to the local API server, and until when.
 
-Tokens are kept and compared as digests, so that neither time nor memory tells anything about
+Tokens are kept and compared as digests, so that neither timing nor memory reveals anything about
 them; they are never logged.
 """
 
@@ -63,7 +63,7 @@ class Tokens:
 
 
 def new_token() -> str:
-    """Make a token that nobody can guess: 256 random bits."""
+    """Make an unguessable token: 256 random bits."""
     return secrets.token_urlsafe(32)
 
 

@@ -78,7 +78,7 @@ async def test_foreign_files_are_kept(directory: Path) -> None:
 async def test_directory_in_use_is_refused(directory: Path) -> None:
     """One sentence names the directory and the process; the running cluster is not harmed."""
     async with LocalCluster(directory, start_node=False) as running:
-        with pytest.raises(SettingsError, match=rf"running in {directory} already .*{os.getpid()}"):
+        with pytest.raises(SettingsError, match=rf"already running in {directory} .*{os.getpid()}"):
             await LocalCluster(directory, start_node=False).start()
         await KubeconfigClient(running.kubeconfig).get("/api/v1/namespaces")
 
@@ -151,7 +151,7 @@ async def test_failure_of_a_part_is_raised(
     monkeypatch.setattr("hotmap.local.cluster.Controllers.run", breaks)
     async with LocalCluster(directory, start_node=False) as cluster:
         with pytest.raises(ZeroDivisionError):
-            await cluster.wait_broken()
+            await cluster.wait_for_failure()
 
 
 async def test_pod_runs(directory: Path) -> None:

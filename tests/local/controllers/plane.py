@@ -1,6 +1,6 @@
-"""A control plane without a kubelet: the real Registry and controllers, and a puppet of a node.
+"""A control plane without a kubelet: the real Registry and controllers, and a fake node.
 
-The puppet does to pods what a kubelet does to their status and nothing else: no process runs.
+The fake node writes the status of pods as a kubelet does; no process runs.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ Object = dict[str, Any]
 DEADLINE = 20.0
 
 
-class PuppetNode:
-    """Makes pods bound to the node `local` ready as told, and lets deleted ones go."""
+class FakeNode:
+    """Sets the Ready condition of pods on the node `local`, and removes deleted ones."""
 
     def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
         self._registry = registry
         self._clock = clock
         self.pods = Informer(registry, "pods")
-        #: Says of a pod whether it becomes ready; may be replaced, then call `look_again`.
-        self.makes_ready: Callable[[Object], bool] = lambda pod: True
-        #: Whether pods that are asked to go do so.
-        self.lets_go = True
-        self._looks: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        #: Says of a pod whether it becomes ready; may be replaced, then call `sync_all`.
+        self.becomes_ready: Callable[[Object], bool] = lambda pod: True
+        #: Whether deleted pods are removed.
+        self.removes_deleted_pods = True
+        self._queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self.pods.subscribe(self._on_pod)
 
-    def look_again(self) -> None:
+    def sync_all(self) -> None:
         for name in self.pods.objects:
-            self._looks.put_nowait(name)
+            self._queue.put_nowait(name)
 
     async def register(self) -> None:
         await self._registry.create(
@@ -58,29 +58,34 @@ class PuppetNode:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.pods.run())
             while True:
-                await self._attend(*await self._looks.get())
+                await self._sync(*await self._queue.get())
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
-            self._looks.put_nowait((new["metadata"]["namespace"], new["metadata"]["name"]))
+            self._queue.put_nowait((new["metadata"]["namespace"], new["metadata"]["name"]))
 
-    async def _attend(self, namespace: str, name: str) -> None:
+    async def _sync(self, namespace: str, name: str) -> None:
         try:
             pod = await self._registry.get("pods", namespace, name)
             if not pod["spec"].get("nodeName"):
                 return
             if pod["metadata"].get("deletionTimestamp"):
-                if self.lets_go:
+                if self.removes_deleted_pods:
                     await self._registry.delete("pods", namespace, name, grace_period=0)
                 return
             await self._registry.modify(
-                "pods", namespace, name, self._served, subresource="status", manager="kubelet"
+                "pods",
+                namespace,
+                name,
+                self._with_ready_condition,
+                subresource="status",
+                manager="kubelet",
             )
         except NotFound:
             return
 
-    def _served(self, pod: Object) -> Object:
-        ready = "True" if self.makes_ready(pod) else "False"
+    def _with_ready_condition(self, pod: Object) -> Object:
+        ready = "True" if self.becomes_ready(pod) else "False"
         conditions = pod["status"].get("conditions") or []
         before = next((c for c in conditions if c["type"] == "Ready"), {})
         if before.get("status") == ready:
@@ -95,7 +100,7 @@ class PuppetNode:
 class Plane:
     """What a test does to the control plane, and how it waits for what follows."""
 
-    def __init__(self, registry: Registry, node: PuppetNode) -> None:
+    def __init__(self, registry: Registry, node: FakeNode) -> None:
         self.registry = registry
         self.node = node
 
@@ -140,7 +145,7 @@ class Plane:
                 if result := await check():
                     return result
             await asyncio.sleep(0.001)
-        raise AssertionError(f"waited in vain for {what or check}: {await self.state()}")
+        raise AssertionError(f"timed out waiting for {what or check}: {await self.state()}")
 
     async def state(self) -> str:
         """What there is, for the message of a failed wait."""
@@ -151,7 +156,7 @@ class Plane:
                 lines.append(f"{plural}/{obj['metadata']['name']} {spec} {obj.get('status')}")
         return "\n".join(lines)
 
-    async def settled(self, name: str = "web") -> Object:
+    async def wait_until_complete(self, name: str = "web") -> Object:
         """Wait until a Deployment is rolled out completely, and return it."""
 
         async def check() -> Object | None:
@@ -160,7 +165,7 @@ class Plane:
             counts = ("replicas", "updatedReplicas", "availableReplicas")
             complete = all(status.get(field, 0) == wished for field in counts)
             observed = status.get("observedGeneration", 0) >= obj["metadata"]["generation"]
-            pods = [p for p in await self.list("pods") if not _is_going(p)]
+            pods = [p for p in await self.list("pods") if not _is_terminating(p)]
             return obj if complete and observed and len(pods) == wished else None
 
         found: Object = await self.until(check, what=f"{name} to settle")
@@ -171,10 +176,10 @@ class Plane:
 async def control_plane(
     *, clock: Callable[[], float] = time.time, root_ca: str | None = None, with_node: bool = True
 ) -> AsyncIterator[Plane]:
-    """Run a control plane with one puppet node for the length of a block."""
+    """Run a control plane with one fake node for the length of a block."""
     registry = Registry(MVCCStore(), clock=clock)
     await create_system_namespaces(registry)
-    node = PuppetNode(registry, clock)
+    node = FakeNode(registry, clock)
     async with Controllers(registry, root_ca=root_ca, clock=clock):
         running = asyncio.create_task(node.run())
         if with_node:
@@ -186,7 +191,7 @@ async def control_plane(
             await asyncio.gather(running, return_exceptions=True)
 
 
-def _is_going(pod: Object) -> bool:
+def _is_terminating(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 

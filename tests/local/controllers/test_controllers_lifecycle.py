@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.local.controllers.plane import Plane, PuppetNode, template_change, web
+from tests.local.controllers.plane import FakeNode, Plane, template_change, web
 
 from hotmap.core.errors import Unavailable
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
@@ -18,7 +18,7 @@ async def test_controllers_catch_up_after_restart() -> None:
     """An edit, a scaling and a deletion without controllers converge when they start."""
     registry = Registry(MVCCStore())
     await create_system_namespaces(registry)
-    node = PuppetNode(registry, lambda: 1_800_000_000.0)
+    node = FakeNode(registry, lambda: 1_800_000_000.0)
     plane = Plane(registry, node)
     running = asyncio.create_task(node.run())
     await node.register()
@@ -40,7 +40,7 @@ async def test_controllers_catch_up_after_restart() -> None:
         await plane.patch("deployments", "web", {"spec": {"replicas": 5}})
         await plane.create("namespaces", {"metadata": {"name": "late"}}, namespace=None)
         async with Controllers(registry):
-            await plane.settled()
+            await plane.wait_until_complete()
             assert await plane.sizes() == {"2": 5}
             assert "default" in await plane.names("serviceaccounts", "late")
             assert {rs["metadata"]["labels"]["app"] for rs in await plane.list("replicasets")} == {
@@ -55,21 +55,21 @@ async def test_rollout_continues_after_restart() -> None:
     """Stopped after any step and started again, the rollout ends as if nothing had been."""
     registry = Registry(MVCCStore())
     await create_system_namespaces(registry)
-    node = PuppetNode(registry, lambda: 1_800_000_000.0)
+    node = FakeNode(registry, lambda: 1_800_000_000.0)
     plane = Plane(registry, node)
     running = asyncio.create_task(node.run())
     await node.register()
     try:
         async with Controllers(registry):
             await plane.create("deployments", web(3))
-            await plane.settled()
+            await plane.wait_until_complete()
         await plane.patch("deployments", "web", template_change("2"))
         for turns in (1, 2, 4, 8, 16, 32):
             async with Controllers(registry):
                 for _ in range(turns):
                     await asyncio.sleep(0)
         async with Controllers(registry):
-            await plane.settled()
+            await plane.wait_until_complete()
             assert await plane.sizes() == {"2": 3}
     finally:
         running.cancel()

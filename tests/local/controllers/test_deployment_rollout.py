@@ -28,7 +28,7 @@ async def test_new_deployment_creates_replica_set_and_pods() -> None:
         created = web(2)
         created["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
         await plane.create("deployments", created)
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         (replica_set,) = await plane.list("replicasets")
         template_hash = replica_set["metadata"]["labels"]["pod-template-hash"]
         assert replica_set["metadata"]["name"] == f"web-{template_hash}"
@@ -64,7 +64,7 @@ async def test_revision_annotation_keeps_generation() -> None:
     """Else observedGeneration, which kubectl rollout status waits for, would never catch up."""
     async with control_plane() as plane:
         await plane.create("deployments", web())
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         assert deployment["metadata"]["generation"] == 1
         assert deployment["status"]["observedGeneration"] == 1
 
@@ -73,9 +73,9 @@ async def test_rollout_has_steps_and_events_of_kubernetes() -> None:
     """3 replicas, default strategy: one new pod, then one old pod less, and so on."""
     async with control_plane() as plane:
         await plane.create("deployments", web(3))
-        await plane.settled()
+        await plane.wait_until_complete()
         await plane.patch("deployments", "web", template_change("2"))
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         sets = await _by_revision(plane)
         old, new = (sets[revision]["metadata"]["name"] for revision in ("1", "2"))
         expected = [
@@ -105,7 +105,7 @@ async def test_change_outside_template_starts_no_rollout() -> None:
     """minReadySeconds and annotations are passed on to the ReplicaSet that runs."""
     async with control_plane() as plane:
         await plane.create("deployments", web(1))
-        await plane.settled()
+        await plane.wait_until_complete()
         cause = {"kubernetes.io/change-cause": "slower"}
         await plane.patch(
             "deployments",
@@ -129,13 +129,13 @@ async def test_undo_reuses_old_replica_set() -> None:
     """The same template finds its ReplicaSet again, with the next revision and a history."""
     async with control_plane() as plane:
         await plane.create("deployments", web(2))
-        await plane.settled()
+        await plane.wait_until_complete()
         first = (await _by_revision(plane))["1"]
         await plane.patch("deployments", "web", template_change("2"))
-        await plane.settled()
+        await plane.wait_until_complete()
         undo = {"spec": {"template": {"metadata": {"annotations": {"version": None}}}}}
         await plane.patch("deployments", "web", undo)
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         sets = await _by_revision(plane)
         assert sets.keys() == {"2", "3"}
         assert sets["3"]["metadata"]["name"] == first["metadata"]["name"]
@@ -148,8 +148,8 @@ async def test_stuck_rollout_keeps_old_pods() -> None:
     """New pods that never get ready: one surge pod, all old pods stay, and the next edit heals."""
     async with control_plane() as plane:
         await plane.create("deployments", web(3))
-        await plane.settled()
-        plane.node.makes_ready = lambda pod: (
+        await plane.wait_until_complete()
+        plane.node.becomes_ready = lambda pod: (
             pod["metadata"].get("annotations", {}).get("version") != "bad"
         )
         await plane.patch("deployments", "web", template_change("bad"))
@@ -159,7 +159,7 @@ async def test_stuck_rollout_keeps_old_pods() -> None:
 
         await plane.until(hangs)
         await plane.patch("deployments", "web", template_change("good"))
-        await plane.settled()
+        await plane.wait_until_complete()
         assert await plane.sizes() == {"3": 3}
 
 
@@ -167,7 +167,7 @@ async def test_paused_deployment_scales_without_rollout() -> None:
     """Edits wait until it is resumed; the conditions say so, then and afterwards."""
     async with control_plane() as plane:
         await plane.create("deployments", web(2))
-        await plane.settled()
+        await plane.wait_until_complete()
         await plane.patch(
             "deployments", "web", {"spec": {"paused": True, **template_change("2")["spec"]}}
         )
@@ -187,7 +187,7 @@ async def test_paused_deployment_scales_without_rollout() -> None:
             "Deployment is paused",
         )
         await plane.patch("deployments", "web", {"spec": {"paused": False}})
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         assert await plane.sizes() == {"2": 4}
 
 
@@ -195,8 +195,8 @@ async def test_recreate_never_runs_both_templates() -> None:
     """The new pods come when the last old pod is gone, not when it is asked to go."""
     async with control_plane() as plane:
         await plane.create("deployments", web(2, strategy={"type": "Recreate"}))
-        await plane.settled()
-        plane.node.lets_go = False
+        await plane.wait_until_complete()
+        plane.node.removes_deleted_pods = False
         await plane.patch("deployments", "web", template_change("2"))
 
         async def all_asked_to_go() -> bool:
@@ -206,9 +206,9 @@ async def test_recreate_never_runs_both_templates() -> None:
         await plane.until(all_asked_to_go)
         await asyncio.sleep(0.05)  # time for a wrong step to be taken
         assert len(await plane.list("replicasets")) == 1
-        plane.node.lets_go = True
-        plane.node.look_again()
-        await plane.settled()
+        plane.node.removes_deleted_pods = True
+        plane.node.sync_all()
+        await plane.wait_until_complete()
         assert await plane.sizes() == {"2": 2}
 
 
@@ -218,9 +218,9 @@ async def test_revision_history_limit_deletes_old_replica_sets(limit: int) -> No
     async with control_plane() as plane:
         await plane.create("deployments", web(1, revisionHistoryLimit=limit))
         for version in ("2", "3", "4"):
-            await plane.settled()
+            await plane.wait_until_complete()
             await plane.patch("deployments", "web", template_change(version))
-        await plane.settled()
+        await plane.wait_until_complete()
 
         async def cleaned() -> bool:
             return set(await _by_revision(plane)) == {str(4 - n) for n in range(limit + 1)}
@@ -232,7 +232,7 @@ async def test_replica_set_name_collision_is_resolved() -> None:
     """A foreign ReplicaSet of the wanted name makes the collision count name ours differently."""
     async with control_plane() as plane:
         await plane.create("deployments", web(1))
-        await plane.settled()
+        await plane.wait_until_complete()
         (ours,) = await plane.list("replicasets")
         await plane.registry.delete("deployments", "default", "web")
 
@@ -249,7 +249,7 @@ async def test_replica_set_name_collision_is_resolved() -> None:
         }
         await plane.create("replicasets", foreign)
         await plane.create("deployments", web(1))
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         assert deployment["status"]["collisionCount"] == 1
         assert len(await plane.list("replicasets")) == 2
 
@@ -257,7 +257,7 @@ async def test_replica_set_name_collision_is_resolved() -> None:
 async def test_progress_deadline_is_reported() -> None:
     """After progressDeadlineSeconds without news the rollout counts as failed, and can heal."""
     async with control_plane() as plane:
-        plane.node.makes_ready = lambda pod: False
+        plane.node.becomes_ready = lambda pod: False
         await plane.create("deployments", web(1, progressDeadlineSeconds=1))
 
         async def verdict() -> tuple[str, str, str] | None:
@@ -272,9 +272,9 @@ async def test_progress_deadline_is_reported() -> None:
 
         # Nothing happens any more: only the controller's own timer can bring this about.
         await plane.until(timed_out)
-        plane.node.makes_ready = lambda pod: True
-        plane.node.look_again()
-        await plane.settled()
+        plane.node.becomes_ready = lambda pod: True
+        plane.node.sync_all()
+        await plane.wait_until_complete()
         healed = await verdict()
         assert healed is not None
         assert healed[1] == "NewReplicaSetAvailable"
@@ -303,14 +303,14 @@ async def test_replica_set_creation_failure_is_reported() -> None:
         deployment = await plane.registry.get("deployments", "default", "web")
         assert _condition(deployment, "Progressing") == ("False", "ReplicaSetCreateError", message)
         refusing = False
-        await plane.settled()
+        await plane.wait_until_complete()
 
 
 async def test_deployments_with_equal_selectors_keep_their_replica_sets() -> None:
     """What another controls is left alone, whatever labels it has."""
     async with control_plane() as plane:
         await plane.create("deployments", web(1))
-        await plane.settled()
+        await plane.wait_until_complete()
         twin = web(1, image="v2")
         twin["metadata"]["name"] = "twin"
         await plane.create("deployments", twin)
@@ -329,7 +329,7 @@ async def test_orphan_replica_set_with_equal_template_is_adopted() -> None:
     """A ReplicaSet left by a deletion that orphans becomes the new Deployment's own again."""
     async with control_plane() as plane:
         await plane.create("deployments", web(2))
-        await plane.settled()
+        await plane.wait_until_complete()
         pods = await plane.names("pods")
         await plane.registry.delete("deployments", "default", "web", propagation="Orphan")
 
@@ -340,7 +340,7 @@ async def test_orphan_replica_set_with_equal_template_is_adopted() -> None:
 
         await plane.until(orphaned)
         again = await plane.create("deployments", web(2))
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         (replica_set,) = await plane.list("replicasets")
         assert replica_set["metadata"]["ownerReferences"][0]["uid"] == again["metadata"]["uid"]
         assert await plane.names("pods") == pods

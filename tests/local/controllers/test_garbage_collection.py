@@ -130,7 +130,7 @@ async def test_deployment_deletion_deletes_pods() -> None:
     async with control_plane() as plane:
         for propagation in ("Background", "Foreground"):
             await plane.create("deployments", web(3))
-            await plane.settled()
+            await plane.wait_until_complete()
             await plane.registry.delete("deployments", "default", "web", propagation=propagation)
 
             async def nothing_left() -> bool:

@@ -59,7 +59,7 @@ async def test_failure_is_retried_with_backoff(
     await _run(sync)
     assert len(sync.calls) == 2
     assert len(caplog.records) == 1
-    assert f"test default/web: {failure}; again in" in caplog.text
+    assert f"test default/web: {failure}; retrying in" in caplog.text
 
 
 async def test_unexpected_exception_is_logged_and_retried(caplog: pytest.LogCaptureFixture) -> None:

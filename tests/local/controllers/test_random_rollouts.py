@@ -127,7 +127,7 @@ class Chaos:
         self._bad_versions = {"bad"}
         #: Pods that become ready only when the node looks again.
         self._slow: dict[str, bool] = {}
-        plane.node.makes_ready = self._makes_ready
+        plane.node.becomes_ready = self._makes_ready
         self._operations = [
             (4, self._edit), (3, self._scale), (1, self._pause), (2, self._resume),
             (2, self._kill), (1, self._rebound), (4, self._settle_some), (2, self._rest),
@@ -145,9 +145,9 @@ class Chaos:
         self._bad_versions.clear()
         self._slow = dict.fromkeys(self._slow, False)
         self._random = Random(0)
-        self._plane.node.makes_ready = lambda pod: True
+        self._plane.node.becomes_ready = lambda pod: True
         await self._resume()
-        self._plane.node.look_again()
+        self._plane.node.sync_all()
 
     def _makes_ready(self, pod: Object) -> bool:
         if _is_ready(pod):
@@ -191,7 +191,7 @@ class Chaos:
         for uid in list(self._slow):
             if self._random.random() < 0.7:
                 self._slow[uid] = False
-        self._plane.node.look_again()
+        self._plane.node.sync_all()
 
     async def _rest(self) -> None:
         await asyncio.sleep(0.01)
@@ -208,7 +208,7 @@ async def test_random_rollout_keeps_bounds_and_converges(seed: int) -> None:
         chaos = Chaos(plane, random)
         await chaos.run(OPERATIONS)
         await chaos.heal()
-        deployment = await plane.settled()
+        deployment = await plane.wait_until_complete()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         assert monitor.violations == []
@@ -240,10 +240,10 @@ async def test_monitor_detects_rollouts() -> None:
         monitor = Monitor(plane.registry.store)
         watching = asyncio.create_task(monitor.run())
         await plane.create("deployments", web(6))
-        await plane.settled()
+        await plane.wait_until_complete()
         for version in ("2", "3", "4"):
             await plane.patch("deployments", "web", template_change(version))
-            await plane.settled()
+            await plane.wait_until_complete()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         assert monitor.violations == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.local.controllers.plane import Object, Plane, control_plane
 
-from hotmap.local.controllers.scheduler import why_not
+from hotmap.local.controllers.scheduler import find_unfit_reason
 
 
 def _node(*, ready: str = "True", labels: dict[str, str] | None = None, **spec: Any) -> Object:
@@ -61,7 +61,7 @@ def test_scheduler_reports_why_node_does_not_fit(
     pod: Object, node: Object, reason: str | None
 ) -> None:
     """Unschedulable, labels, taints and readiness, in upstream's words."""
-    assert why_not(pod, node) == reason
+    assert find_unfit_reason(pod, node) == reason
 
 
 async def _events(plane: Plane, reason: str, count: int = 1) -> list[str]:

@@ -167,7 +167,7 @@ async def _pass_input(socket: web.WebSocketResponse, session: ExecSession, proto
             await session.resize(size["Width"], size["Height"])
         elif channel == _CLOSE and protocol == PROTOCOLS[0] and data[:1] == bytes([_STDIN]):
             await session.close_input()
-    # The client is gone: nobody waits for the command any more.
+    # The client has disconnected, so the command is ended.
     await session.close()
 
 

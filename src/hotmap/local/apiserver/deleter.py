@@ -55,14 +55,14 @@ class ObjectDeleter:
         new = decode(entry)
         deletion.add_propagation_finalizer(new["metadata"], options.propagation)
         grace = kind.strategy.deletion_grace(old, options.grace_period)
-        if grace == 0 and not deletion.is_held(kind, new):
+        if grace == 0 and not deletion.is_held_by_finalizers(kind, new):
             if not options.dry_run:
                 self._store.delete(entry.key, expected=entry.mod_revision)
             if not kind.strategy.returns_deleted:
                 return success_status(kind, path.name, old["metadata"]["uid"])
-            deletion.begin(kind, new, grace=grace, at=self._end_of(grace))
+            deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
             return new
-        deletion.begin(kind, new, grace=grace, at=self._end_of(grace))
+        deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
         if is_unchanged(old, new) or options.dry_run:
             return new
         written = self._store.update(entry.key, encode(new), expected=entry.mod_revision)

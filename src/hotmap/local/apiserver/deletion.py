@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_propagation_finalizer",
-    "begin",
+    "begin_deletion",
     "check_preconditions",
-    "is_final",
-    "is_held",
+    "is_deletion_complete",
+    "is_held_by_finalizers",
 ]
 
 JsonObject = dict[str, Any]
 
 
-def begin(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
+def begin_deletion(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
     """Mark an object as being deleted, with `grace` seconds that end at `at`.
 
     A deletion that already runs is only ever shortened (kubernetes:
@@ -42,12 +42,12 @@ def begin(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
     kind.strategy.prepare_delete(obj)
 
 
-def is_held(kind: Kind, obj: JsonObject) -> bool:
+def is_held_by_finalizers(kind: Kind, obj: JsonObject) -> bool:
     """Tell whether finalizers keep an object that is to be deleted."""
     return bool(obj["metadata"].get("finalizers")) or kind.strategy.has_finalizers(obj)
 
 
-def is_final(kind: Kind, obj: JsonObject) -> bool:
+def is_deletion_complete(kind: Kind, obj: JsonObject) -> bool:
     """Tell whether an update took away the last thing that kept an object.
 
     kubernetes: apiserver/pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
@@ -56,7 +56,7 @@ def is_final(kind: Kind, obj: JsonObject) -> bool:
     return (
         "deletionTimestamp" in metadata
         and metadata.get("deletionGracePeriodSeconds") == 0
-        and not is_held(kind, obj)
+        and not is_held_by_finalizers(kind, obj)
     )
 
 

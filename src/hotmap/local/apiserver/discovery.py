@@ -1,4 +1,4 @@
-"""What the server tells about itself: version, groups, resources.
+"""Discovery documents: version, groups, resources.
 
 Kubernetes: apiserver/pkg/endpoints/discovery. Both the old documents (one per group version)
 and the aggregated ones are served; kubectl asks for the latter and needs two requests.

@@ -20,14 +20,14 @@ JsonObject = dict[str, Any]
 _HEAD = ("kind", "apiVersion", "metadata")
 
 
-def arranged(kind: Kind, obj: JsonObject, metadata: JsonObject) -> JsonObject:
+def arrange_fields(kind: Kind, obj: JsonObject, metadata: JsonObject) -> JsonObject:
     """Give an object of a kind in the order in which upstream writes one."""
     body = {field: value for field, value in obj.items() if field not in _HEAD}
     return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **body}
 
 
 def encode(obj: JsonObject) -> bytes:
-    """Write an object as it is stored; its fields must be `arranged`."""
+    """Write an object as it is stored; its fields must be `arrange_fields`."""
     metadata = {field: v for field, v in obj["metadata"].items() if field != "resourceVersion"}
     return msgspec.json.encode({**obj, "metadata": metadata})
 

@@ -13,7 +13,7 @@ import msgspec
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.field_validation import unknown_fields
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
-from hotmap.local.apiserver.negotiation import JSON, decode_body, decode_patch, wanted_form
+from hotmap.local.apiserver.negotiation import JSON, decode_body, decode_patch, negotiate_form
 from hotmap.local.apiserver.options import (
     WriteOptions,
     delete_options,
@@ -22,7 +22,7 @@ from hotmap.local.apiserver.options import (
 )
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
-from hotmap.local.apiserver.scale import scale_of, scaling
+from hotmap.local.apiserver.scale import scale_change, scale_of
 from hotmap.local.apiserver.tables import table
 
 if TYPE_CHECKING:
@@ -85,17 +85,17 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
     obj = await registry.get(*_target(registry, path))
     if path.subresource == "scale":
         return _json(scale_of(obj))
-    return _shown(registry, path.kind, obj, request)
+    return _answer_with_object(registry, path.kind, obj, request)
 
 
 def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     page = registry.reader.list(path, list_options(request.query))
-    if wanted_form(request.accept) == "table":
+    if negotiate_form(request.accept) == "table":
         items = [msgspec.json.decode(item) for item in page.items]
         include = request.query.get("includeObject", "Metadata")
-        shown = table(path.kind, items, now=registry.now(), include=include)
-        shown["metadata"] = _list_metadata(page)
-        return _json(shown)
+        rendered = table(path.kind, items, now=registry.now(), include=include)
+        rendered["metadata"] = _list_metadata(page)
+        return _json(rendered)
     return Answer(encoded_list(path.kind, page))
 
 
@@ -129,7 +129,9 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     created = await registry.create(
         registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
     )
-    return _shown(registry, path.kind, created, request)._replace(status=201, warnings=warnings)
+    return _answer_with_object(registry, path.kind, created, request)._replace(
+        status=201, warnings=warnings
+    )
 
 
 async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -168,7 +170,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
     updated = await registry.update(
         *_target(registry, path), obj, subresource=path.subresource, **options._asdict()
     )
-    return _shown(registry, path.kind, updated, request)._replace(warnings=warnings)
+    return _answer_with_object(registry, path.kind, updated, request)._replace(warnings=warnings)
 
 
 async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -188,13 +190,15 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         subresource=path.subresource,
         **options._asdict(),
     )
-    return _shown(registry, path.kind, patched, request)._replace(warnings=warnings)
+    return _answer_with_object(registry, path.kind, patched, request)._replace(warnings=warnings)
 
 
 async def _rescale(
     registry: Registry, path: ResourcePath, scale: JsonObject, options: WriteOptions
 ) -> Answer:
-    workload = await registry.modify(*_target(registry, path), scaling(scale), **options._asdict())
+    workload = await registry.modify(
+        *_target(registry, path), scale_change(scale), **options._asdict()
+    )
     return _json(scale_of(workload))
 
 
@@ -204,7 +208,7 @@ async def _delete(registry: Registry, path: ResourcePath, request: Request) -> A
     deleted = await registry.delete(*_target(registry, path), **options._asdict())
     if deleted["kind"] == "Status":
         return _json(deleted)
-    return _shown(registry, path.kind, deleted, request)
+    return _answer_with_object(registry, path.kind, deleted, request)
 
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -227,12 +231,14 @@ def _target(registry: Registry, path: ResourcePath) -> tuple[str, str | None, st
     return registry.scheme.name(path.kind), path.namespace, path.name
 
 
-def _shown(registry: Registry, kind: Kind, obj: JsonObject, request: Request) -> Answer:
-    if wanted_form(request.accept) == "table":
+def _answer_with_object(
+    registry: Registry, kind: Kind, obj: JsonObject, request: Request
+) -> Answer:
+    if negotiate_form(request.accept) == "table":
         include = request.query.get("includeObject", "Metadata")
-        shown = table(kind, [obj], now=registry.now(), include=include)
-        shown["metadata"] = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-        return _json(shown)
+        rendered = table(kind, [obj], now=registry.now(), include=include)
+        rendered["metadata"] = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        return _json(rendered)
     return _json(obj)
 
 
@@ -241,7 +247,7 @@ def _json(obj: JsonObject) -> Answer:
 
 
 def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject) -> None:
-    """Refuse an object that says it is something else; silence is accepted."""
+    """Refuse an object that says it is something else; absent fields are accepted."""
     api_version = obj.get("apiVersion") or kind.api_version
     sent = obj.get("kind") or kind.kind
     if (api_version, sent) == (kind.api_version, kind.kind):

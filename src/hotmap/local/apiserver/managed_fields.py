@@ -2,7 +2,7 @@
 
 Update entries follow structured-merge-diff's Updater.Update: the writer owns what it changed
 or added on top of what it owned; others lose what was changed under them; removed fields
-belong to nobody. So a write that only removes another manager's fields leaves no entry and no
+belong to no manager. So a write that only removes another manager's fields leaves no entry and no
 time behind. Field sets go down to single data keys, labels and annotations (the pod template's
 too), and to the fields directly below spec and status; lists and deeper maps count as one field.
 """
@@ -28,7 +28,7 @@ _GRANULAR = (
     ("spec", "template", "metadata", "annotations"),
     ("status",),
 )
-# Written by the server or naming the object, so owned by nobody (upstream: strip.go).
+# Written by the server or naming the object, so owned by no manager (upstream: strip.go).
 _STRIPPED = {
     ("apiVersion",), ("kind",),
     *(
@@ -67,7 +67,7 @@ def record_write(old: JsonObject | None, new: JsonObject, writer: Writer) -> lis
     """
     before = _leaves(old) if old is not None else {}
     after = _leaves(new)
-    # Through the object itself nobody can write status, nor anything else through /status
+    # The main resource cannot write status, nor anything else through /status
     # (upstream: GetResetFields of the strategies).
     foreign = ("spec",) if writer.subresource == "status" else ("status",)
     changed = {

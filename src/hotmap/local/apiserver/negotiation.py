@@ -33,7 +33,7 @@ class _MediaRange(NamedTuple):
     parameters: dict[str, str]
 
 
-def wanted_form(accept: str) -> Form:
+def negotiate_form(accept: str) -> Form:
     """Choose the first form of an Accept header that this server can give.
 
     Raises:

@@ -72,7 +72,7 @@ class DeleteOptions(NamedTuple):
 def write_options(query: Mapping[str, str], user_agent: str, options: str) -> WriteOptions:
     """Read the query of a create, update or patch.
 
-    Without a fieldManager the first word of the user agent stands in (apiserver:
+    The default fieldManager is the first word of the user agent (apiserver:
     managerOrUserAgent).
 
     Raises:

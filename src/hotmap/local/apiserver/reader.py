@@ -78,7 +78,7 @@ class ObjectReader:
             self.check_not_too_large(token.revision)
         try:
             found = self._store.range(
-                _narrowed(kind, namespace, selector),
+                _selection_prefix(kind, namespace, selector),
                 after=after,
                 limit=0 if selector.labels or selector.fields else options.limit,
                 revision=revision,
@@ -134,7 +134,7 @@ class ObjectReader:
         """
         kind, since = path.kind, options.since
         selector = parse_selector(kind, options.label_selector, options.field_selector)
-        prefix = _narrowed(kind, path.namespace, selector)
+        prefix = _selection_prefix(kind, path.namespace, selector)
         wanted = parse_resource_version(since) if since else 0
         if since and wanted and not options.send_initial_events:
             events = self._store.watch(prefix, since=wanted)
@@ -150,7 +150,7 @@ class ObjectReader:
         return RegistryWatch(kind, selector, events, self._changes, initial)
 
 
-def _narrowed(kind: Kind, namespace: str | None, selector: Selector) -> str:
+def _selection_prefix(kind: Kind, namespace: str | None, selector: Selector) -> str:
     """Give the shortest range that a selector can reach: one key where it names the object."""
     name = selector.field_value(("metadata", "name"))
     within = namespace or selector.field_value(("metadata", "namespace"))

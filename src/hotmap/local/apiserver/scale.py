@@ -32,7 +32,7 @@ def scale_of(workload: JsonObject) -> JsonObject:
     }
 
 
-def scaling(scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
+def scale_change(scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
     """Give the change of a workload that a written Scale asks for.
 
     Raises:

@@ -18,7 +18,7 @@ from aiohttp import web
 from hotmap.core.errors import ApiError, Expired, SettingsError, Unauthorized, api_error
 from hotmap.local.apiserver import connect, discovery
 from hotmap.local.apiserver.handlers import Answer, Request, answer
-from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, wanted_form
+from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form
 from hotmap.local.apiserver.options import watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
@@ -74,7 +74,7 @@ class APIServer:
         Raises:
             SettingsError: the port is taken, or may not be used.
         """
-        # A handler whose client is gone is cancelled, so that no watch waits for nobody.
+        # The handler of a disconnected client is cancelled, and its watch with it.
         server = web.Server(self._serve, handler_cancellation=True, access_log=None)
         runner = web.ServerRunner(server, shutdown_timeout=_STOP_GRACE)
         await runner.setup()
@@ -146,7 +146,7 @@ class APIServer:
             return web.Response(text="ok")
         aggregated = (
             request.path in ("/api", "/apis")
-            and wanted_form(request.headers.get("Accept", "")) == "discovery"
+            and negotiate_form(request.headers.get("Accept", "")) == "discovery"
         )
         document = discovery.document(self._registry.scheme, request.path, aggregated=aggregated)
         if document is None or request.method != "GET":
@@ -165,7 +165,7 @@ class APIServer:
                 filter(None, (f"metadata.name={path.name}", options.field_selector))
             )
             options = options._replace(field_selector=selector)
-        table = wanted_form(request.headers.get("Accept", "")) == "table"
+        table = negotiate_form(request.headers.get("Accept", "")) == "table"
         # What is wrong with the request is an answer; what is gone is an event of the stream.
         try:
             watch = self._registry.watch(

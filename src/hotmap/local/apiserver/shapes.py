@@ -242,7 +242,7 @@ def check_shape(kind: Kind, obj: JsonObject) -> None:
     _check_fields(kind, obj, fields, kind.kind, "")
 
 
-def cannot_decode(kind: Kind, owner: str, field: str, value: object, wanted: str) -> BadRequest:
+def decode_error(kind: Kind, owner: str, field: str, value: object, wanted: str) -> BadRequest:
     """Make the 400 of a field with a wrong JSON type; the value itself is never shown."""
     return BadRequest(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
@@ -277,7 +277,7 @@ def _check_fields(
 
 def _check(kind: Kind, value: Any, wanted: str, owner: str, path: str) -> None:
     if not _has_type(value, wanted):
-        raise cannot_decode(kind, owner, path, value, wanted)
+        raise decode_error(kind, owner, path, value, wanted)
     if wanted.startswith("[]"):
         for element in value:
             _check(kind, element, wanted[2:], owner, path)

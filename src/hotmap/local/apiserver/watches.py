@@ -70,7 +70,7 @@ class RegistryWatch:
         frames = self._ready[::-1]
         self._ready = []
         for event in self._events.take():
-            frame = self._changes.of(event).seen_through(self._selector)
+            frame = self._changes.of(event).frame_for(self._selector)
             if frame is not None:
                 frames.append(frame)
         return frames
@@ -105,7 +105,7 @@ class Changes:
 
 
 class _State:
-    """An object before or after a write: its JSON, and decoded once somebody selects."""
+    """An object before or after a write: its JSON, and decoded when a selector needs it."""
 
     def __init__(self, value: bytes, revision: int) -> None:
         self.encoded = at_revision(value, revision)
@@ -128,7 +128,7 @@ class _Change:
         self._before = _State(before, event.revision) if before is not None else None
         self._after = _State(after, event.revision) if after is not None else None
 
-    def seen_through(self, selector: Selector) -> Frame | None:
+    def frame_for(self, selector: Selector) -> Frame | None:
         """Say what a watch with a selector sees of the write, None for nothing."""
         before = self._before if self._before and self._before.matches(selector) else None
         if self._after and self._after.matches(selector):

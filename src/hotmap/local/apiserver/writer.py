@@ -15,12 +15,12 @@ import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver import admission, deletion
-from hotmap.local.apiserver.encoding import arranged, decode, encode
+from hotmap.local.apiserver.encoding import arrange_fields, decode, encode
 from hotmap.local.apiserver.managed_fields import Writer, record_write, without_times
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.patch import apply_patch
-from hotmap.local.apiserver.shapes import cannot_decode
+from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.apiserver.status import (
     already_exists,
     conflict,
@@ -71,7 +71,7 @@ class ObjectWriter:
             Forbidden: the namespace is being deleted.
         """
         kind, namespace = path.kind, path.namespace
-        new = _received(kind, namespace, obj)
+        new = _copy_request(kind, namespace, obj)
         metadata = new["metadata"]
         if metadata.pop("resourceVersion", None):
             raise internal("resourceVersion should not be set on objects to be created")
@@ -125,7 +125,7 @@ class ObjectWriter:
             Invalid: it breaks the rules of its kind.
         """
         kind, name = path.kind, path.name
-        new = _received(kind, path.namespace, obj)
+        new = _copy_request(kind, path.namespace, obj)
         admission.decode(kind, new)
         metadata = new["metadata"]
         check_name(metadata, name)
@@ -162,7 +162,7 @@ class ObjectWriter:
         entry = self._reader.entry(path.kind, path.namespace, path.name)
         old = decode(entry)
         patched = apply_patch(kind, decode(entry), patch, of=path.kind)
-        new = _received(path.kind, path.namespace, patched)
+        new = _copy_request(path.kind, path.namespace, patched)
         check_name(new["metadata"], path.name)
         admission.decode(path.kind, new)
         return self._replace(path, entry, old, new, options)
@@ -186,7 +186,7 @@ class ObjectWriter:
         changed = change(decode(entry))
         if changed is None:
             return old
-        new = _received(path.kind, path.namespace, changed)
+        new = _copy_request(path.kind, path.namespace, changed)
         admission.decode(path.kind, new)
         return self._replace(path, entry, old, new, options)
 
@@ -219,7 +219,7 @@ class ObjectWriter:
             return old
         if options.dry_run:
             return new
-        if deletion.is_final(kind, new):
+        if deletion.is_deletion_complete(kind, new):
             self._store.delete(entry.key, expected=entry.mod_revision)
             return new
         written = self._store.update(entry.key, encode(new), expected=entry.mod_revision)
@@ -255,8 +255,8 @@ def with_revision(obj: JsonObject, revision: int) -> JsonObject:
 def is_unchanged(old: JsonObject, new: JsonObject) -> bool:
     """Tell whether a write would change nothing; managedFields times alone are no change."""
     before, after = dict(old), dict(new)
-    before["metadata"] = _untimed(old["metadata"])
-    after["metadata"] = _untimed(new["metadata"])
+    before["metadata"] = _without_times(old["metadata"])
+    after["metadata"] = _without_times(new["metadata"])
     return before == after
 
 
@@ -269,13 +269,13 @@ def uid_precondition(key: str, wanted: str, found: str) -> str:
     )
 
 
-def _received(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
+def _copy_request(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
     """Copy what a caller sent, with kind, apiVersion and namespace filled in."""
     new: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
     metadata = {} if new.get("metadata") is None else new["metadata"]
     if not isinstance(metadata, dict):
-        raise cannot_decode(kind, kind.kind, "metadata", metadata, "v1.ObjectMeta")
-    new = arranged(kind, new, metadata)
+        raise decode_error(kind, kind.kind, "metadata", metadata, "v1.ObjectMeta")
+    new = arrange_fields(kind, new, metadata)
     if kind.namespaced:
         if metadata.setdefault("namespace", namespace) != namespace:
             raise BadRequest(
@@ -287,5 +287,5 @@ def _received(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
     return new
 
 
-def _untimed(metadata: JsonObject) -> JsonObject:
+def _without_times(metadata: JsonObject) -> JsonObject:
     return {**metadata, "managedFields": without_times(metadata.get("managedFields"))}

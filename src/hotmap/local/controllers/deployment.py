@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hotmap.core.errors import AlreadyExists, ApiError, NotFound
 from hotmap.local.controllers.conditions import find_condition, set_condition
 from hotmap.local.controllers.controller import ControllerContext, OwnerController
-from hotmap.local.controllers.namespace import is_namespace_going
+from hotmap.local.controllers.namespace import is_namespace_terminating
 from hotmap.local.controllers.ownership import by_controller
 from hotmap.local.controllers.progress import (
     is_complete,
@@ -96,8 +96,9 @@ class DeploymentController(OwnerController):
     async def sync(self, key: ObjectName) -> None:
         """Take the next step of one Deployment (kubernetes: syncDeployment).
 
-        1. Adopt and release ReplicaSets, tell the new one from the old ones, number it.
-        2. Going: report only.  3. Paused, or `spec.replicas` moved: follow the size, no rollout.
+        1. Adopt and release ReplicaSets, find the new one, update its revision.
+        2. Being deleted: report only.
+        3. Paused, or `spec.replicas` changed: scale without a rollout.
         4. Otherwise the strategy's next step, and a report of the progress.
         """
         deployment = self._owners.objects.get(key)
@@ -105,22 +106,24 @@ class DeploymentController(OwnerController):
             return
         await self._ownership.claim(deployment)
         if is_deleted(deployment):
-            rollout = self._look(deployment)
+            rollout = self._split_replica_sets(deployment)
             status = plain_status(deployment, rollout.new, rollout.old, now=self._clock())
             await self._write_status(deployment, status)
             return
-        rollout = await self._number(self._look(await self._note_pause(deployment)))
+        rollout = await self._sync_revision(
+            self._split_replica_sets(await self._sync_paused_condition(deployment))
+        )
         if deployment["spec"].get("paused") or self._is_scaling(rollout):
-            await self._follow_size(rollout)
+            await self._sync_size(rollout)
         elif is_recreate(deployment):
             await self._recreate(rollout)
         else:
             await self._roll(rollout)
 
-    # -- what to look at -----------------------------------------------------------------------
+    # -- events and caches -----------------------------------------------------------------------
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
-        """Wake a Deployment that waits for its last old pod (Recreate)."""
+        """Sync a Deployment that waits for its last old pod (Recreate)."""
         if old is None or new is not None:
             return
         owner = controller_of(old)
@@ -129,7 +132,7 @@ class DeploymentController(OwnerController):
         replica_set = self._dependents.objects.get((old["metadata"]["namespace"], owner["name"]))
         self._on_dependent(None, replica_set)
 
-    def _look(self, deployment: Object) -> _Rollout:
+    def _split_replica_sets(self, deployment: Object) -> _Rollout:
         replica_sets = self._ownership.owned_by(deployment)
         new = find_new_replica_set(deployment["spec"]["template"], replica_sets)
         old = [rs for rs in replica_sets if new is None or uid_of(rs) != uid_of(new)]
@@ -140,7 +143,7 @@ class DeploymentController(OwnerController):
 
     # -- the situations ------------------------------------------------------------------------
 
-    async def _follow_size(self, rollout: _Rollout) -> None:
+    async def _sync_size(self, rollout: _Rollout) -> None:
         deployment = rollout.deployment
         plan = plan_scaling(
             bounds_of(deployment),
@@ -156,14 +159,14 @@ class DeploymentController(OwnerController):
         await self._write_status(rollout.deployment, status)
 
     async def _roll(self, rollout: _Rollout) -> None:
-        rollout, new = await self._with_new(rollout)
+        rollout, new = await self._ensure_new_replica_set(rollout)
         plan = plan_rolling(bounds_of(rollout.deployment), new, rollout.old)
         await self._report_progress(await self._scale(rollout, plan))
 
     async def _recreate(self, rollout: _Rollout) -> None:
         bounds = bounds_of(rollout.deployment)
         if not active(rollout.old) and not self._has_old_pods(rollout):
-            rollout, _ = await self._with_new(rollout)
+            rollout, _ = await self._ensure_new_replica_set(rollout)
             rollout = await self._scale(rollout, plan_recreate(bounds, rollout.new, rollout.old))
         else:
             rollout = await self._scale(rollout, plan_recreate(bounds, None, rollout.old))
@@ -181,7 +184,7 @@ class DeploymentController(OwnerController):
 
     # -- the new ReplicaSet --------------------------------------------------------------------
 
-    async def _number(self, rollout: _Rollout) -> _Rollout:
+    async def _sync_revision(self, rollout: _Rollout) -> _Rollout:
         """Keep the new ReplicaSet's annotations and the Deployment's revision up to date."""
         deployment, new, old = rollout
         if new is None:
@@ -199,12 +202,12 @@ class DeploymentController(OwnerController):
         conditions = deployment.get("status", {}).get("conditions") or []
         if find_condition(conditions, "Progressing") is None:
             found = ("True", "FoundNewReplicaSet", new["metadata"]["name"])
-            deployment = await self._note(deployment, revision_number(new), found)
+            deployment = await self._write_progress(deployment, revision_number(new), found)
         else:
-            deployment = await self._note(deployment, revision_number(new), None)
+            deployment = await self._write_progress(deployment, revision_number(new), None)
         return _Rollout(deployment, new, old)
 
-    async def _with_new(self, rollout: _Rollout) -> tuple[_Rollout, Object]:
+    async def _ensure_new_replica_set(self, rollout: _Rollout) -> tuple[_Rollout, Object]:
         """Return the rollout with its new ReplicaSet, which is made if need be."""
         if rollout.new is not None:
             return rollout, rollout.new
@@ -219,18 +222,18 @@ class DeploymentController(OwnerController):
             await self._resolve_collision(deployment, name)
             raise
         except ApiError as error:
-            if is_namespace_going(error):
+            if is_namespace_terminating(error):
                 raise
             text = f'Failed to create new replica set "{name}": {error}'
             self._recorder.event(deployment, "Warning", "ReplicaSetCreateError", text)
-            await self._note(deployment, None, ("False", "ReplicaSetCreateError", text))
+            await self._write_progress(deployment, None, ("False", "ReplicaSetCreateError", text))
             raise
         await self._dependents.reached(new["metadata"]["resourceVersion"])
         if size := spec_replicas(new):
             text = f"Scaled up replica set {name} from 0 to {size}"
             self._recorder.event(deployment, "Normal", "ScalingReplicaSet", text)
         created = ("True", "NewReplicaSetCreated", name)
-        deployment = await self._note(deployment, revision_number(new), created)
+        deployment = await self._write_progress(deployment, revision_number(new), created)
         return _Rollout(deployment, new, old), new
 
     def _new_replica_set(self, deployment: Object, old: Sequence[Object]) -> Object:
@@ -338,14 +341,14 @@ class DeploymentController(OwnerController):
             except NotFound:
                 continue
 
-    async def _note_pause(self, deployment: Object) -> Object:
+    async def _sync_paused_condition(self, deployment: Object) -> Object:
         conditions = with_pause(deployment, now=self._clock())
         if conditions is None:
             return deployment
         status = {**deployment.get("status", {}), "conditions": conditions}
         return await self._write_status(deployment, status)
 
-    async def _note(
+    async def _write_progress(
         self, deployment: Object, revision: int | None, progress: tuple[str, str, str] | None
     ) -> Object:
         """Write the revision and a Progressing condition, both where they are news.

@@ -1,6 +1,6 @@
-"""Deletes what its owners left behind, and keeps an owner's wish about its dependents.
+"""Deletes objects whose owners are gone, and carries out deletion propagation.
 
-kubernetes: pkg/controller/garbagecollector. An owner reference counts by uid. Three ways to go:
+kubernetes: pkg/controller/garbagecollector. An owner reference counts by uid. Three policies:
 
 * Background: the owner is gone at once, its dependents follow.
 * Foreground: the owner stays, with the finalizer `foregroundDeletion`, until the dependents that
@@ -43,7 +43,7 @@ class _Owners(NamedTuple):
     """An object's owner references, by what has become of the owners."""
 
     solid: list[Object]
-    #: Going in the foreground: waiting for their dependents.
+    #: Being deleted in the foreground: waiting for their dependents.
     waiting: list[Object]
     dangling: list[Object]
 
@@ -69,7 +69,7 @@ class GarbageCollector(Controller[_Key]):
         del self._caches[kind.resource], self._dependents[kind.resource]
 
     async def sync(self, key: _Key) -> None:
-        """Keep one object's wish if it is going, or see whether it still has an owner."""
+        """Continue an object's deletion, or delete it if none of its owners exists."""
         cache = self._caches.get(key[0])
         obj = cache.objects.get(key[1:]) if cache is not None else None
         if obj is None:
@@ -81,11 +81,11 @@ class GarbageCollector(Controller[_Key]):
         elif _FOREGROUND in _finalizers(obj):
             await self._delete_dependents(key[0], obj)
 
-    # -- what to look at -----------------------------------------------------------------------
+    # -- events and caches -----------------------------------------------------------------------
 
     def _listener(self, resource: str) -> Callable[[Object | None, Object | None], None]:
         def listen(old: Object | None, new: Object | None) -> None:
-            if new is not None and (old is None or _ties_of(old) != _ties_of(new)):
+            if new is not None and (old is None or _fields(old) != _fields(new)):
                 self._loop.add((resource, *name_of(new)))
             if old is not None and (new is None or owners_of(old) != owners_of(new)):
                 self._add_owners(old)
@@ -96,9 +96,9 @@ class GarbageCollector(Controller[_Key]):
         return listen
 
     def _add_owners(self, obj: Object) -> None:
-        """Look at owners that may have waited for this dependent."""
+        """Sync owners that may have waited for this dependent."""
         for reference in owners_of(obj):
-            kind = self._served(reference)
+            kind = self._find_kind(reference)
             if kind is not None:
                 namespace = obj["metadata"].get("namespace", "") if kind.namespaced else ""
                 self._loop.add((kind.resource, namespace, reference["name"]))
@@ -114,8 +114,8 @@ class GarbageCollector(Controller[_Key]):
     # -- an object with owners -----------------------------------------------------------------
 
     async def _check_owners(self, resource: str, obj: Object) -> None:
-        """Delete an object that has owners but none that lives; forget those that do not."""
-        owners = await self._classify(obj)
+        """Delete an object whose owners are all gone; else drop references to those that are."""
+        owners = await self._classify_owners(obj)
         gone = [*owners.waiting, *owners.dangling]
         if not gone:
             return
@@ -124,12 +124,12 @@ class GarbageCollector(Controller[_Key]):
         elif owners.waiting and self._dependents_of(obj):
             await self._delete(resource, obj, "Foreground")
         else:
-            await self._delete(resource, obj, _wished(obj))
+            await self._delete(resource, obj, _propagation_policy(obj))
 
-    async def _classify(self, obj: Object) -> _Owners:
+    async def _classify_owners(self, obj: Object) -> _Owners:
         owners = _Owners([], [], [])
         for reference in owners_of(obj):
-            owner = await self._find(reference, obj["metadata"].get("namespace", ""))
+            owner = await self._find_owner(reference, obj["metadata"].get("namespace", ""))
             if owner is None:
                 owners.dangling.append(reference)
             elif is_deleted(owner) and _FOREGROUND in _finalizers(owner):
@@ -138,12 +138,12 @@ class GarbageCollector(Controller[_Key]):
                 owners.solid.append(reference)
         return owners
 
-    async def _find(self, reference: Object, namespace: str) -> Object | None:
+    async def _find_owner(self, reference: Object, namespace: str) -> Object | None:
         """Return the owner a reference means, None if there is none.
 
-        The cache may not know a new owner yet, so only the Registry can say that there is none.
+        The cache may not know a new owner yet, so the API server is asked as well.
         """
-        kind = self._served(reference)
+        kind = self._find_kind(reference)
         if kind is None:
             return {"metadata": {}}
         name = (namespace if kind.namespaced else "", reference["name"])
@@ -156,11 +156,11 @@ class GarbageCollector(Controller[_Key]):
             return None
         return owner if uid_of(owner) == reference["uid"] else None
 
-    def _served(self, reference: Object) -> Kind | None:
+    def _find_kind(self, reference: Object) -> Kind | None:
         group = reference["apiVersion"].rpartition("/")[0]
         return self._client.scheme.find_kind(group, reference["kind"])
 
-    # -- an object that is going ---------------------------------------------------------------
+    # -- an object that is being deleted --------------------------------------------------------
 
     async def _orphan_dependents(self, resource: str, owner: Object) -> None:
         for dependent_resource, dependent in self._dependents_of(owner):
@@ -170,8 +170,7 @@ class GarbageCollector(Controller[_Key]):
     async def _delete_dependents(self, resource: str, owner: Object) -> None:
         """Let a foreground deletion end when no dependent that blocks it is left.
 
-        Each dependent looks at its owners by itself, so that one with another living owner
-        stays.
+        Each dependent is synced by itself, so that one with another existing owner stays.
         """
         blocked = False
         for dependent_resource, dependent in self._dependents_of(owner):
@@ -220,8 +219,8 @@ class GarbageCollector(Controller[_Key]):
             )
 
 
-def _ties_of(obj: Object) -> tuple[object, ...]:
-    """Return what collecting reads of an object, so that its status wakes nobody."""
+def _fields(obj: Object) -> tuple[object, ...]:
+    """Return what collecting reads of an object, so that changes of status cause no sync."""
     return owners_of(obj), is_deleted(obj), _finalizers(obj)
 
 
@@ -229,7 +228,7 @@ def _finalizers(obj: Object) -> list[str]:
     return obj["metadata"].get("finalizers") or []
 
 
-def _wished(obj: Object) -> Literal["Background", "Foreground", "Orphan"]:
+def _propagation_policy(obj: Object) -> Literal["Background", "Foreground", "Orphan"]:
     """Return how an object's finalizers ask for its dependents to be treated."""
     if _ORPHAN in _finalizers(obj):
         return "Orphan"

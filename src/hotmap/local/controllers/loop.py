@@ -1,6 +1,6 @@
-"""The loop that every controller is: take a key, look at the present, bring it closer.
+"""The loop of every controller: take a key, sync that object, retry on failure.
 
-A key says where to look, never what happened, so that a sync is right after any history
+A key names an object, never what happened to it, so that a sync is right after any history
 (controller-runtime: pkg/reconcile). What a sync does is the controller's matter, when a key is
 due the work queue's.
 """
@@ -31,8 +31,7 @@ K = TypeVar("K", bound=tuple[str, ...])
 class KeyedLoop(Generic[K]):
     """Call `sync` for each key that was added, and again until it succeeds.
 
-    A conflict means that something changed under the decision: it is made again at once. Any
-    other failure waits for its turn, longer each time, and never ends the loop.
+    A conflict is retried at once, any other failure with backoff. No failure ends the loop.
     """
 
     def __init__(self, name: str, sync: Callable[[K], Awaitable[None]]) -> None:
@@ -75,11 +74,11 @@ class KeyedLoop(Generic[K]):
         except Exception:
             # Ours, because one object that trips a sync must not stop the others; upstream
             # recovers from panics likewise (apimachinery: util/runtime, HandleCrash).
-            _log.exception("%s %s: sync failed, will be retried", self._name, "/".join(key))
+            _log.exception("%s %s: internal error; retrying", self._name, "/".join(key))
             self._queue.retry(key)
         else:
             self._queue.forget(key)
 
     def _retry(self, key: K, error: HotmapError) -> None:
         pause = self._queue.retry(key)
-        _log.info("%s %s: %s; again in %.1f s", self._name, "/".join(key), error, pause)
+        _log.info("%s %s: %s; retrying in %.1fs", self._name, "/".join(key), error, pause)

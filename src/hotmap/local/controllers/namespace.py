@@ -1,8 +1,8 @@
-"""Empties a namespace that is being deleted, then lets it go.
+"""Deletes the content of terminating namespaces, then removes their finalizer.
 
 kubernetes: pkg/controller/namespace. The API server makes every namespace with the finalizer
 `kubernetes` in its spec and refuses new content once it is terminating; this controller deletes
-what is there and takes the finalizer away.
+the content and removes the finalizer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hotmap.local.informer import Index, Informer, by_namespace
 from hotmap.local.meta import MANAGER, Object, ObjectName, is_deleted, name_of, uid_of
 from hotmap.local.scheme import Kind
 
-__all__ = ["NamespaceController", "is_namespace_going"]
+__all__ = ["NamespaceController", "is_namespace_terminating"]
 
 _FINALIZER = "kubernetes"
 
@@ -42,8 +42,8 @@ class NamespaceController(Controller[ObjectName]):
     async def sync(self, key: ObjectName) -> None:
         """Delete what a terminating namespace still holds, or finalize it when it is empty.
 
-        What waits for its own grace or finalizers is left to go in its time; its end is what
-        brings the namespace back here. Events go last, they tell what happened to the others.
+        Objects with a grace period or finalizers are deleted in their own time; each deletion
+        causes another sync. Events are deleted last, since they describe the other deletions.
         """
         namespace = self._namespaces.objects.get(key)
         if namespace is None or not is_deleted(namespace):
@@ -82,7 +82,7 @@ class NamespaceController(Controller[ObjectName]):
                 continue
 
     async def _finalize(self, namespace: Object) -> None:
-        """Take our finalizer away; the cache may lag behind, so the present is asked first."""
+        """Remove the finalizer; the cache may lag behind, so the API server is asked first."""
         name = namespace["metadata"]["name"]
         for resource in tuple(self._content):
             left = await self._client.list(resource, name, limit=1)
@@ -108,7 +108,7 @@ class NamespaceController(Controller[ObjectName]):
             )
 
 
-def is_namespace_going(error: ApiError) -> bool:
+def is_namespace_terminating(error: ApiError) -> bool:
     """Tell whether a create was refused because its namespace is terminating."""
     causes = error.details.get("causes") or []
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -84,11 +84,13 @@ class Ownership:
         return [obj for obj in orphans if is_selected(owner, obj) and not is_deleted(obj)]
 
     async def _adopt(self, owner: Object, dependent: Object) -> None:
-        # Read anew: an owner that is gone by now must not leave references behind (kubernetes
+        # Read again: a deleted owner must not leave references behind (kubernetes
         # issue 42639).
         fresh = await self._client.get(self._owner.resource, *name_of(owner))
         if uid_of(fresh) != uid_of(owner) or is_deleted(fresh):
-            raise Conflict(f"{self._owner.kind} {owner['metadata']['name']} is gone or going")
+            raise Conflict(
+                f"{self._owner.kind} {owner['metadata']['name']} is deleted or being deleted"
+            )
         reference = self.reference(owner)
 
         def adopt(obj: Object) -> Object | None:

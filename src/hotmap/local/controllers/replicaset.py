@@ -12,7 +12,7 @@ from typing import Any
 from hotmap.core.errors import ApiError, Conflict, NotFound
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
 from hotmap.local.controllers.controller import ControllerContext, OwnerController
-from hotmap.local.controllers.namespace import is_namespace_going
+from hotmap.local.controllers.namespace import is_namespace_terminating
 from hotmap.local.controllers.ownership import by_controller
 from hotmap.local.controllers.pods import (
     choose_victims,
@@ -52,9 +52,10 @@ class ReplicaSetController(OwnerController):
     async def sync(self, key: ObjectName) -> None:
         """Bring one ReplicaSet's pods and status up to date.
 
-        1. Adopt and release pods.  2. Create or delete what the number asks for, unless the
-        ReplicaSet is going.  3. Report, also why 2 failed.  4. Come back when a pod will have
-        been ready for minReadySeconds.
+        1. Adopt and release pods.
+        2. Create or delete pods, unless the ReplicaSet is being deleted.
+        3. Report the status, also why 2 failed.
+        4. Sync again when a pod will have been ready for minReadySeconds.
         """
         replica_set = self._owners.objects.get(key)
         if replica_set is None:
@@ -70,7 +71,7 @@ class ReplicaSetController(OwnerController):
         if failure is not None:
             raise failure
 
-    # -- what to look at -----------------------------------------------------------------------
+    # -- events and caches -----------------------------------------------------------------------
 
     def _active_pods(self, replica_set: Object) -> list[Object]:
         return [pod for pod in self._ownership.owned_by(replica_set) if is_active(pod)]
@@ -96,16 +97,16 @@ class ReplicaSetController(OwnerController):
         created = None
         try:
             for _ in range(count):
-                pod = _pod_of(replica_set, self._ownership.reference(replica_set))
+                pod = _new_pod(replica_set, self._ownership.reference(replica_set))
                 created = await self._client.create(
                     "pods", replica_set["metadata"]["namespace"], pod, manager=MANAGER
                 )
                 text = f"Created pod: {created['metadata']['name']}"
                 self._recorder.event(replica_set, "Normal", "SuccessfulCreate", text)
         except ApiError as error:
-            # A namespace that is going takes no pods, and will take the ReplicaSet with it.
-            if not is_namespace_going(error):
-                self._failed(replica_set, "FailedCreate", f"Error creating: {error}")
+            # A terminating namespace takes no pods, and its ReplicaSets are deleted with it.
+            if not is_namespace_terminating(error):
+                self._record_failure(replica_set, "FailedCreate", f"Error creating: {error}")
                 raise
         finally:
             if created is not None:
@@ -126,7 +127,7 @@ class ReplicaSetController(OwnerController):
         except (NotFound, Conflict):
             pass  # gone already, or another pod of that name: the cache is about to learn it
         except ApiError as error:
-            self._failed(replica_set, "FailedDelete", f"Error deleting: {error}")
+            self._record_failure(replica_set, "FailedDelete", f"Error deleting: {error}")
             raise
         else:
             text = f"Deleted pod: {pod['metadata']['name']}"
@@ -142,7 +143,7 @@ class ReplicaSetController(OwnerController):
         siblings = self._siblings.get(owner["uid"]) if owner is not None else [replica_set]
         return [pod for sibling in siblings for pod in self._ownership.owned_by(sibling)]
 
-    def _failed(self, replica_set: Object, reason: str, message: str) -> None:
+    def _record_failure(self, replica_set: Object, reason: str, message: str) -> None:
         self._recorder.event(replica_set, "Warning", reason, message)
 
     # -- the status ----------------------------------------------------------------------------
@@ -163,9 +164,11 @@ class ReplicaSetController(OwnerController):
                 manager=MANAGER,
             )
             await self._owners.reached(written["metadata"]["resourceVersion"])
-        self._look_again(replica_set, pods, now)
+        self._recheck_availability(replica_set, pods, now)
 
-    def _look_again(self, replica_set: Object, pods: Sequence[Object], now: float) -> None:
+    def _recheck_availability(
+        self, replica_set: Object, pods: Sequence[Object], now: float
+    ) -> None:
         min_ready = replica_set["spec"].get("minReadySeconds") or 0
         waits = [
             ready_since(pod) + min_ready - now
@@ -221,7 +224,7 @@ def _with_failure(
     return set_condition(list(conditions), condition)
 
 
-def _pod_of(replica_set: Object, owner: Object) -> Object:
+def _new_pod(replica_set: Object, owner: Object) -> Object:
     """Build a pod from the template (kubernetes: controller_utils.go, GetPodFromTemplate)."""
     template = replica_set["spec"]["template"]
     metadata = template.get("metadata") or {}

@@ -1,10 +1,10 @@
 """How many replicas each ReplicaSet of a Deployment should have next; decisions only.
 
-Three situations, as upstream tells them apart (kubernetes: pkg/controller/deployment/rolling.go,
+Three situations, as upstream distinguishes them (kubernetes: pkg/controller/deployment/rolling.go,
 recreate.go, sync.go): a rolling update, a recreate, and a change of `spec.replicas`, which never
 moves a rollout on. Each answers with a list of `Scale`s, which the Deployment controller carries
 out in order; an empty list means that nothing is to be done now. ReplicaSets are whole objects,
-the new one is told apart by its uid.
+the new one is recognized by its uid.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: On every ReplicaSet: the Deployment's `spec.replicas` and that plus maxSurge when it was last
-#: sized. A difference to the Deployment is how a scaling is told from a rollout.
+#: sized. A difference to the Deployment distinguishes a scaling from a rollout.
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 

@@ -26,7 +26,7 @@ from hotmap.local.meta import (
     uid_of,
 )
 
-__all__ = ["Scheduler", "why_not"]
+__all__ = ["Scheduler", "find_unfit_reason"]
 
 _NAME = "default-scheduler"
 _MANAGER = "kube-scheduler"
@@ -54,12 +54,16 @@ class Scheduler(Controller[ObjectName]):
     async def sync(self, key: ObjectName) -> None:
         """Bind one waiting pod, or say why it has to wait; a change of a node brings it back."""
         pod = self._pods.objects.get(key)
-        if pod is None or not _is_waiting(pod):
+        if pod is None or not _is_unscheduled(pod):
             return
-        refusals = {name_of(node)[1]: why_not(pod, node) for node in self._nodes.objects.values()}
+        refusals = {
+            name_of(node)[1]: find_unfit_reason(pod, node) for node in self._nodes.objects.values()
+        }
         fitting = [name for name, reason in refusals.items() if reason is None]
         if not fitting:
-            await self._refuse(pod, _summary(reason for reason in refusals.values() if reason))
+            await self._report_unschedulable(
+                pod, _summary(reason for reason in refusals.values() if reason)
+            )
             return
         node = min(fitting, key=lambda name: (len(self._by_node.get(name)), name))
         # Someone else bound it, deleted it, or made another of that name: nothing to do here.
@@ -69,18 +73,18 @@ class Scheduler(Controller[ObjectName]):
             self._recorder.event(pod, "Normal", "Scheduled", text)
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
-        # A change of status is not worth a look: most are our own refusals.
+        # Changes of status are ignored: most are this scheduler's own.
         is_news = old is None or (new is not None and old["spec"] != new["spec"])
-        if new is not None and is_news and _is_waiting(new):
+        if new is not None and is_news and _is_unscheduled(new):
             self._loop.add(name_of(new))
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
-        if new is None or (old is not None and _offer_of(old) == _offer_of(new)):
+        if new is None or (old is not None and _scheduling_fields(old) == _scheduling_fields(new)):
             return
         for pod in self._by_node.get(""):
             self._on_pod(None, pod)
 
-    async def _refuse(self, pod: Object, message: str) -> None:
+    async def _report_unschedulable(self, pod: Object, message: str) -> None:
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -90,10 +94,10 @@ class Scheduler(Controller[ObjectName]):
             "message": message,
         }
 
-        def note(obj: Object) -> Object | None:
+        def mark_unschedulable(obj: Object) -> Object | None:
             status = obj.get("status", {})
             present = find_condition(status.get("conditions") or [], "PodScheduled")
-            if uid_of(obj) != uid_of(pod) or not _is_waiting(obj):
+            if uid_of(obj) != uid_of(pod) or not _is_unscheduled(obj):
                 return None
             if present is not None and present.get("message") == message:
                 return None
@@ -103,12 +107,12 @@ class Scheduler(Controller[ObjectName]):
         self._recorder.event(pod, "Warning", "FailedScheduling", message)
         with contextlib.suppress(NotFound):
             await self._client.modify(
-                "pods", *name_of(pod), note, subresource="status", manager=_MANAGER
+                "pods", *name_of(pod), mark_unschedulable, subresource="status", manager=_MANAGER
             )
 
 
-def why_not(pod: Object, node: Object) -> str | None:
-    """Say why a pod cannot go to a node, in upstream's words, or None if it can."""
+def find_unfit_reason(pod: Object, node: Object) -> str | None:
+    """Return why a pod does not fit a node, in upstream's words; None if it fits."""
     if node["spec"].get("unschedulable") and not _tolerates(pod, _UNSCHEDULABLE_TAINT):
         return _UNSCHEDULABLE
     wanted = pod["spec"].get("nodeSelector") or {}
@@ -132,7 +136,7 @@ def _summary(reasons: Iterable[str]) -> str:
     return f"0/{counts.total()} nodes are available: {listed}."
 
 
-def _is_waiting(pod: Object) -> bool:
+def _is_unscheduled(pod: Object) -> bool:
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
@@ -142,8 +146,8 @@ def _is_waiting(pod: Object) -> bool:
     )
 
 
-def _offer_of(node: Object) -> tuple[object, ...]:
-    """Return what scheduling reads of a node, so that heartbeats wake nobody."""
+def _scheduling_fields(node: Object) -> tuple[object, ...]:
+    """Return what scheduling reads of a node, so that heartbeats cause no sync."""
     return node["spec"], labels_of(node), _is_ready(node)
 
 
@@ -153,7 +157,7 @@ def _is_ready(node: Object) -> bool:
 
 
 def _tolerates(pod: Object, taint: Object) -> bool:
-    """kubernetes: api/core/v1/toleration.go, ToleratesTaint; PreferNoSchedule keeps nobody out."""
+    """kubernetes: api/core/v1/toleration.go, ToleratesTaint; PreferNoSchedule excludes no pod."""
     if taint.get("effect") == "PreferNoSchedule":
         return True
     return any(_matches(toleration, taint) for toleration in pod["spec"].get("tolerations") or [])

@@ -1,8 +1,8 @@
-"""Gives every namespace what its pods expect to find: a service account and the root CA.
+"""Creates a service account and the root CA's ConfigMap in every namespace.
 
 kubernetes: pkg/controller/serviceaccount (the account `default`), pkg/controller/certificates/
-rootcacertpublisher (the ConfigMap `kube-root-ca.crt`). Both are made again when someone deletes
-them; the ConfigMap's content is put right, the account's is its owners' business.
+rootcacertpublisher (the ConfigMap `kube-root-ca.crt`). Both are created again when they
+are deleted. The ConfigMap's content is restored, the account's is left alone.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class ServiceAccountController(Controller[ObjectName]):
         self._configmaps.subscribe(self._on_content)
 
     async def sync(self, key: ObjectName) -> None:
-        """Make what is missing in one namespace; nothing in one that is going."""
+        """Create what is missing in one namespace, unless it is terminating."""
         namespace = self._namespaces.objects.get(key)
         if namespace is None or is_deleted(namespace):
             return
         name = namespace["metadata"]["name"]
-        # Refused or not found: the namespace is going or gone, which is no failure.
+        # The namespace is terminating or gone, which is no failure.
         with contextlib.suppress(Forbidden, NotFound):
             if (name, _ACCOUNT) not in self._accounts.objects:
                 await self._create("serviceaccounts", name, {"metadata": {"name": _ACCOUNT}})

@@ -1,4 +1,4 @@
-"""When two pod templates are the same, and the label that tells their ReplicaSets apart.
+"""Equality of pod templates, and the label that distinguishes their ReplicaSets.
 
 The label never finds a ReplicaSet again: Kubernetes computes it from a dump of Go structs that
 differs between releases. The new ReplicaSet is the oldest one whose template is equal when the
@@ -65,7 +65,7 @@ def find_new_replica_set(template: Object, replica_sets: Iterable[Object]) -> Ob
     """Return the oldest ReplicaSet that makes the pods of *template*, or None.
 
     The oldest, so that two with equal templates (one adopted, or made by another release) give
-    the same answer at every sync. Equal ages are told apart by name.
+    the same answer at every sync. Equal ages are ordered by name.
     """
     for replica_set in sorted(replica_sets, key=lambda rs: (created_at(rs), name_of(rs))):
         if equal_ignoring_hash(template, replica_set["spec"]["template"]):

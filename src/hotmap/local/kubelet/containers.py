@@ -149,7 +149,7 @@ class PodContainers:
         except (HotmapError, OSError) as error:
             state.waiting = Waiting("CreateContainerConfigError", str(error))
             self._event("Warning", "Failed", f"Error: {error}")
-            return soon(ERROR_PERIOD)
+            return retry_delay(ERROR_PERIOD)
         if not spec["argv"]:
             image = container.get("image", "")
             text = (
@@ -158,7 +158,7 @@ class PodContainers:
             )
             state.waiting = Waiting("ErrImagePull", text)
             self._event("Warning", "Failed", f'Failed to pull image "{image}": {text}')
-            return soon(ERROR_PERIOD)
+            return retry_delay(ERROR_PERIOD)
         return await self._launch(container, state, spec)
 
     async def _launch(
@@ -190,7 +190,7 @@ class PodContainers:
             )
             state.waiting = Waiting("RunContainerError", message)
             self._event("Warning", "Failed", f"Error: {message}")
-            return soon(ERROR_PERIOD)
+            return retry_delay(ERROR_PERIOD)
         state.run, state.process = run._replace(started_at=time.time()), process
         self._event("Normal", "Started", f"Started container {name}")
         state.watcher = asyncio.create_task(self._watch(container, state, process, log))
@@ -462,7 +462,7 @@ def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:
     ]
 
 
-def soon(period: float) -> float:
+def retry_delay(period: float) -> float:
     """Draw the seconds until something is repeated: the period and up to half of it."""
     return period * (1 + random.random() / 2)
 

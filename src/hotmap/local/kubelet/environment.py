@@ -1,7 +1,7 @@
 """The environment, command and arguments with which a container starts; pure.
 
 kubernetes: pkg/kubelet/kubelet_pods.go (makeEnvironmentVariables),
-third_party/forked/golang/expansion/expand.go, pkg/kubelet/envvars. Computed anew at every start of
+third_party/forked/golang/expansion/expand.go, pkg/kubelet/envvars. Computed at every start of
 a container, so a restart sees the present content of its sources. The sources are fetched before,
 by `sources`; `wanted_sources` says which.
 """

@@ -1,4 +1,4 @@
-"""A command that runs inside a container on somebody's behalf: the kubelet's end of `exec`.
+"""A command that runs inside a container: the kubelet's end of `exec`.
 
 Without a terminal there are three pipes; with one, the streams are the two ends of a pseudo
 terminal, and all output is "stdout".

@@ -161,7 +161,7 @@ class Kubelet:
             self._client, lambda: ttl_of(self._nodes.objects.get(("", self.node_name)))
         )
 
-    # Pods come and go.
+    # Pods of this node.
 
     def _pod_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if new is None:
@@ -188,9 +188,9 @@ class Kubelet:
     def _worker_ended(self, uid: str, task: asyncio.Task[None]) -> None:
         self._workers.pop(uid, None)
         if not task.cancelled() and task.exception() is not None:
-            _log.error("the worker of pod %s failed", uid, exc_info=task.exception())
+            _log.error("pod %s: worker failed", uid, exc_info=task.exception())
 
-    # What the API server asks.
+    # Requests of the API server.
 
     async def logs(
         self, namespace: str, pod: str, container: str, options: LogOptions

@@ -96,7 +96,7 @@ class PodVolumes:
         #: Volumes that were set up once: a container may start, whatever became of them since.
         self._mounted: set[str] = set()
         #: Tokens by audience and lifetime, with the time of their issue; kept until they age, so
-        #: that a volume is not written anew at each sync.
+        #: that a volume is not written again at each sync.
         self._issued: dict[tuple[str, int], tuple[str, float]] = {}
 
     async def set_up(self, pod: Mapping[str, Any]) -> list[VolumeFailure]:
@@ -236,7 +236,7 @@ class PodVolumes:
     async def _projected_payload(
         self, pod: Mapping[str, Any], projected: Mapping[str, Any]
     ) -> Payload:
-        """Join all sources; when any fails, nothing is written and all failures are told."""
+        """Join all sources; when any fails, nothing is written and all failures are reported."""
         mode = projected.get("defaultMode", DEFAULT_MODE)
         payloads: list[Payload] = []
         failures: list[str] = []

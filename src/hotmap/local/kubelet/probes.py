@@ -49,7 +49,7 @@ class Schedule(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a probe was told; `decisive` when it was the same often enough to count."""
+    """The result of a probe; `decisive` when it was the same often enough to count."""
 
     good: bool
     decisive: bool
@@ -123,7 +123,7 @@ async def _ask_http(action: Mapping[str, Any], target: Target) -> str:
     host, port = action.get("host") or target.address, _port(action["port"], target.container)
     context = None
     if action.get("scheme") == "HTTPS":
-        # A probe asks whether somebody answers, not who (kubernetes: pkg/probe/http).
+        # A probe checks for an answer, not for an identity (kubernetes: pkg/probe/http).
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -89,7 +89,7 @@ class Runtime:
         self._ready: asyncio.Future[dict[str, Any]] | None = None
         #: How containers get their root: "overlay" or "bind" (see `sandbox`).
         self.root = ""
-        #: True when an unprivileged user namespace stands in for the rights of root.
+        #: True when an unprivileged user namespace replaces root privileges.
         self.rootless = False
 
     async def start(self) -> None:
@@ -204,7 +204,7 @@ class Runtime:
         stream.ended.add_done_callback(self._outputs.discard)
 
     def post(self, message: dict[str, Any]) -> None:
-        """Send a small message without waiting; nobody is told when the zygote has gone."""
+        """Send a small message without waiting; the end of the zygote is not reported."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.send(json.dumps(message).encode())

@@ -1,6 +1,6 @@
 """A container's view of the machine: its own root, in which every mountPath is real.
 
-Runs in a container's first process, inside mount namespaces that nobody else sees, so the host
+Runs in a container's first process, inside private mount namespaces, so the host
 stays untouched and all of it ends with the processes. Which processes there are is decided in
 `zygote`. Two ways to make the root:
 

@@ -4,7 +4,7 @@ Process 1 of the namespace belongs to no container, as with a real kubelet (KEP-
 it reaps what containers orphan and does nothing else. It is there while a container of the pod is.
 
 In a namespace of its own a container's processes end with its first one, by the kernel. In a
-shared one they are ended here, told by their mount namespace, as runc tells them by their cgroup
+shared one they are ended here, found by their mount namespace, as runc finds them by their cgroup
 (runc: libcontainer, shouldKillOnExit). Works for the zygote, in its forks and namespaces, with
 nothing but system calls; standard library only.
 """

@@ -118,7 +118,7 @@ class FetchedSources:
 class CachedSources:
     """The strategy Cache: a read per source and TTL.
 
-    A source is read anew when a pod begins to refer to it (kubernetes#120255), so that a new pod
+    A source is read again when a pod begins to refer to it (kubernetes#120255), so that a new pod
     sees what is there now. "Not found" is kept like an answer; other failures keep the old one.
     `ttl` gives seconds and is asked each time, since a node annotation decides it.
     """

@@ -1,4 +1,4 @@
-"""What the API server is told about a pod: phase, conditions, container statuses; pure.
+"""The status of a pod: phase, conditions, container statuses; pure.
 
 kubernetes: pkg/kubelet/kubelet_pods.go (getPhase, convertToAPIContainerStatuses) and
 pkg/kubelet/status/generate.go (conditions). Sending it is `sync`.

@@ -1,4 +1,4 @@
-"""One pod, kept as the API server wants it: the worker of a pod and when it looks again.
+"""The worker of one pod: what a sync does, and when the next one is due.
 
 A sync, in order (kubernetes: pkg/kubelet/kubelet.go, SyncPod):
 
@@ -29,7 +29,7 @@ from hotmap.local.kubelet.containers import (
     FALLBACK_GRACE,
     PodContainers,
     named_container,
-    soon,
+    retry_delay,
 )
 from hotmap.local.kubelet.environment import wanted_sources
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
@@ -57,7 +57,7 @@ _LOCAL_ANNOTATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
-    """When a pod is looked at without a cause, and how old its sources may be then.
+    """How often pods are synced periodically, and how old their sources may be then.
 
     A pod that is in order is synced again after `period` seconds, plus at random up to `jitter`
     times that: upstream's 60 to 90 s by default. `ttl` is for the strategy Cache: seconds, put
@@ -98,7 +98,7 @@ class PodWorker:
         self._removed = False
         self._volume_retry = VOLUME_RETRY_FIRST
 
-    # What others tell the worker.
+    # Notifications.
 
     def update(self, pod: dict[str, Any]) -> None:
         """Take the pod as the API server has it now; sync at once if it matters."""
@@ -119,7 +119,7 @@ class PodWorker:
     async def run(self) -> None:
         """Work until the pod is gone; a failed sync is repeated, whatever the failure."""
         try:
-            while not self._is_leaving():
+            while not self._is_terminating():
                 self._wake.clear()
                 delay = await self._guarded_sync()
                 with contextlib.suppress(TimeoutError):
@@ -134,14 +134,14 @@ class PodWorker:
         try:
             return await self._sync()
         except (HotmapError, OSError) as error:
-            _log.warning("pod %s cannot be synced: %s", self._name, error)
+            _log.warning("pod %s: sync failed: %s", self._name, error)
         except Exception:
-            # The last stop before the worker's task: one strange pod must not lose its worker.
-            _log.exception("pod %s cannot be synced", self._name)
-        return soon(ERROR_PERIOD)
+            # An exception must not end the worker of this pod.
+            _log.exception("pod %s: internal error; retrying", self._name)
+        return retry_delay(ERROR_PERIOD)
 
     async def _sync(self) -> float | None:
-        """Do what has to be done now; return the seconds until the next look, None for never."""
+        """Do what has to be done now; return the seconds until the next sync, None for never."""
         spec = self.pod["spec"]
         if self._is_finished():
             return None
@@ -203,7 +203,7 @@ class PodWorker:
                 "pods", metadata["namespace"], metadata["name"], grace_period=0, uid=self._uid
             )
         except (NotFound, Conflict):
-            # Somebody else was faster; the name may belong to another pod by now.
+            # The pod is gone already; the name may belong to another one by now.
             return
 
     def _grace(self) -> float:
@@ -213,7 +213,7 @@ class PodWorker:
         configured = spec.get("terminationGracePeriodSeconds", FALLBACK_GRACE)
         return float(metadata.get("deletionGracePeriodSeconds", configured))
 
-    # What is true now.
+    # State.
 
     @property
     def _uid(self) -> str:
@@ -223,7 +223,7 @@ class PodWorker:
     def _name(self) -> str:
         return f"{self.pod['metadata']['namespace']}/{self.pod['metadata']['name']}"
 
-    def _is_leaving(self) -> bool:
+    def _is_terminating(self) -> bool:
         return self._removed or bool(self.pod["metadata"].get("deletionTimestamp"))
 
     def _is_finished(self) -> bool:

@@ -11,7 +11,7 @@ import binascii
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.shapes import cannot_decode
+from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import FieldError, forbidden_field, rule_errors
 from hotmap.local.names import config_key_errors
 from hotmap.local.strategy import Column, Strategy
@@ -38,7 +38,7 @@ class DataStrategy(Strategy):
             if field in obj:
                 self._check_strings(kind, obj, field)
         if not isinstance(obj.get("immutable", False), (bool, type(None))):
-            raise cannot_decode(kind, kind.kind, "immutable", obj["immutable"], "bool")
+            raise decode_error(kind, kind.kind, "immutable", obj["immutable"], "bool")
         if obj.get("immutable", False) is None:
             del obj["immutable"]
         for value in obj.get(self.binary_field, {}).values():
@@ -51,13 +51,13 @@ class DataStrategy(Strategy):
         is_binary = field in ("binaryData", self.binary_field)
         if not isinstance(obj[field], dict):
             wanted = "map[string][]uint8" if is_binary else "map[string]string"
-            raise cannot_decode(kind, kind.kind, field, obj[field], wanted)
+            raise decode_error(kind, kind.kind, field, obj[field], wanted)
         for key, value in obj[field].items():
             if value is None:
                 obj[field][key] = ""
             elif not isinstance(value, str):
                 wanted = "[]uint8" if is_binary else "string"
-                raise cannot_decode(kind, kind.kind, field, value, wanted)
+                raise decode_error(kind, kind.kind, field, value, wanted)
 
     @staticmethod
     def key_errors(field: str, key: str) -> list[FieldError]:

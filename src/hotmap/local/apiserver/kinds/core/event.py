@@ -34,7 +34,7 @@ def _message(event: JsonObject, _: float) -> Cell:
 
 
 class EventStrategy(Strategy):
-    # Events have many fields of their own, and nobody writes them by hand.
+    # Events have many fields of their own and are rarely written by hand.
     fields = None
     types = (("involvedObject", "v1.ObjectReference"),)
     create_on_update = True

@@ -11,7 +11,7 @@ from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
-from hotmap.local.apiserver.shapes import cannot_decode
+from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import FieldError, invalid_value, required, too_long
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, field_labels
@@ -47,7 +47,7 @@ class SecretStrategy(DataStrategy):
             obj["data"] = {**obj.get("data", {}), **data}
         obj["type"] = obj.get("type") or "Opaque"
         if not isinstance(obj["type"], str):
-            raise cannot_decode(kind, kind.kind, "type", obj["type"], "v1.SecretType")
+            raise decode_error(kind, kind.kind, "type", obj["type"], "v1.SecretType")
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         data = obj.get("data", {})
