@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from tests.local.kubelet.conftest import LIMIT, eventually
-from tests.local.kubelet.test_leftovers import processes_with
+from tests.local.kubelet.test_killed_kubelet import processes_with
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
