@@ -3,10 +3,16 @@
 PYTHON ?= python3
 VENV := .venv
 # Tests mostly wait for processes, so there are more workers than cores; a file stays in one.
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 5
+# With COVERAGE=1 `make test` prints how much of hotmap the tests reach; slower, so for CI.
+COVERAGE ?=
 # What `test-cluster` runs: everything that needs a real Kubernetes.
 CLUSTER_TESTS ?= tests
 BIN := $(VENV)/bin
+ifneq ($(COVERAGE),)
+MEASURE := HOTMAP_COVERAGE=$(CURDIR)/pyproject.toml COVERAGE_FILE=$(CURDIR)/build/coverage/data
+REPORT := --cov --cov-report=term:skip-covered
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow check bench bench-cluster agent.pyz image cluster-up cluster-down test-cluster constraints clean
@@ -18,8 +24,8 @@ demo: $(VENV)/.runtime ## See an edit reach processes, without any cluster
 	@$(BIN)/hotmap demo
 
 test: $(VENV)/.development ## Run the tests: minutes; neither root nor a cluster
-	@$(BIN)/python -m pytest -q -m "not cluster and not slow" \
-	  --numprocesses $(TEST_WORKERS) --dist loadfile
+	@$(MEASURE) $(BIN)/python -m pytest -q -m "not cluster and not slow" \
+	  --numprocesses $(TEST_WORKERS) --dist loadfile $(REPORT)
 
 test-slow: $(VENV)/.development ## Run the tests that wait for minutes of real time
 	@$(BIN)/python -m pytest -q -m "slow and not cluster" --numprocesses $(TEST_WORKERS)
@@ -47,9 +53,10 @@ cluster-up: $(VENV)/.development ## Build and start a real Kubernetes (root, Go)
 cluster-down: $(VENV)/.development ## Stop it; nothing is left running
 	@$(BIN)/python -m tests.cluster down
 
+# One cluster serves all its tests, so they run in the order of their files.
 test-cluster: $(VENV)/.development ## Run the tests that need a real one (root, Go)
 	@$(BIN)/python -m tests.cluster build --kwok 1 || true
-	@$(BIN)/python -m pytest -q -m cluster $(CLUSTER_TESTS)
+	@$(BIN)/python -m pytest -q -p no:randomly -m cluster $(CLUSTER_TESTS)
 
 bench-cluster: $(VENV)/.development ## Measure propagation on a real Kubernetes
 	@$(BIN)/python -m benchmarks --cluster

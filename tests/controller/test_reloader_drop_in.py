@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.support.processes import child_environment
 from tests.walkthroughs.local import running_plane
 
 from hotmap.core.errors import Conflict
@@ -50,7 +50,7 @@ def controller(kubeconfig: Path, log: Path, *flags: str, **environment: str) -> 
         log.open("w") as written,
         subprocess.Popen(
             [sys.executable, "-m", "hotmap", "controller", *flags],
-            env={"PATH": os.environ["PATH"], "KUBECONFIG": str(kubeconfig), **environment},
+            env=child_environment(KUBECONFIG=str(kubeconfig), **environment),
             stdin=subprocess.DEVNULL,
             stderr=written,
             cwd="/",

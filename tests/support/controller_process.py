@@ -6,7 +6,6 @@ Everything that it prints is kept, so that it can be searched for what must not 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
+from tests.support.processes import child_environment
 
 __all__ = ["ENDPOINTS", "PATIENCE", "ControllerProcess"]
 
@@ -62,11 +62,7 @@ class ControllerProcess:
                 stdout=written,
                 stderr=written,
                 cwd="/",
-                env={
-                    "PATH": os.environ["PATH"],
-                    "PYTHONUNBUFFERED": "1",
-                    **self._environment,
-                },
+                env=child_environment(PYTHONUNBUFFERED="1", **self._environment),
             )
         return self
 

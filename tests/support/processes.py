@@ -1,14 +1,26 @@
-"""The processes of this machine, as /proc shows them: no tool has to be installed for that."""
+"""Processes: what hotmap's are started with, and those of this machine, as /proc shows them."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
-__all__ = ["children_of", "members_of"]
+__all__ = ["child_environment", "children_of", "members_of"]
 
 #: Fields of /proc/PID/stat after the name in parentheses, which may hold anything (proc(5)).
 _PARENT, _GROUP = 1, 2
+
+
+def child_environment(**variables: str) -> dict[str, str]:
+    """Return an environment for a controller: PATH and `variables`, nothing of the user's.
+
+    It is measured when the tests are (`make test COVERAGE=1`).
+    """
+    kept = {name: os.environ[name] for name in ("PATH", "COVERAGE_FILE") if name in os.environ}
+    if settings := os.environ.get("HOTMAP_COVERAGE"):
+        kept["COVERAGE_PROCESS_START"] = settings
+    return kept | variables
 
 
 def children_of(pid: int) -> list[int]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
+
+from tests.support.processes import child_environment
 
 __all__ = ["PATIENCE", "Backend", "PatchType", "controller_process", "until"]
 
@@ -125,7 +126,7 @@ async def controller_process(backend: Backend) -> AsyncIterator[None]:
         *("--kubeconfig", str(backend.kubeconfig), "--namespace", backend.namespace),
         stderr=asyncio.subprocess.PIPE,
         stdin=asyncio.subprocess.DEVNULL,
-        env={"PATH": os.environ["PATH"]},
+        env=child_environment(),
         cwd=ROOT,
     )
     assert controller.stderr is not None
