@@ -65,7 +65,7 @@ async def test_follow_a_source_that_does_not_exist_yet(world: World) -> None:
         await world.rollout()
 
 
-async def test_a_named_source_in_another_namespace(world: World) -> None:
+async def test_named_source_in_another_namespace_is_ignored(world: World) -> None:
     """Names mean the consumer's own namespace."""
     await world.namespace("shop")
     await world.config_map(LEVEL="info", namespace="shop")
@@ -87,7 +87,7 @@ async def test_exclude(world: World) -> None:
     assert await _is_rolled_by(world, "app")
 
 
-async def test_a_source_that_wants_to_be_ignored(world: World) -> None:
+async def test_ignored_source_rolls_nothing(world: World) -> None:
     """The source itself may say so; when it no longer does, its next change counts."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -101,7 +101,7 @@ async def test_a_source_that_wants_to_be_ignored(world: World) -> None:
         await world.rollout()
 
 
-async def test_a_source_is_ignored_from_now_on(world: World) -> None:
+async def test_source_becomes_ignored(world: World) -> None:
     """The annotation itself rolls nothing, in either direction."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -114,14 +114,14 @@ async def test_a_source_is_ignored_from_now_on(world: World) -> None:
     assert await world.revision() == ""
 
 
-async def test_the_pod_template_speaks_for_the_consumer(world: World) -> None:
+async def test_pod_template_annotation_is_read(world: World) -> None:
     """Annotations of the pod template count where the consumer's own are silent."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={}, template_annotations=FOLLOW)
     assert await _is_rolled_by(world, "app")
 
 
-async def test_the_consumer_overrides_its_pod_template(world: World) -> None:
+async def test_workload_annotation_overrides_pod_template(world: World) -> None:
     """What stands on the consumer wins."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={"hotmap.dev/follow": "off"}, template_annotations=FOLLOW)
@@ -129,7 +129,9 @@ async def test_the_consumer_overrides_its_pod_template(world: World) -> None:
 
 
 @pytest.mark.parametrize(("said", "rolled"), [({}, True), ({"hotmap.dev/follow": "off"}, False)])
-async def test_the_namespace_follows(world: World, said: Mapping[str, str], rolled: bool) -> None:
+async def test_namespace_annotation_follows(
+    world: World, said: Mapping[str, str], rolled: bool
+) -> None:
     """`follow: auto` on a Namespace opts its consumers in, unless they say otherwise."""
     await world.namespace("shop", FOLLOW)
     await world.config_map(LEVEL="info", namespace="shop")
@@ -141,7 +143,7 @@ async def test_the_namespace_follows(world: World, said: Mapping[str, str], roll
     assert bool(await world.revision(namespace="shop")) is rolled
 
 
-async def test_the_namespace_says_so_later(world: World) -> None:
+async def test_namespace_annotation_added_later(world: World) -> None:
     """Its consumers are adopted then, and followed from then on."""
     await world.namespace("shop")
     await world.config_map(LEVEL="info", namespace="shop")
@@ -166,7 +168,7 @@ async def test_the_namespace_says_so_later(world: World) -> None:
         await world.rollout(namespace="shop")
 
 
-async def test_the_flag_follows_everybody(world: World) -> None:
+async def test_flag_follows_all_workloads(world: World) -> None:
     """`--follow auto` opts in whoever says nothing."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={})
@@ -336,7 +338,7 @@ async def test_reloaders_ignore_on_a_source(world: World) -> None:
         (AUTO, "perhaps", "'perhaps' is no boolean; taken as false"),
     ],
 )
-async def test_an_annotation_that_cannot_be_read(
+async def test_invalid_annotation_is_reported(
     world: World, annotation: str, value: str, words: str
 ) -> None:
     """One Warning says which, what is wrong and how it is taken; nothing crashes."""
@@ -367,7 +369,7 @@ async def test_an_annotation_that_cannot_be_read(
         (AUTO, "true", "means nothing on a KIND; it belongs on the workload"),
     ],
 )
-async def test_an_annotation_of_a_source_that_cannot_be_read(
+async def test_invalid_source_annotation_is_reported(
     world: World, kind: str, annotation: str, value: str, words: str
 ) -> None:
     """One Warning on the source, however often it is edited; its edits count as ever."""
@@ -392,7 +394,7 @@ async def test_an_annotation_of_a_source_that_cannot_be_read(
     assert regarding["uid"] == (await world.get(kind, "app"))["metadata"]["uid"]
 
 
-async def test_a_source_is_mended_and_breaks_again(world: World) -> None:
+async def test_source_annotation_warning_is_repeated_after_fix(world: World) -> None:
     """What cannot be read is told when it is written, also while the controller runs."""
     await world.config_map(LEVEL="info")
     async with world.controller() as controller:
@@ -413,7 +415,7 @@ async def test_a_source_is_mended_and_breaks_again(world: World) -> None:
         ({AUTO: "true"}, f"{AUTO} means nothing on a Namespace; it belongs on the workload"),
     ],
 )
-async def test_an_annotation_of_a_namespace_that_cannot_be_read(
+async def test_invalid_namespace_annotation_is_reported(
     world: World, said: dict[str, str], words: str
 ) -> None:
     """One Warning about the Namespace, to be found in it; none for each consumer there."""
@@ -432,7 +434,7 @@ async def test_an_annotation_of_a_namespace_that_cannot_be_read(
     assert await world.revision(namespace="shop") == ""
 
 
-async def test_an_annotation_breaks_and_is_mended(world: World) -> None:
+async def test_invalid_annotation_is_reported_and_fixed(world: World) -> None:
     """The safe reading holds until then."""
     await world.config_map(LEVEL="info")
     await world.workload()

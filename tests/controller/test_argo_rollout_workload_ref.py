@@ -62,7 +62,7 @@ def joined() -> Joined:
     return Joined()
 
 
-def test_the_deployment_is_the_consumer(joined: Joined) -> None:
+def test_deployment_is_the_consumer(joined: Joined) -> None:
     """A change of its sources asks for it, once, whichever of the two says that it follows."""
     joined.put(lent())
     joined.put(borrows(annotations=FOLLOW), "front")
@@ -71,7 +71,7 @@ def test_the_deployment_is_the_consumer(joined: Joined) -> None:
     assert joined.web().replicas == 1
 
 
-def test_either_may_come_first(joined: Joined) -> None:
+def test_rollout_and_deployment_appear_in_any_order(joined: Joined) -> None:
     """The Deployment is asked for when the second of them is seen."""
     joined.put(borrows(annotations=FOLLOW), "front")
     assert joined.asked == []
@@ -84,7 +84,7 @@ def test_either_may_come_first(joined: Joined) -> None:
     assert other.asked == [WEB]
 
 
-def test_what_the_rollout_says_is_read_again(joined: Joined) -> None:
+def test_rollout_annotations_are_read_again(joined: Joined) -> None:
     """Opting out asks for a last look, and opting in for a first one."""
     joined.put(lent())
     joined.put(borrows(annotations=FOLLOW), "front")
@@ -94,7 +94,7 @@ def test_what_the_rollout_says_is_read_again(joined: Joined) -> None:
     assert not joined.index.policies.of(joined.web()).opted_in
 
 
-def test_its_progress_is_the_deployments(joined: Joined) -> None:
+def test_progress_is_read_from_the_deployment(joined: Joined) -> None:
     """Its status alone asks for nothing but when a rollout begins or ends."""
     joined.put(lent(FOLLOW))
     joined.put(borrows(promoted=False), "front")
@@ -106,7 +106,7 @@ def test_its_progress_is_the_deployments(joined: Joined) -> None:
     assert not joined.web().rolling
 
 
-def test_without_the_rollout_it_is_its_own_again(joined: Joined) -> None:
+def test_deployment_without_rollout_is_followed_again(joined: Joined) -> None:
     """Scaled to zero, it has no pods then."""
     joined.put(lent(FOLLOW))
     joined.put(borrows(), "front")
@@ -116,7 +116,7 @@ def test_without_the_rollout_it_is_its_own_again(joined: Joined) -> None:
     assert joined.web().replicas == 0
 
 
-def test_a_rollout_takes_another_template(joined: Joined) -> None:
+def test_rollout_switches_to_another_template(joined: Joined) -> None:
     """Both Deployments are looked at again."""
     joined.put(lent(FOLLOW))
     joined.put(lent(FOLLOW), "next")
@@ -126,7 +126,7 @@ def test_a_rollout_takes_another_template(joined: Joined) -> None:
     assert joined.web().replicas == 0
 
 
-def test_of_two_rollouts_one_goes(joined: Joined) -> None:
+def test_one_of_two_rollouts_is_deleted(joined: Joined) -> None:
     """The other one still uses the template."""
     joined.put(lent(FOLLOW))
     joined.put(borrows(), "front")

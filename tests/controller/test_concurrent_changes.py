@@ -28,7 +28,7 @@ def once_before_a_rollout(world: World, act: Callable[[], Awaitable[Any]]) -> li
     return sent
 
 
-async def test_somebody_writes_the_consumer(world: World) -> None:
+async def test_conflict_is_decided_again(world: World) -> None:
     """The write meets a conflict and is decided again at once, on the newer object."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -46,7 +46,7 @@ async def test_somebody_writes_the_consumer(world: World) -> None:
     assert len(await world.messages()) == 1
 
 
-async def test_somebody_opts_the_consumer_out(world: World) -> None:
+async def test_opt_out_before_the_write(world: World) -> None:
     """The newer object says that it is not hotmap's business any more."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -60,7 +60,7 @@ async def test_somebody_opts_the_consumer_out(world: World) -> None:
     assert len(sent) == 1
 
 
-async def test_the_source_is_edited_again(world: World) -> None:
+async def test_source_edited_again_before_the_write(world: World) -> None:
     """The write goes through; the second edit is a change of its own."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -73,7 +73,7 @@ async def test_the_source_is_edited_again(world: World) -> None:
         await world.rollout(after=first)
 
 
-async def test_the_consumer_is_deleted(world: World) -> None:
+async def test_workload_deleted_before_the_write(world: World) -> None:
     """That is a fact, not a failure: nothing is made, told or tried again."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -89,7 +89,7 @@ async def test_the_consumer_is_deleted(world: World) -> None:
     assert await world.messages() == []
 
 
-async def test_the_consumer_is_made_anew(world: World) -> None:
+async def test_workload_recreated_before_the_write(world: World) -> None:
     """The new one has another uid, so it is left alone; its pods read the new content anyway."""
 
     async def replace() -> None:
@@ -112,7 +112,7 @@ async def test_the_consumer_is_made_anew(world: World) -> None:
     assert len(await world.messages()) == 1
 
 
-async def test_the_answer_to_the_write_is_lost(world: World) -> None:
+async def test_lost_write_response_rolls_once(world: World) -> None:
     """It was carried out all the same, which the next look finds: there is no second one."""
     lost = 0
 
@@ -141,7 +141,7 @@ async def test_the_answer_to_the_write_is_lost(world: World) -> None:
         await world.rollout(after=first)
 
 
-async def test_a_policy_refuses_the_rollout(world: World) -> None:
+async def test_rollout_rejected_by_policy_is_reported(world: World) -> None:
     """One Warning says who refuses; it is tried again, and done when it is allowed."""
     refused = False
 
@@ -166,7 +166,7 @@ async def test_a_policy_refuses_the_rollout(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
-async def test_one_consumer_in_trouble_does_not_hold_up_the_others(world: World) -> None:
+async def test_failing_workload_does_not_delay_others(world: World) -> None:
     """Each has its own queue place and its own retries."""
 
     async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
@@ -195,7 +195,7 @@ async def _edit_with_image(world: World) -> None:
     )
 
 
-async def test_source_and_consumer_change_in_one_go(world: World) -> None:
+async def test_source_and_workload_edited_together(world: World) -> None:
     """hotmap waits for the consumer's own rollout, whose pods all have the new content."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -215,7 +215,7 @@ async def test_source_and_consumer_change_in_one_go(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
-async def test_new_pods_may_start_within_the_second(world: World) -> None:
+async def test_pods_started_within_the_same_second(world: World) -> None:
     """Clocks do not tell such pods apart, but the template was seen to change after the source."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -233,7 +233,7 @@ async def test_new_pods_may_start_within_the_second(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
-async def test_the_word_of_a_new_template_comes_after_an_edit(world: World) -> None:
+async def test_template_event_after_source_event(world: World) -> None:
     """A restart, then an edit, then the Deployment controller's count: the pods are too old."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -256,7 +256,7 @@ async def _note_template(world: World, number: str) -> None:
     await world.merge("Deployment", "web", {"metadata": {"annotations": annotations}})
 
 
-async def test_the_consumers_own_rollout_was_before_the_edit(world: World) -> None:
+async def test_rollout_before_the_edit_does_not_count(world: World) -> None:
     """Its pods started too early to have the new content, so they are replaced once more."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -270,7 +270,7 @@ async def test_the_consumers_own_rollout_was_before_the_edit(world: World) -> No
     assert message.startswith("ConfigMap default/app LEVEL changed")
 
 
-async def test_an_undo_brings_an_old_revision_back(world: World) -> None:
+async def test_undo_rolls_nothing(world: World) -> None:
     """An undo of the template is the owner's will: nothing is rolled for it."""
     await world.config_map(LEVEL="a")
     await world.workload()
@@ -290,7 +290,7 @@ async def test_an_undo_brings_an_old_revision_back(world: World) -> None:
     assert await world.revision() == first
 
 
-async def test_the_revision_is_stripped(world: World) -> None:
+async def test_removed_revision_annotation_rolls_nothing(world: World) -> None:
     """`kubectl replace` of the original manifest takes it off; hotmap does not fight."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=FOLLOW)

@@ -24,7 +24,7 @@ async def _run_once(world: World) -> None:
         await world.quiet(controller)
 
 
-async def test_what_is_as_it_was_is_said_to_nobody(
+async def test_unchanged_workloads_are_not_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A restart beside thousands of workloads is no line for each of them."""
@@ -38,7 +38,7 @@ async def test_what_is_as_it_was_is_said_to_nobody(
     assert [one.levelname for one in said] == ["DEBUG"]
 
 
-async def test_a_restart_changes_nothing(world: World) -> None:
+async def test_restart_changes_nothing(world: World) -> None:
     """No consumer, no record and no pod is written."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -54,7 +54,7 @@ async def test_a_restart_changes_nothing(world: World) -> None:
     assert set(world.answers() - writes) <= {"GET"}
 
 
-async def test_an_edit_while_it_was_away(world: World) -> None:
+async def test_edit_during_downtime_is_rolled(world: World) -> None:
     """The source differs from what was last asked, so the consumer is rolled at the start."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -66,7 +66,7 @@ async def test_an_edit_while_it_was_away(world: World) -> None:
 
 
 @pytest.mark.parametrize(("age", "rolled"), [(3600, True), (-60, False)])
-async def test_catching_up_with_what_it_never_saw(world: World, age: float, rolled: bool) -> None:
+async def test_catch_up_rolls_unseen_change(world: World, age: float, rolled: bool) -> None:
     """With `catch-up`, pods that are older than their source's last change are replaced."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={**FOLLOW, "hotmap.dev/catch-up": "true"})
@@ -75,7 +75,7 @@ async def test_catching_up_with_what_it_never_saw(world: World, age: float, roll
     assert bool(await world.revision()) is rolled
 
 
-async def test_an_edit_and_its_revert_while_it_was_away(world: World) -> None:
+async def test_edit_and_revert_during_downtime(world: World) -> None:
     """The content is what was asked for, so nothing is done."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -86,7 +86,7 @@ async def test_an_edit_and_its_revert_while_it_was_away(world: World) -> None:
     assert await world.revision() == ""
 
 
-async def test_a_source_made_anew_while_it_was_away(world: World) -> None:
+async def test_source_recreated_during_downtime(world: World) -> None:
     """Another object with the same content is no change, with other content it is one."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -101,7 +101,7 @@ async def test_a_source_made_anew_while_it_was_away(world: World) -> None:
         await world.rollout()
 
 
-async def test_a_crash_between_the_rollout_and_its_record(world: World) -> None:
+async def test_crash_between_rollout_and_record_rolls_once(world: World) -> None:
     """The template carries the present revision, so the consumer counts as asked."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -123,7 +123,7 @@ async def test_a_crash_between_the_rollout_and_its_record(world: World) -> None:
         await world.rollout(after=revision)
 
 
-async def test_a_crash_before_the_record_of_a_rollout_that_is_then_undone(world: World) -> None:
+async def test_undo_after_unrecorded_rollout_rolls_again(world: World) -> None:
     """The record's content is back, yet the pods hold what was asked for in between."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -167,7 +167,9 @@ async def _empty(world: World, shard: str) -> None:
         pytest.param(_overwrite(b"hotmap-state/99\n{}\n"), id="another scheme"),
     ],
 )
-async def test_lost_records(world: World, lose: Callable[[World, str], Awaitable[None]]) -> None:
+async def test_lost_records_roll_nothing(
+    world: World, lose: Callable[[World, str], Awaitable[None]]
+) -> None:
     """Nothing is known then, so nothing is rolled, and the records are written again."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -184,7 +186,7 @@ async def test_lost_records(world: World, lose: Callable[[World, str], Awaitable
         await world.rollout()
 
 
-async def test_records_deleted_while_it_runs(world: World) -> None:
+async def test_records_deleted_at_run_time_are_written_again(world: World) -> None:
     """The next write makes them again, with everything that is known."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -201,9 +203,7 @@ async def test_records_deleted_while_it_runs(world: World) -> None:
     assert await world.get("Deployment", "web") == after
 
 
-async def test_it_is_stopped_while_it_writes_records(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stop_while_writing_records(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write is cut off, and made again before the end."""
     create = world.registry.create
     cut_off = asyncio.Event()
@@ -222,7 +222,7 @@ async def test_it_is_stopped_while_it_writes_records(
     assert len(await world.records()) == 1
 
 
-async def test_a_consumer_that_is_gone_leaves_no_record(world: World) -> None:
+async def test_deleted_workload_record_is_dropped(world: World) -> None:
     """Deleted while the controller runs or while it is away: its record goes too."""
     await world.config_map(LEVEL="info")
     for name in ("web", "api"):
@@ -247,7 +247,7 @@ async def test_a_consumer_that_is_gone_leaves_no_record(world: World) -> None:
     [{"watch_namespaces": ("shop",)}, {"ignored_namespaces": ("bank",)}],
     ids=["one is served", "one is left out"],
 )
-async def test_a_consumer_that_is_gone_from_some_namespaces(
+async def test_deleted_workload_record_is_dropped_only_where_visible(
     world: World, scope: dict[str, Any]
 ) -> None:
     """Where it is seen to be gone, the record goes; what is out of sight may be there still."""
@@ -267,7 +267,7 @@ async def test_a_consumer_that_is_gone_from_some_namespaces(
             assert controller.records.get(uids["bank"]) is not None
 
 
-async def test_the_key_is_deleted(world: World) -> None:
+async def test_deleted_key_rolls_nothing(world: World) -> None:
     """A new one is made; old fingerprints say nothing under it, so nothing is rolled."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -284,7 +284,7 @@ async def test_the_key_is_deleted(world: World) -> None:
         await world.rollout()
 
 
-async def test_an_older_key_is_kept(world: World) -> None:
+async def test_older_fingerprint_key_is_still_compared(world: World) -> None:
     """After a rotation, what was recorded with the old key is still compared."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -309,7 +309,7 @@ async def test_an_older_key_is_kept(world: World) -> None:
         pytest.param("clé", id="no ASCII"),
     ],
 )
-async def test_the_key_is_garbage(world: World, keys: str) -> None:
+async def test_invalid_key_is_reported(world: World, keys: str) -> None:
     """One sentence says which Secret, what is wrong with it, and what to do."""
     await _run_once(world)
     patch = {"data": {"keys": b64encode(keys.encode()).decode()}}
@@ -321,7 +321,7 @@ async def test_the_key_is_garbage(world: World, keys: str) -> None:
     assert "c2hvcnQ" not in text
 
 
-async def test_the_api_server_is_not_there(world: World) -> None:
+async def test_unreachable_apiserver_is_reported(world: World) -> None:
     """The error names the server; nothing is left running."""
     await world.plane.stop()
     async with Client(world.plane.config(), limits=Limits(attempts=1)) as client:
@@ -330,7 +330,7 @@ async def test_the_api_server_is_not_there(world: World) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_the_token_is_refused(world: World) -> None:
+async def test_rejected_token_is_reported(world: World) -> None:
     """The server's word is passed on; nothing is left running."""
     config = world.plane.config()._replace(credentials=BearerToken("expired"))
     async with Client(config) as client:
@@ -340,7 +340,7 @@ async def test_the_token_is_refused(world: World) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_its_port_is_taken(world: World) -> None:
+async def test_port_in_use_error_names_the_flag(world: World) -> None:
     """The sentence names the address and the flag."""
     async with world.controller() as first:
         settings = Settings(listen=("127.0.0.1", first.port))
@@ -349,7 +349,7 @@ async def test_its_port_is_taken(world: World) -> None:
                 pass
 
 
-async def test_it_may_not_watch_what_it_has_to(world: World) -> None:
+async def test_start_waits_for_forbidden_watch(world: World) -> None:
     """It waits, says for what, acts on nothing, and begins when it may."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -375,7 +375,7 @@ async def test_it_may_not_watch_what_it_has_to(world: World) -> None:
     await controller.__aexit__()
 
 
-async def test_it_is_stopped_while_it_waits_for_the_cluster(world: World) -> None:
+async def test_stop_while_waiting_for_apiserver(world: World) -> None:
     """A start that is cancelled in its middle leaves no task behind."""
     world.registry.withheld.add("secrets")
     controller = world.controller()
@@ -388,7 +388,7 @@ async def test_it_is_stopped_while_it_waits_for_the_cluster(world: World) -> Non
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_the_log_of_an_outage(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_outage_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """One line says that the server is gone, whatever is watched there, and one that it is back."""
     caplog.set_level(logging.INFO)
     async with world.controller() as controller:
@@ -414,7 +414,7 @@ async def test_the_log_of_an_outage(world: World, caplog: pytest.LogCaptureFixtu
     assert told[1].message == f"{server} answers again"
 
 
-async def test_the_api_server_goes_away_for_a_while(world: World) -> None:
+async def test_apiserver_outage_is_survived(world: World) -> None:
     """Edits of that time are found when it is back; those that were taken back are not acted on."""
     await world.config_map("app", LEVEL="info")
     await world.config_map("extra", LEVEL="info")

@@ -159,7 +159,7 @@ async def _converge(world: World, controller: Controller, pods: Fleet) -> None:
 
 
 @pytest.mark.parametrize("seed", [1])
-async def test_with_pods_that_come_and_go(world: World, seed: int) -> None:
+async def test_pods_converge_while_pods_are_replaced(world: World, seed: int) -> None:
     """Edits, reverts, recreations and evictions in any order."""
     chance = random.Random(seed)
     async with fleet(world, chance) as pods:
@@ -175,7 +175,7 @@ async def test_with_pods_that_come_and_go(world: World, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1])
-async def test_with_controllers_that_come_and_go(world: World, seed: int) -> None:
+async def test_pods_converge_while_controllers_restart(world: World, seed: int) -> None:
     """Edits while it runs and while it is away, stopped at any moment.
 
     Nothing is taken back here: what went and came back while nobody watched leaves no trace.

@@ -8,7 +8,7 @@ import pytest
 from tests.controller.world import World, env
 
 
-async def test_a_data_key_that_is_not_optional_is_removed(world: World) -> None:
+async def test_removed_required_data_key_holds(world: World) -> None:
     """New pods could not start, so the running ones stay, and a Warning says which key."""
     await world.config_map(LEVEL="info", MODE="fast")
     await world.workload()
@@ -27,7 +27,7 @@ async def test_a_data_key_that_is_not_optional_is_removed(world: World) -> None:
     assert event["involvedObject"]["name"] == "web"
 
 
-async def test_the_removed_data_key_returns(world: World) -> None:
+async def test_returned_data_key_ends_the_hold(world: World) -> None:
     """With the old value nothing is rolled, with another one it is a change."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -44,7 +44,7 @@ async def test_the_removed_data_key_returns(world: World) -> None:
         await world.rollout()
 
 
-async def test_an_immutable_source_is_made_anew(world: World) -> None:
+async def test_recreated_immutable_source_holds(world: World) -> None:
     """Kubelets go on serving the old content, so a rollout would change nothing."""
     await world.config_map(LEVEL="info")
     await world.merge("ConfigMap", "app", {"immutable": True})
@@ -60,7 +60,7 @@ async def test_an_immutable_source_is_made_anew(world: World) -> None:
     assert "Give it a new name, or scale to zero first" in message
 
 
-async def test_the_remedy_for_an_immutable_source(world: World) -> None:
+async def test_scaling_to_zero_ends_the_hold_of_immutable_source(world: World) -> None:
     """Scaled to zero, no pod holds the old content any more: the next ones have the new."""
     await world.config_map(LEVEL="info")
     await world.merge("ConfigMap", "app", {"immutable": True})
@@ -82,7 +82,7 @@ async def test_the_remedy_for_an_immutable_source(world: World) -> None:
     assert len(await world.events("Held")) == 1
 
 
-async def test_another_source_changes_while_one_is_gone(world: World) -> None:
+async def test_change_of_another_source_waits_for_the_hold(world: World) -> None:
     """The change waits, since its rollout could not start pods; it is made up for afterwards."""
     await world.config_map("app", LEVEL="info")
     await world.config_map("extra", MODE="fast")
@@ -101,7 +101,7 @@ async def test_another_source_changes_while_one_is_gone(world: World) -> None:
 
 
 @pytest.mark.parametrize("paused", [True, False])
-async def test_a_paused_deployment(world: World, paused: bool) -> None:
+async def test_paused_deployment_is_patched_and_reported(world: World, paused: bool) -> None:
     """It takes the revision, and the reason says that the rollout waits for its resumption."""
     await world.config_map(LEVEL="info")
     await world.workload(paused=paused)
@@ -113,7 +113,7 @@ async def test_a_paused_deployment(world: World, paused: bool) -> None:
     assert message.endswith("rollout, which starts when it is resumed") is paused
 
 
-async def test_no_pods(world: World) -> None:
+async def test_workload_without_pods_is_only_recorded(world: World) -> None:
     """A consumer that is scaled to zero is only recorded: its next pods read the new content."""
     await world.config_map(LEVEL="info")
     await world.workload(replicas=0)
@@ -143,7 +143,7 @@ async def test_no_pods(world: World) -> None:
         ),
     ],
 )
-async def test_a_stateful_set_that_holds_its_pods_back(
+async def test_stateful_set_partition_is_respected(
     world: World, fields: dict[str, Any], outcome: str
 ) -> None:
     """OnDelete and partitions are respected; the reason says what the rollout waits for."""

@@ -34,7 +34,7 @@ async def uid(world: World, kind: str, name: str) -> str:
 # -- CronJob -----------------------------------------------------------------------------------
 
 
-async def test_a_cron_job_is_left_to_its_next_run(world: World) -> None:
+async def test_cron_job_waits_for_its_next_run(world: World) -> None:
     """That reads the new content; nothing is written but what was asked."""
     await world.config_map(LEVEL="info")
     await world.cron_job()
@@ -51,7 +51,7 @@ async def test_a_cron_job_is_left_to_its_next_run(world: World) -> None:
     assert await world.messages() == []
 
 
-async def test_a_cron_job_runs_now(world: World) -> None:
+async def test_cron_job_runs_now(world: World) -> None:
     """One Job for one change, as kubectl makes it, with one Event that says why."""
     await world.config_map(LEVEL="info")
     cron_job = await world.cron_job(annotations=RUN_NOW)
@@ -72,7 +72,7 @@ async def test_a_cron_job_runs_now(world: World) -> None:
     assert len(await world.events()) == 1
 
 
-async def test_each_change_is_one_run(world: World) -> None:
+async def test_each_change_makes_one_run(world: World) -> None:
     """Also where files alone changed, and where earlier content came back."""
     await world.config_map(LEVEL="info")
     await world.cron_job(spec=files(), annotations=RUN_NOW)
@@ -85,7 +85,7 @@ async def test_each_change_is_one_run(world: World) -> None:
             assert len(await jobs(world)) == times
 
 
-async def test_no_run_while_suspended(world: World) -> None:
+async def test_suspended_cron_job_is_not_run(world: World) -> None:
     """And none for it later: whoever resumes it gets the next scheduled one."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW, suspend=True)
@@ -121,7 +121,7 @@ async def test_suspended_between_decision_and_write(world: World) -> None:
     assert await jobs(world) == []
 
 
-async def test_a_run_of_the_schedule_is_waited_for(world: World) -> None:
+async def test_run_waits_for_scheduled_run(world: World) -> None:
     """Where runs exclude each other, the one that is under way ends first."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW, concurrencyPolicy="Forbid")
@@ -136,7 +136,7 @@ async def test_a_run_of_the_schedule_is_waited_for(world: World) -> None:
     assert len(await jobs(world)) == 1
 
 
-async def test_a_crash_between_the_run_and_its_record(world: World) -> None:
+async def test_crash_between_run_and_record_runs_once(world: World) -> None:
     """The next controller decides the same, meets the Job, and makes no second one."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)
@@ -156,7 +156,7 @@ async def test_a_crash_between_the_run_and_its_record(world: World) -> None:
     assert await world.records() != records
 
 
-async def test_two_controllers_by_mistake(world: World) -> None:
+async def test_two_active_controllers_run_it_once(world: World) -> None:
     """Both make the same Job, so there is one."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)
@@ -169,7 +169,7 @@ async def test_two_controllers_by_mistake(world: World) -> None:
     assert len(await jobs(world)) == 1
 
 
-async def test_a_run_that_is_refused_is_tried_again(world: World) -> None:
+async def test_rejected_run_is_retried(world: World) -> None:
     """One Event says what refuses it; nothing counts as asked until it went through."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)
@@ -192,7 +192,7 @@ async def test_a_run_that_is_refused_is_tried_again(world: World) -> None:
     assert "failed, and is tried again: exceeded quota: batch" in message
 
 
-async def test_the_jobs_of_a_cron_job_are_not_its_consumers(world: World) -> None:
+async def test_jobs_of_a_cron_job_are_not_consumers(world: World) -> None:
     """Also where their template says that they follow; the next run has the new content."""
     await world.config_map(LEVEL="info")
     await world.job("report-1", annotations=RECREATE, owner=("CronJob", "report"))
@@ -208,7 +208,7 @@ async def test_the_jobs_of_a_cron_job_are_not_its_consumers(world: World) -> Non
 
 
 @pytest.mark.parametrize("kind", ["Job", "ReplicaSet", "Pod"])
-async def test_what_has_no_rollout_is_reported(world: World, kind: str) -> None:
+async def test_change_without_rollout_is_reported(world: World, kind: str) -> None:
     """One Event says what changed and why nothing is done."""
     await world.config_map(LEVEL="info")
     await (world.job("alone") if kind == "Job" else world.bare(kind))
@@ -223,7 +223,7 @@ async def test_what_has_no_rollout_is_reported(world: World, kind: str) -> None:
     assert len(await world.events()) == 1
 
 
-async def test_a_job_is_created_again(world: World) -> None:
+async def test_job_is_created_again(world: World) -> None:
     """Deleted with its pods first, then created as its owner wrote it, with one Event on it."""
     await world.config_map(LEVEL="info")
     old = await world.job(annotations=RECREATE, parallelism=2)
@@ -249,7 +249,7 @@ async def test_a_job_is_created_again(world: World) -> None:
     assert message.endswith(": the Job is created again")
 
 
-async def test_a_job_survives_a_crash_while_it_is_away(world: World) -> None:
+async def test_job_survives_crash_during_recreation(world: World) -> None:
     """Its manifest is kept before it is deleted, and the next controller creates it."""
     await world.config_map(LEVEL="info")
     old = await world.job(annotations=RECREATE)
@@ -268,7 +268,7 @@ async def test_a_job_survives_a_crash_while_it_is_away(world: World) -> None:
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
 
 
-async def test_a_job_whose_source_flaps_is_held(world: World) -> None:
+async def test_flapping_job_is_held(world: World) -> None:
     """How often it was created again is remembered for who comes under its name."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
@@ -287,7 +287,7 @@ async def test_a_job_whose_source_flaps_is_held(world: World) -> None:
     assert await uid(world, "Job", "load") == before
 
 
-async def test_its_manifest_is_kept_before_the_job_is_deleted(world: World) -> None:
+async def test_manifest_is_kept_before_job_is_deleted(world: World) -> None:
     """In the other order a crash in between would lose it."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
@@ -304,7 +304,7 @@ async def test_its_manifest_is_kept_before_the_job_is_deleted(world: World) -> N
     assert kept == [1]
 
 
-async def test_a_job_that_somebody_deletes_stays_deleted(world: World) -> None:
+async def test_job_deleted_by_somebody_stays_deleted(world: World) -> None:
     """The dry run makes nothing, and what is gone is not deleted and not created again."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
@@ -324,7 +324,7 @@ async def test_a_job_that_somebody_deletes_stays_deleted(world: World) -> None:
     assert await jobs(world) == []
 
 
-async def test_a_manifest_that_was_kept_for_nothing(world: World) -> None:
+async def test_kept_manifest_of_job_never_deleted(world: World) -> None:
     """A crash before the deletion: the Job that is there stays, and the decision is made anew."""
     await world.config_map(LEVEL="info")
     old = await world.job(annotations=RECREATE)
@@ -346,7 +346,7 @@ async def test_a_manifest_that_was_kept_for_nothing(world: World) -> None:
     assert new["metadata"]["annotations"] == RECREATE
 
 
-async def test_a_manifest_of_a_job_that_is_wanted_no_more(world: World) -> None:
+async def test_kept_manifest_of_opted_out_job(world: World) -> None:
     """Nothing is changed by what was kept for a deletion that never came to be."""
     await world.config_map(LEVEL="info")
     old = await world.job()
@@ -361,7 +361,7 @@ async def test_a_manifest_of_a_job_that_is_wanted_no_more(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_going", [False, True])
-async def test_somebody_else_creates_the_job_first(world: World, is_going: bool) -> None:
+async def test_job_created_by_another_client_first(world: World, is_going: bool) -> None:
     """A deployment tool has put its own there: that one counts, also if it is deleted again."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
@@ -379,7 +379,7 @@ async def test_somebody_else_creates_the_job_first(world: World, is_going: bool)
     assert job["metadata"]["uid"] == theirs["metadata"]["uid"]
 
 
-async def test_a_job_that_would_be_refused_is_not_deleted(world: World) -> None:
+async def test_job_failing_dry_run_is_not_deleted(world: World) -> None:
     """It is created as a dry run first, while the old one is still there."""
     await world.config_map(LEVEL="info")
     old = await world.job(annotations=RECREATE)
@@ -398,7 +398,7 @@ async def test_a_job_that_would_be_refused_is_not_deleted(world: World) -> None:
     assert await world.pending_jobs() == []
 
 
-async def test_a_job_that_is_refused_after_all_is_tried_again(world: World) -> None:
+async def test_rejected_job_creation_is_retried(world: World) -> None:
     """What refuses it now did not when it was asked; it is said once."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
@@ -421,7 +421,7 @@ async def test_a_job_that_is_refused_after_all_is_tried_again(world: World) -> N
     assert len(await world.messages("Failed")) == 1
 
 
-async def test_a_job_that_changes_meanwhile_is_decided_anew(world: World) -> None:
+async def test_job_changed_during_decision_is_decided_again(world: World) -> None:
     """Its deletion carries the version that was decided on."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
@@ -446,7 +446,7 @@ async def test_a_job_that_changes_meanwhile_is_decided_anew(world: World) -> Non
 
 
 @pytest.mark.parametrize("ended", ["Complete", "Failed"])
-async def test_a_finished_job_is_left_alone(world: World, ended: str) -> None:
+async def test_finished_job_is_left_alone(world: World, ended: str) -> None:
     """It has read what it read; not even an Event is written."""
     await world.config_map(LEVEL="info")
     await world.job(ended=ended)
@@ -457,7 +457,7 @@ async def test_a_finished_job_is_left_alone(world: World, ended: str) -> None:
     assert await world.messages() == []
 
 
-async def test_a_finished_job_that_opted_in_is_run_again(world: World) -> None:
+async def test_finished_job_that_opted_in_is_run_again(world: World) -> None:
     """That is what loads new content into a database, say."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE, ended="Complete")
@@ -484,7 +484,7 @@ async def test_finished_jobs_cost_nothing(world: World) -> None:
 # -- Pods and ReplicaSets ----------------------------------------------------------------------
 
 
-async def test_a_pod_is_evicted(world: World) -> None:
+async def test_pod_is_evicted(world: World) -> None:
     """Once; what brings it back is its owner's business."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT)
@@ -499,7 +499,7 @@ async def test_a_pod_is_evicted(world: World) -> None:
     assert len(await world.events()) == 1
 
 
-async def test_a_disruption_budget_is_waited_for(world: World) -> None:
+async def test_eviction_waits_for_disruption_budget(world: World) -> None:
     """429 is no failure to hide: it is said once, and tried until it is allowed."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT)
@@ -523,7 +523,7 @@ async def test_a_disruption_budget_is_waited_for(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409])
-async def test_a_pod_that_is_another_one_by_now(world: World, status: int) -> None:
+async def test_eviction_of_replaced_pod_is_skipped(world: World, status: int) -> None:
     """A fact, not a failure: no Event, and nothing is tried for ever."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT)
@@ -568,7 +568,7 @@ async def test_files_of_a_pod_are_refreshed(world: World) -> None:
         pytest.param("ReplicaSet", None, ("Deployment", "web"), id="a ReplicaSet of a Deployment"),
     ],
 )
-async def test_what_is_not_watched(
+async def test_objects_without_watch_label_are_ignored(
     world: World, kind: str, labels: dict[str, str] | None, owner: tuple[str, str] | None
 ) -> None:
     """A hundred thousand pods of workloads must cost nothing."""
@@ -582,7 +582,7 @@ async def test_what_is_not_watched(
     assert await world.messages() == []
 
 
-async def test_the_pod_of_an_operator(world: World) -> None:
+async def test_pod_owned_by_operator(world: World) -> None:
     """Its owner is no workload, so nobody else can be asked to replace it."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT, owner=("Database", "db"))
@@ -603,7 +603,7 @@ async def test_the_pod_of_an_operator(world: World) -> None:
         ("Job", "restart", "'restart' is none of run-now, recreate, evict"),
     ],
 )
-async def test_an_action_that_the_kind_does_not_have(
+async def test_on_change_value_of_another_kind_is_reported(
     world: World, kind: str, value: str, words: str
 ) -> None:
     """One Warning Event, and the safe reading."""

@@ -96,7 +96,7 @@ async def test_nothing_is_rolled_when(
         await change(world)
 
 
-async def test_an_unused_data_key_is_explained(world: World) -> None:
+async def test_unused_data_key_edit_is_explained(world: World) -> None:
     """The decision to do nothing has its reason in words, as every other."""
     await world.config_map(LEVEL="info", MODE="fast")
     await world.workload()
@@ -111,7 +111,7 @@ async def test_an_unused_data_key_is_explained(world: World) -> None:
     assert [e.actions for e in entries] == [()]
 
 
-async def test_other_content_after_a_deletion(world: World) -> None:
+async def test_recreated_source_with_other_content_rolls(world: World) -> None:
     """A source that comes back with other content is a change like any other."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -124,7 +124,7 @@ async def test_other_content_after_a_deletion(world: World) -> None:
         await world.rollout()
 
 
-async def test_a_pod_that_started_during_an_edit_that_was_taken_back(world: World) -> None:
+async def test_pod_started_between_edit_and_revert_is_rolled(world: World) -> None:
     """It may hold the other content, so its consumer is rolled under a name of its own."""
     await world.config_map(LEVEL="a")
     await world.workload()
@@ -143,7 +143,7 @@ async def test_a_pod_that_started_during_an_edit_that_was_taken_back(world: Worl
     assert messages[-1] == "web-1 started while its content was another one: rollout"
 
 
-async def test_an_edit_that_is_taken_back_after_its_rollout(world: World) -> None:
+async def test_revert_after_rollout_rolls_back(world: World) -> None:
     """Once acted on, a revert is a change: the consumer returns to its earlier revision."""
     await world.config_map(LEVEL="a")
     await world.workload()
@@ -156,7 +156,7 @@ async def test_an_edit_that_is_taken_back_after_its_rollout(world: World) -> Non
         await world.rollout(after=revision)
 
 
-async def test_a_consumer_that_is_not_opted_in(world: World) -> None:
+async def test_workload_without_opt_in_is_not_rolled(world: World) -> None:
     """Without an annotation, no consumer is hotmap's business."""
     await world.config_map(LEVEL="info")
     before = await world.workload(annotations={})
@@ -168,7 +168,7 @@ async def test_a_consumer_that_is_not_opted_in(world: World) -> None:
     assert await world.records() == {}
 
 
-async def test_opting_in_later(world: World) -> None:
+async def test_late_opt_in_rolls_nothing(world: World) -> None:
     """What changed before is not made up for; from then on every change counts."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={})
@@ -184,7 +184,7 @@ async def test_opting_in_later(world: World) -> None:
         await world.rollout()
 
 
-async def test_opting_out(world: World) -> None:
+async def test_opt_out_rolls_nothing(world: World) -> None:
     """From then on nothing is done, whatever changes."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=FOLLOW)
@@ -197,7 +197,7 @@ async def test_opting_out(world: World) -> None:
         assert await world.revision() == ""
 
 
-async def test_a_consumer_that_waits_for_its_source(world: World) -> None:
+async def test_missing_source_that_appears_rolls_nothing(world: World) -> None:
     """The source that it could not start without appears: its containers start with it."""
     await world.workload()
     async with world.controller() as controller:
@@ -209,7 +209,7 @@ async def test_a_consumer_that_waits_for_its_source(world: World) -> None:
         await world.rollout()
 
 
-async def test_an_optional_source_appears(world: World) -> None:
+async def test_optional_source_that_appears_rolls(world: World) -> None:
     """Its consumers run without it, so its first content is a change."""
     await world.workload(spec=env("LEVEL", optional=True))
     async with world.controller() as controller:
@@ -218,7 +218,7 @@ async def test_an_optional_source_appears(world: World) -> None:
         await world.rollout()
 
 
-async def test_pull_secrets_change(world: World) -> None:
+async def test_image_pull_secret_edit_rolls_nothing(world: World) -> None:
     """Kubelets read them at each pull; no process in the pod does."""
     await world.secret("registry", token="old")
     spec = {**env("LEVEL", optional=True), "imagePullSecrets": [{"name": "registry"}]}

@@ -54,7 +54,7 @@ async def told_twice(world: World, *pods: str) -> None:
     await world.until(told, f"{pods} are told twice")
 
 
-async def test_files_change(world: World) -> None:
+async def test_file_edit_nudges_pods(world: World) -> None:
     """Each pod is told at once and once more after two seconds; nothing else is written."""
     await world.config_map(LEVEL="info")
     before = await world.workload(spec=files(), annotations=REREADS, replicas=2)
@@ -78,7 +78,7 @@ async def test_files_change(world: World) -> None:
     ]
 
 
-async def test_it_does_not_wait_for_the_settle_time(world: World) -> None:
+async def test_nudge_ignores_settle_time(world: World) -> None:
     """A nudge disturbs nobody."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/settle": "30s"})
@@ -98,7 +98,7 @@ def _recorded(controller: Any) -> Any:
     return recorded
 
 
-async def test_an_edit_is_taken_back_before_it_settled(world: World) -> None:
+async def test_revert_within_settle_time_is_nudged(world: World) -> None:
     """The pods were told, so they are told back, under a higher number."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations=REREADS)
@@ -132,7 +132,7 @@ async def test_settle_time_zero(world: World) -> None:
     assert sent == {"web-1": 2}
 
 
-async def test_pods_that_cannot_use_a_nudge(world: World) -> None:
+async def test_pods_that_are_not_running_are_not_nudged(world: World) -> None:
     """Pending, finished, terminating and mirror pods are left alone."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations=REREADS)
@@ -151,7 +151,7 @@ async def test_pods_that_cannot_use_a_nudge(world: World) -> None:
     assert set(sent) == {"running"}
 
 
-async def test_an_optional_source_is_deleted(world: World) -> None:
+async def test_deletion_of_optional_source_is_nudged(world: World) -> None:
     """Its files go away, which those who re-read them learn at once."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(optional=True), annotations=REREADS)
@@ -169,7 +169,7 @@ async def test_an_optional_source_is_deleted(world: World) -> None:
 
 
 @hurried
-async def test_files_and_environment_change(world: World) -> None:
+async def test_file_and_env_edit_rolls_without_nudge(world: World) -> None:
     """New pods have both, so there is a rollout and no nudge."""
     await world.config_map(LEVEL="info", MODE="fast")
     await world.workload(spec=both("LEVEL"), annotations=REREADS)
@@ -182,7 +182,7 @@ async def test_files_and_environment_change(world: World) -> None:
         assert await world.target("web-1") == ""
 
 
-async def test_only_files_change_beside_an_environment(world: World) -> None:
+async def test_file_edit_beside_env_only_nudges(world: World) -> None:
     """What containers read at their start did not change, so a nudge is enough."""
     await world.config_map(LEVEL="info", MODE="fast")
     await world.workload(spec=both("LEVEL"), annotations=REREADS)
@@ -217,7 +217,7 @@ async def test_strategy_nudge(world: World) -> None:
 
 @hurried
 @pytest.mark.parametrize("said", [{"follow": "off"}, {"strategy": "notify"}])
-async def test_hotmap_is_told_to_keep_off(world: World, said: dict[str, str]) -> None:
+async def test_opt_out_stops_the_second_nudge(world: World, said: dict[str, str]) -> None:
     """Not even the second nudge is sent any more."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations=REREADS)
@@ -232,7 +232,7 @@ async def test_hotmap_is_told_to_keep_off(world: World, said: dict[str, str]) ->
 
 
 @hurried
-async def test_a_policy_refuses_the_nudge(world: World) -> None:
+async def test_policy_refuses_the_nudge(world: World) -> None:
     """One Warning says so; the pod's kubelet refreshes the files in its own time."""
 
     async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
@@ -258,7 +258,7 @@ async def test_a_policy_refuses_the_nudge(world: World) -> None:
 
 @hurried
 @pytest.mark.parametrize("code", [429, 500, 503])
-async def test_the_api_server_cannot_take_a_nudge_now(world: World, code: int) -> None:
+async def test_failed_nudge_is_retried(world: World, code: int) -> None:
     """That pod alone is tried again until it is told; nobody calls it a refusal."""
     failing = {"web-2": 3}
 
@@ -284,7 +284,7 @@ async def test_the_api_server_cannot_take_a_nudge_now(world: World, code: int) -
 
 
 @hurried
-async def test_the_api_server_cannot_take_the_second_nudge_now(world: World) -> None:
+async def test_failed_second_nudge_is_retried(world: World) -> None:
     """Only the pod that missed it is told once more; the others had theirs."""
     failing = {"web-2": 3}
     told: Counter[str] = Counter()
@@ -310,7 +310,7 @@ async def test_the_api_server_cannot_take_the_second_nudge_now(world: World) -> 
     assert told == {"web-1": 2, "web-2": 2}
 
 
-async def test_many_pods_are_told_side_by_side(world: World) -> None:
+async def test_many_pods_are_nudged_concurrently(world: World) -> None:
     """Forty pods of one consumer, each told once now."""
     pods = [f"web-{number}" for number in range(40)]
     await world.config_map(LEVEL="info")
@@ -342,9 +342,7 @@ def a_pod_with_an_agent() -> Object:
 
 
 @hurried
-async def test_an_agent_is_told_what_its_directories_will_hold(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_agent_gets_payload_digests(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a digest of each volume of ConfigMaps alone; each version is read for it once."""
     reads: Counter[str] = Counter()
     list_page = world.client.list_page
@@ -381,7 +379,7 @@ async def test_an_agent_is_told_what_its_directories_will_hold(
     assert reads == {"metadata.name=app": 1, "metadata.name=more": 1}
 
 
-async def test_who_has_no_agent_is_told_no_digests(world: World) -> None:
+async def test_pod_without_agent_gets_no_digests(world: World) -> None:
     """Nobody would read them."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations=REREADS)

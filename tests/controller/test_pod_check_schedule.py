@@ -171,7 +171,7 @@ async def bench(world: World) -> AsyncIterator[Bench]:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_an_adoption_is_looked_at_when_it_is_calm(bench: Bench) -> None:
+async def test_adoption_is_checked_when_calm(bench: Bench) -> None:
     """Not before, and once."""
     bench.decided(Verdict.ADOPT)
     assert await bench.looks_at(9.9) == 0
@@ -180,7 +180,7 @@ async def test_an_adoption_is_looked_at_when_it_is_calm(bench: Bench) -> None:
     assert await bench.looks_at(5000.0) == 1
 
 
-async def test_work_goes_first(bench: Bench) -> None:
+async def test_queued_work_goes_before_checks(bench: Bench) -> None:
     """While keys wait for a worker nobody is looked at, however long that takes."""
     bench.decided(Verdict.ADOPT)
     bench.busy = True
@@ -189,7 +189,7 @@ async def test_work_goes_first(bench: Bench) -> None:
     assert await bench.looks_at(500.0) == 1
 
 
-async def test_a_rollout_is_looked_at_soon_after_it_is_done(bench: Bench) -> None:
+async def test_finished_rollout_is_checked_soon(bench: Bench) -> None:
     """Its own controller says when; nothing is sent before."""
     bench.decided(Verdict.FROZEN)
     bench.put(msgspec.structs.replace(WEB, rolling=True, behind=1))
@@ -200,7 +200,7 @@ async def test_a_rollout_is_looked_at_soon_after_it_is_done(bench: Bench) -> Non
     assert bench.pods_checked() is PodCheck.CURRENT
 
 
-async def test_a_rollout_that_does_not_go_on(bench: Bench) -> None:
+async def test_stalled_rollout_is_checked(bench: Bench) -> None:
     """Half a minute after its last progress, then with pauses that double up to a bound."""
     bench.put(msgspec.structs.replace(WEB, rolling=True, behind=3))
     bench.decided(Verdict.FROZEN)
@@ -216,7 +216,7 @@ async def test_a_rollout_that_does_not_go_on(bench: Bench) -> None:
     assert await bench.looks_at(195.0) == 4
 
 
-async def test_a_store_that_lags_is_waited_for(bench: Bench) -> None:
+async def test_check_waits_for_lagging_store(bench: Bench) -> None:
     """Our own write has not come back: what the store shows is from before it."""
     bench.decided(Verdict.FROZEN, generation=2)
     assert await bench.looks_at(10.0) == 0
@@ -224,7 +224,7 @@ async def test_a_store_that_lags_is_waited_for(bench: Bench) -> None:
     assert await bench.looks_at(40.0) == 1
 
 
-async def test_what_was_asked_meanwhile_is_looked_at_anew(bench: Bench) -> None:
+async def test_workload_changed_during_check_is_checked_again(bench: Bench) -> None:
     """A look that began before does not speak of it."""
     bench.decided(Verdict.ADOPT)
     asked_later = Record(WEB.uid, KEY.id, 1, serial=1)
@@ -236,7 +236,7 @@ async def test_what_was_asked_meanwhile_is_looked_at_anew(bench: Bench) -> None:
     assert bench.pods_checked() is PodCheck.CURRENT
 
 
-async def test_a_new_rollout_begins_anew(bench: Bench) -> None:
+async def test_new_rollout_resets_the_schedule(bench: Bench) -> None:
     """Long pauses of the one before do not count for it."""
     bench.put(msgspec.structs.replace(WEB, rolling=True, behind=3))
     bench.decided(Verdict.FROZEN)
@@ -247,7 +247,7 @@ async def test_a_new_rollout_begins_anew(bench: Bench) -> None:
     assert await bench.looks_at(90.0) == 3
 
 
-async def test_what_is_not_over_is_not_looked_at(bench: Bench) -> None:
+async def test_unfinished_decision_is_not_checked(bench: Bench) -> None:
     """A consumer that is held, or waits, has nothing to confirm."""
     bench.decided(Verdict.ADOPT)
     waits = Plan(Verdict.WAIT, (), "a stale store", requeue_after=1.0)
@@ -258,14 +258,14 @@ async def test_what_is_not_over_is_not_looked_at(bench: Bench) -> None:
     assert await bench.looks_at(40.0) == 1
 
 
-async def test_who_goes_away_is_forgotten(bench: Bench) -> None:
+async def test_deleted_workload_is_forgotten(bench: Bench) -> None:
     """A deleted consumer costs no look."""
     bench.decided(Verdict.ADOPT)
     bench.store.remove(WEB.key)
     assert await bench.looks_at(10.0) == 0
 
 
-async def test_who_goes_away_while_it_is_looked_at(
+async def test_workload_deleted_during_check_is_forgotten(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is kept of it, and nothing breaks."""

@@ -64,7 +64,7 @@ async def looks(controller: Controller) -> int:
 # -- adopted -----------------------------------------------------------------------------------
 
 
-async def test_older_pods_of_an_adopted_consumer_are_latent(world: World) -> None:
+async def test_older_pods_of_adopted_workload_are_latent(world: World) -> None:
     """One Event, a state, a count; and never an action."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -94,7 +94,7 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
     assert await world.messages("Latent") == []
 
 
-async def test_what_was_reported_is_not_reported_again_after_a_restart(world: World) -> None:
+async def test_reports_are_not_repeated_after_restart(world: World) -> None:
     """The record tells that somebody has looked."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -108,7 +108,7 @@ async def test_what_was_reported_is_not_reported_again_after_a_restart(world: Wo
     assert len(await world.messages("Latent")) == 1
 
 
-async def test_who_was_seen_to_be_current_is_not_looked_at_again_after_a_restart(
+async def test_current_workload_is_not_checked_again_after_restart(
     world: World,
 ) -> None:
     """Nothing was asked since."""
@@ -123,7 +123,7 @@ async def test_who_was_seen_to_be_current_is_not_looked_at_again_after_a_restart
         assert await looks(controller) == 0
 
 
-async def test_a_latent_consumer_becomes_current_when_its_pods_restart(world: World) -> None:
+async def test_latent_workload_becomes_current_after_restart(world: World) -> None:
     """Looks go on, with growing pauses, until somebody has restarted them."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -135,7 +135,7 @@ async def test_a_latent_consumer_becomes_current_when_its_pods_restart(world: Wo
         await stands(world, controller, "current")
 
 
-async def test_files_that_are_read_again_are_not_latent(world: World) -> None:
+async def test_rereading_workload_is_not_latent(world: World) -> None:
     """They follow by the kubelet's own sync, so an old pod is waited for, and nothing is said."""
     await world.config_map(LEVEL="info")
     await world.workload("api", files(), annotations=REREADS)
@@ -147,7 +147,7 @@ async def test_files_that_are_read_again_are_not_latent(world: World) -> None:
     assert await world.messages("Latent") == []
 
 
-async def test_who_wants_no_pods_costs_no_request(world: World) -> None:
+async def test_workload_without_replicas_costs_no_request(world: World) -> None:
     """Neither the adoption nor the rollout of what has no pods reads anything."""
     await world.config_map(LEVEL="info")
     await world.workload(replicas=0)
@@ -163,7 +163,7 @@ async def test_who_wants_no_pods_costs_no_request(world: World) -> None:
         assert world.answers()["GET"] == reads
 
 
-async def test_looks_can_be_left_out(world: World) -> None:
+async def test_pod_checks_can_be_disabled(world: World) -> None:
     """With none a second nobody is looked at, and nobody is called current for that."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -177,7 +177,7 @@ async def test_looks_can_be_left_out(world: World) -> None:
 # -- asked -------------------------------------------------------------------------------------
 
 
-async def test_a_rollout_is_confirmed_by_its_pods(world: World) -> None:
+async def test_rollout_is_confirmed_by_its_pods(world: World) -> None:
     """It waits for its own controller; then one LIST says that all pods are new."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -239,7 +239,7 @@ async def partly(world: World, kind: str, updated: int, **spec: Any) -> None:
         ),
     ],
 )
-async def test_what_a_rollout_waits_for(
+async def test_rollout_progress_is_reported(
     world: World, kind: str, fields: Object, updated: int, state: str, reason: str
 ) -> None:
     """Somebody has to go on; the status says who, and how many pods are left."""
@@ -297,7 +297,7 @@ async def set_pod(
         pytest.param(True, "web-2 does not run (CrashLoopBackOff)", id="it crashes, for long"),
     ],
 )
-async def test_a_stateful_set_stuck_on_a_bad_value(
+async def test_stateful_set_stuck_on_bad_value_is_reported(
     world: World, crashes: bool, meanwhile: str
 ) -> None:
     """The value is taken back, and the pod that never got ready stays: one Event names it."""
@@ -326,7 +326,7 @@ async def test_a_stateful_set_stuck_on_a_bad_value(
     assert message.endswith("; delete pod web-2")
 
 
-async def test_what_is_only_reported_is_latent(world: World) -> None:
+async def test_notify_only_workload_is_latent(world: World) -> None:
     """Strategy notify: nobody acts, so it takes effect at the next restart; no second Event."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={**FOLLOW, "hotmap.dev/strategy": "notify"})
@@ -340,7 +340,7 @@ async def test_what_is_only_reported_is_latent(world: World) -> None:
     assert await world.messages("Latent") == []
 
 
-async def test_the_trouble_of_a_consumer_is_over_when_its_cause_is(world: World) -> None:
+async def test_stuck_state_ends_with_its_cause(world: World) -> None:
     """A hold that ended without a change is not shown any more."""
     await world.config_map(LEVEL="info")
     await world.workload()

@@ -52,7 +52,7 @@ async def loaded(world: World) -> Records:
     return records
 
 
-async def test_a_burst_is_written_once(world: World, running: Records) -> None:
+async def test_burst_is_written_once(world: World, running: Records) -> None:
     """The first change is written at once; a thousand after it when they are all there."""
     running.put(record(0))
     await written(running)
@@ -65,7 +65,7 @@ async def test_a_burst_is_written_once(world: World, running: Records) -> None:
     assert sorted(await world.records()) == [f"hotmap-state-{shard:02}" for shard in range(4)]
 
 
-async def test_a_burst_that_does_not_end_is_written_all_the_same(running: Records) -> None:
+async def test_endless_burst_is_written(running: Records) -> None:
     """Something always changes: every few seconds it is written what there is by then."""
     number = 0
     async with asyncio.timeout(60):
@@ -89,7 +89,7 @@ async def test_more_records_move_to_more_shards(world: World) -> None:
 
 
 @pytest.mark.parametrize("kept", range(4))
-async def test_it_dies_while_records_move(
+async def test_crash_while_moving_records_loses_none(
     world: World, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
     """Whatever was written of the move by then, none is lost, and the newer copy counts."""
@@ -153,7 +153,7 @@ async def test_sightings_move_with_records(world: World) -> None:
     assert found.statistics().dirty == 0
 
 
-async def test_old_sightings_go_and_the_rest_is_bounded(world: World) -> None:
+async def test_old_sightings_are_dropped_and_count_is_bounded(world: World) -> None:
     """An hour later nobody asks; of very many sources the latest are kept."""
     records = await loaded(world)
     for number in (1, 2, 1):
@@ -170,7 +170,7 @@ async def test_old_sightings_go_and_the_rest_is_bounded(world: World) -> None:
     assert kept[-1] == "app-4999"
 
 
-async def test_what_another_wrote_of_the_old_layout_does_not_come_back(world: World) -> None:
+async def test_records_of_an_old_layout_do_not_return(world: World) -> None:
     """Another controller, by mistake, writes an old shard: what has moved on stays as it is."""
     records, other = await loaded(world), await loaded(world)
     for number in range(200):

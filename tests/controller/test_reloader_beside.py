@@ -29,7 +29,7 @@ async def _write(world: World, by: tuple[str, Object], *, ago: float) -> None:
 
 
 @pytest.mark.parametrize("by", [ANOTHER, RELOADER])
-async def test_a_change_is_left_to_it(world: World, by: tuple[str, Object]) -> None:
+async def test_change_is_left_to_running_reloader(world: World, by: tuple[str, Object]) -> None:
     """Within ten minutes after its write nothing is rolled, and the Warning says why."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -44,7 +44,9 @@ async def test_a_change_is_left_to_it(world: World, by: tuple[str, Object]) -> N
 
 
 @pytest.mark.parametrize("by", [ANOTHER, RELOADER])
-async def test_it_is_gone(world: World, by: tuple[str, Object]) -> None:
+async def test_change_is_rolled_after_reloader_is_gone(
+    world: World, by: tuple[str, Object]
+) -> None:
     """Ten minutes after its last write the next change is ours."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -58,7 +60,7 @@ async def test_it_is_gone(world: World, by: tuple[str, Object]) -> None:
         assert await world.messages("Held") == []
 
 
-async def test_a_reloader_that_was_there_before_is_none(world: World) -> None:
+async def test_earlier_reloader_writes_do_not_count(world: World) -> None:
     """Moving over: what it wrote before the first sight is adopted, and holds nothing."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -70,7 +72,7 @@ async def test_a_reloader_that_was_there_before_is_none(world: World) -> None:
         assert await world.messages("OtherController") == []
 
 
-async def test_files_are_refreshed_meanwhile(world: World) -> None:
+async def test_files_are_nudged_beside_reloader(world: World) -> None:
     """A nudge disturbs nobody, so it waits for nobody."""
     await world.config_map(LEVEL="info", page="one")
     await world.workload(spec=both("LEVEL"), annotations=REREADS)

@@ -101,7 +101,9 @@ async def variable(client: Client, namespace: str) -> str:
 
 
 @pytest.mark.parametrize("one", ["flag", "environment"])
-async def test_a_drop_in(kubeconfig: Path, client: Client, tmp_path: Path, one: str) -> None:
+async def test_reloader_flags_replace_reloader(
+    kubeconfig: Path, client: Client, tmp_path: Path, one: str
+) -> None:
     """Reloader's arguments as they are, quotes included: its variable, its probe, its scope."""
     namespace = f"shop-{one}"
     for name in ("hotmap", namespace):
@@ -179,7 +181,7 @@ async def batch(client: Client, namespace: str) -> str:
         ),
     ],
 )
-async def test_jobs_and_cron_jobs(
+async def test_jobs_and_cron_jobs_follow_flags(
     kubeconfig: Path,
     client: Client,
     tmp_path: Path,

@@ -120,7 +120,7 @@ async def test_annotations(world: World, sent: list[Any]) -> None:
     assert len(sent) == 1
 
 
-async def test_a_secret(world: World) -> None:
+async def test_secret(world: World) -> None:
     """Its digest is that of the decoded values."""
     await world.secret("login", password="old")
     spec = env("password", source="login", kind="secret")
@@ -185,7 +185,7 @@ def _level(value: str) -> Any:
     return lambda obj: {**obj, "data": {"LEVEL": value}}
 
 
-async def test_a_restart_in_between(world: World, sent: list[Any]) -> None:
+async def test_restart_in_between(world: World, sent: list[Any]) -> None:
     """A change while hotmap is down is written when it is back, once."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
@@ -213,7 +213,7 @@ async def test_content_that_comes_back(world: World) -> None:
             await world.quiet(running)
 
 
-async def test_an_undo_before_the_content_came_back(world: World) -> None:
+async def test_undo_before_the_content_came_back(world: World) -> None:
     """The variable is right and its pods are not: they get a revision, which Reloader forgets."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=marked(env("LEVEL"), INFO), annotations=AUTO)
@@ -303,7 +303,7 @@ async def test_reload_on_delete(world: World, wanted: bool, sent: list[Any]) -> 
     assert names == (["LEVEL", "LAST"] if wanted else ["LEVEL", "STAKATER_APP_CONFIGMAP", "LAST"])
 
 
-async def test_a_deletion_that_would_keep_pods_from_starting(world: World, sent: list[Any]) -> None:
+async def test_deletion_that_would_keep_pods_from_starting(world: World, sent: list[Any]) -> None:
     """A source that is not optional: running pods are left in peace."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=marked(env("LEVEL"), INFO), annotations=AUTO)
@@ -334,7 +334,7 @@ async def test_search_and_match(world: World) -> None:
         await until_variable(world, VARIABLE, DEBUG)
 
 
-async def test_a_found_source_is_deleted_and_created_again(world: World) -> None:
+async def test_found_source_is_deleted_and_created_again(world: World) -> None:
     """What was found once is not forgotten with it: its return with other content is a change."""
     match = {"metadata": {"annotations": {"reloader.stakater.com/match": "true"}}}
     await world.config_map(LEVEL="info")

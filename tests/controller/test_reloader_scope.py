@@ -42,7 +42,7 @@ async def label(world: World, plural: str, namespace: str | None, name: str, **l
     await world.registry.modify(plural, namespace, name, write, manager="kubectl")
 
 
-async def test_a_list_of_namespaces(world: World) -> None:
+async def test_list_of_namespaces(world: World) -> None:
     """Each is watched by itself, so that Roles are enough; a change in any of them counts."""
     world.registry.withheld |= {*PLURALS.values(), "namespaces"}
     await shops(world, "bank", "mill", "shop")

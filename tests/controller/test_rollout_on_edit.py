@@ -14,7 +14,7 @@ from hotmap.kube import recorder
 WEB = ObjectKey("Deployment", "default", "web")
 
 
-async def test_first_sight_writes_records_only(world: World) -> None:
+async def test_first_sight_writes_only_records(world: World) -> None:
     """What is there when hotmap first comes is noted: no consumer is touched, no Event told."""
     await world.config_map(LEVEL="info")
     before = await world.workload()
@@ -27,7 +27,7 @@ async def test_first_sight_writes_records_only(world: World) -> None:
 
 
 @pytest.mark.parametrize("opts_in", ["as it is made", "later"])
-async def test_an_edit_right_after_a_consumer_appeared(world: World, opts_in: str) -> None:
+async def test_edit_right_after_creation_rolls(world: World, opts_in: str) -> None:
     """What is there at first sight is noted before the settle time is over; the edit counts."""
     await world.config_map(LEVEL="info")
     async with world.controller(settle=1.0) as controller:
@@ -50,7 +50,7 @@ async def test_an_edit_right_after_a_consumer_appeared(world: World, opts_in: st
         await world.rollout()
 
 
-async def test_what_is_made_together_comes_in_any_order(world: World) -> None:
+async def test_objects_created_together_arrive_in_any_order(world: World) -> None:
     """An optional source that appears within the settle time of its consumer is no change."""
     async with world.controller(settle=0.3) as controller:
         await world.quiet(controller)
@@ -62,7 +62,7 @@ async def test_what_is_made_together_comes_in_any_order(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
-async def test_a_used_data_key_changes(world: World, kind: str) -> None:
+async def test_used_data_key_edit_rolls(world: World, kind: str) -> None:
     """One PATCH, one Event, whatever the kind; the record then holds what was asked."""
     await world.config_map(LEVEL="info")
     await world.workload(kind=kind)
@@ -80,7 +80,7 @@ async def test_a_used_data_key_changes(world: World, kind: str) -> None:
     assert len(revision.split(".")) == 2
 
 
-async def test_what_a_rollout_writes(world: World) -> None:
+async def test_rollout_writes_one_annotation(world: World) -> None:
     """The pod template's annotation and nothing else, owned by the field manager hotmap."""
     await world.config_map(LEVEL="info")
     before = await world.workload()
@@ -98,7 +98,7 @@ async def test_what_a_rollout_writes(world: World) -> None:
     assert [entry["operation"] for entry in ours] == ["Update"]
 
 
-async def test_a_rollout_is_sent_with_preconditions(world: World) -> None:
+async def test_rollout_patch_has_preconditions(world: World) -> None:
     """The patch names the uid and the resourceVersion that the decision saw."""
     sent: list[Any] = []
 
@@ -118,7 +118,7 @@ async def test_a_rollout_is_sent_with_preconditions(world: World) -> None:
     }
 
 
-async def test_a_secret_changes(world: World) -> None:
+async def test_secret_edit_rolls(world: World) -> None:
     """A Secret's consumers are rolled as a ConfigMap's are."""
     await world.secret("login", password="old")
     await world.workload(spec=env("password", source="login", kind="secret"))
@@ -129,7 +129,7 @@ async def test_a_secret_changes(world: World) -> None:
     assert (await world.messages("RolledOut"))[0].startswith("Secret default/login password")
 
 
-async def test_files_that_nobody_rereads_change(world: World) -> None:
+async def test_file_edit_rolls_without_reload(world: World) -> None:
     """New pods have the new files, so the consumer is rolled, and its pods are not nudged."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files())
@@ -142,7 +142,7 @@ async def test_files_that_nobody_rereads_change(world: World) -> None:
     assert await world.target("web-1") == ""
 
 
-async def test_a_removed_data_key_that_is_optional(world: World) -> None:
+async def test_removed_optional_data_key_rolls(world: World) -> None:
     """Its absence is a value of its own, and a change."""
     await world.config_map(LEVEL="info", MODE="fast")
     await world.workload(spec=env("LEVEL", optional=True))
@@ -152,7 +152,7 @@ async def test_a_removed_data_key_that_is_optional(world: World) -> None:
         await world.rollout()
 
 
-async def test_two_sources_change_together(world: World) -> None:
+async def test_two_sources_edited_together_are_one_rollout(world: World) -> None:
     """One rollout answers both, and its reason names both."""
     await world.config_map("app", LEVEL="info")
     await world.config_map("extra", MODE="fast")
@@ -172,7 +172,7 @@ async def test_two_sources_change_together(world: World) -> None:
     assert "default/extra MODE" in message
 
 
-async def test_a_burst_of_edits(world: World) -> None:
+async def test_burst_of_edits_is_one_rollout(world: World) -> None:
     """100 edits give two rollouts at most, and the last content's revision."""
     await world.config_map(LEVEL="0")
     generation = (await world.workload())["metadata"]["generation"]
@@ -193,7 +193,7 @@ async def test_a_burst_of_edits(world: World) -> None:
     assert await world.revision() == last
 
 
-async def test_a_return_to_old_content_returns_to_its_revision(world: World) -> None:
+async def test_revert_returns_to_the_earlier_revision(world: World) -> None:
     """The same content has the same name, so the earlier ReplicaSet serves again."""
     await world.config_map(LEVEL="a")
     await world.workload()
@@ -208,7 +208,7 @@ async def test_a_return_to_old_content_returns_to_its_revision(world: World) -> 
     assert revisions[3] == revisions[1]
 
 
-async def test_only_the_consumers_of_the_changed_data_key_are_rolled(world: World) -> None:
+async def test_only_users_of_the_changed_data_key_are_rolled(world: World) -> None:
     """Of four consumers of one ConfigMap only the two that use the data key are touched."""
     await world.config_map(LEVEL="info", MODE="fast")
     await world.workload("level", env("LEVEL"))
@@ -227,7 +227,7 @@ async def test_only_the_consumers_of_the_changed_data_key_are_rolled(world: Worl
     assert await world.revision("none") == ""
 
 
-async def test_a_consumer_that_an_operator_owns(world: World) -> None:
+async def test_workload_owned_by_operator(world: World) -> None:
     """A workload that a custom resource controls is followed like any other."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -245,7 +245,7 @@ async def test_a_consumer_that_an_operator_owns(world: World) -> None:
         await world.rollout()
 
 
-async def test_three_hundred_consumers_of_one_source(
+async def test_three_hundred_workloads_of_one_source_are_rolled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each gets its one PATCH and its one Event; nothing is listed or read for it."""

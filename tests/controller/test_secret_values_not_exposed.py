@@ -26,7 +26,9 @@ def secret_files() -> dict[str, Any]:
     }
 
 
-async def test_planted_values_are_not_found(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_secret_values_are_not_exposed(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """Through rollouts, nudges, refusals, holds and a restart, with every log line kept."""
     caplog.set_level(logging.DEBUG)
     refused = False

@@ -23,7 +23,7 @@ class Twin(ObjectKey):
         return hash(APP)
 
 
-def test_two_sources_of_one_hash_are_two() -> None:
+def test_sources_with_equal_hash_are_distinct() -> None:
     """Who uses one of them does not use the other."""
     index = Index(defaults=Defaults())
     web = deployment(ENV)
@@ -32,7 +32,7 @@ def test_two_sources_of_one_hash_are_two() -> None:
     assert index.users_of(Twin("ConfigMap", NAMESPACE, "other")) == []
 
 
-def test_who_uses_it_no_more_is_not_found() -> None:
+def test_former_users_are_not_found() -> None:
     """A template that names another source is found under that one alone."""
     index = Index(defaults=Defaults())
     for text in (ENV, ENV.replace("app", "other")):

@@ -25,7 +25,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
-async def test_its_key_cannot_be_read(world: World, code: int) -> None:
+async def test_unreadable_key_is_retried(world: World, code: int) -> None:
     """In a pod it asks until it gets an answer; readiness says meanwhile what it waits for."""
     world.plane.fail("get", "secrets", code=code, times=2)
     async with (
@@ -35,7 +35,7 @@ async def test_its_key_cannot_be_read(world: World, code: int) -> None:
         assert controller.queue_statistics()
 
 
-async def test_a_person_is_told_at_once(world: World) -> None:
+async def test_interactive_start_fails_at_once(world: World) -> None:
     """Without a pod around it the start fails with the server's words."""
     world.plane.fail("get", "secrets", code=503)
     async with Client(world.plane.config(), limits=ONCE) as client:
@@ -44,7 +44,7 @@ async def test_a_person_is_told_at_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("code", [429, 500, 401])
-async def test_records_cannot_be_read(
+async def test_unreadable_records_are_retried(
     world: World, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Who leads waits for them, and does not end or act without."""
@@ -74,14 +74,14 @@ async def test_records_cannot_be_read(
     assert [record.levelno for record in said] == [logging.WARNING]
 
 
-async def test_the_right_to_read_records_is_missing(world: World) -> None:
+async def test_missing_permission_ends_the_process(world: World) -> None:
     """Waiting does not help: it ends with the server's words."""
     world.plane.fail("get", "secrets", code=403, name="hotmap-state")
     with pytest.raises(Forbidden, match="not now"):
         await world.controller().__aenter__()
 
 
-async def test_the_right_is_taken_while_it_stands_by(world: World) -> None:
+async def test_permission_lost_on_standby_ends_the_process(world: World) -> None:
     """A term that cannot begin ends the process, which is started again by its kubelet."""
     first = await world.controller(identity="first").__aenter__()
     async with world.controller(identity="second") as second:
@@ -92,7 +92,7 @@ async def test_the_right_is_taken_while_it_stands_by(world: World) -> None:
                 await second.run()
 
 
-async def test_a_server_takes_connections_and_is_silent(
+async def test_silent_apiserver_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is named after a second, and given up after ten."""

@@ -72,7 +72,7 @@ async def test_metrics(world: World, http: aiohttp.ClientSession) -> None:
     assert samples["hotmap_change_to_rollout_seconds_count", ""] == 1
 
 
-async def test_the_number_of_series_does_not_grow_with_the_cluster(
+async def test_series_count_is_independent_of_cluster_size(
     world: World, http: aiohttp.ClientSession
 ) -> None:
     """No label holds the name of an object."""
@@ -135,7 +135,7 @@ async def test_readiness(world: World, http: aiohttp.ClientSession) -> None:
         await controller.__aexit__()
 
 
-async def test_a_kind_that_may_not_be_seen(world: World, http: aiohttp.ClientSession) -> None:
+async def test_forbidden_kind_is_reported(world: World, http: aiohttp.ClientSession) -> None:
     """Readiness names it, everything else is served, and what lies behind it is not acted on."""
     await world.config_map(LEVEL="info")
     await world.secret("login", TOKEN="planted")
@@ -157,7 +157,7 @@ async def test_a_kind_that_may_not_be_seen(world: World, http: aiohttp.ClientSes
         await world.rollout()
 
 
-async def test_a_namespace_that_does_not_exist(
+async def test_missing_namespace_is_reported(
     world: World,
     http: aiohttp.ClientSession,
     monkeypatch: pytest.MonkeyPatch,
@@ -193,7 +193,7 @@ async def test_a_namespace_that_does_not_exist(
     ]
 
 
-async def test_namespaces_that_may_not_be_asked_for(
+async def test_forbidden_namespaces_are_tolerated(
     world: World, http: aiohttp.ClientSession
 ) -> None:
     """What holds anything is not asked for; what may not be asked for is not asked again."""
@@ -215,7 +215,7 @@ async def test_namespaces_that_may_not_be_asked_for(
     assert {name: one.met for name, one in asked.items()} == {"shop": 0, "empty": 1}
 
 
-async def test_its_own_namespace_is_not_asked_for(world: World) -> None:
+async def test_own_namespace_is_not_listed(world: World) -> None:
     """The manifests for one namespace grant no right to do so, and it is there."""
     refusal = world.plane.fail("get", "namespaces", code=403)
     async with world.controller(watch_namespaces=(DEFAULT_NAMESPACE,)) as controller:
@@ -259,7 +259,7 @@ async def test_status(world: World, http: aiohttp.ClientSession) -> None:
     assert "decisions" not in consumer
 
 
-async def test_the_proof_of_one_consumer(world: World, http: aiohttp.ClientSession) -> None:
+async def test_status_of_one_workload_has_proof(world: World, http: aiohttp.ClientSession) -> None:
     """Asked for by name: its pods by one LIST, and the decisions in the words of the Events."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -293,9 +293,7 @@ async def test_the_proof_of_one_consumer(world: World, http: aiohttp.ClientSessi
     assert pods["web-new"]["projected"] is None
 
 
-async def test_what_is_about_to_be_acted_on_is_not_current(
-    world: World, http: aiohttp.ClientSession
-) -> None:
+async def test_pending_workload_is_not_current(world: World, http: aiohttp.ClientSession) -> None:
     """Asked during the settle time, the proof does not speak of the content before."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -314,7 +312,7 @@ async def test_what_is_about_to_be_acted_on_is_not_current(
     assert before["consumers"][0]["state"] == "current"
 
 
-async def test_pods_that_cannot_be_listed(world: World, http: aiohttp.ClientSession) -> None:
+async def test_forbidden_pod_list_is_reported(world: World, http: aiohttp.ClientSession) -> None:
     """The rest is shown, with what went wrong."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -328,7 +326,7 @@ async def test_pods_that_cannot_be_listed(world: World, http: aiohttp.ClientSess
     assert "127.0.0.1" in consumer["podsError"]
 
 
-async def test_a_standby_knows_of_no_consumer(world: World, http: aiohttp.ClientSession) -> None:
+async def test_standby_shows_no_workloads(world: World, http: aiohttp.ClientSession) -> None:
     """It says that it stands by, counts nobody, and looks at no pods."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -349,9 +347,7 @@ async def test_a_standby_knows_of_no_consumer(world: World, http: aiohttp.Client
     assert led["hotmap_looks_total", ""] >= 1
 
 
-async def test_who_was_not_decided_on_yet_is_shown(
-    world: World, http: aiohttp.ClientSession
-) -> None:
+async def test_undecided_workload_is_shown(world: World, http: aiohttp.ClientSession) -> None:
     """Right after the start of a controller nobody is missing, and nobody is called current."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -365,7 +361,7 @@ async def test_who_was_not_decided_on_yet_is_shown(
     assert [one["name"] for one in proof["consumers"]] == ["web"]
 
 
-async def test_who_is_not_followed_is_told_why(world: World, http: aiohttp.ClientSession) -> None:
+async def test_unfollowed_workload_has_a_reason(world: World, http: aiohttp.ClientSession) -> None:
     """By name; the overview does not show it."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={})
@@ -379,7 +375,7 @@ async def test_who_is_not_followed_is_told_why(world: World, http: aiohttp.Clien
     assert consumer["reason"] == "no annotation opts it in"
 
 
-async def test_the_overview_comes_in_pages(world: World, http: aiohttp.ClientSession) -> None:
+async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> None:
     """By namespace and state, so many at a time; `continue` gives the next."""
     await world.namespace("other")
     await world.config_map(LEVEL="info")
@@ -415,7 +411,7 @@ async def test_the_overview_comes_in_pages(world: World, http: aiohttp.ClientSes
         ("nosuch=1", "nosuch"),
     ],
 )
-async def test_a_query_that_cannot_be_read(
+async def test_invalid_query_is_rejected(
     world: World, http: aiohttp.ClientSession, query: str, word: str
 ) -> None:
     """400, and one sentence that names the parameter."""
@@ -425,7 +421,7 @@ async def test_a_query_that_cannot_be_read(
     assert body["error"].startswith(word)
 
 
-async def test_standings_are_counted(world: World, http: aiohttp.ClientSession) -> None:
+async def test_workload_states_are_counted(world: World, http: aiohttp.ClientSession) -> None:
     """A metric has every state, and another the pods that are waited for."""
     await world.config_map(LEVEL="info")
     await world.workload("web")
@@ -475,9 +471,7 @@ async def test_status_of_one_consumer(
     assert [consumer["name"] for consumer in body["consumers"]] == found
 
 
-async def test_a_consumer_that_is_gone_is_not_shown(
-    world: World, http: aiohttp.ClientSession
-) -> None:
+async def test_deleted_workload_is_not_shown(world: World, http: aiohttp.ClientSession) -> None:
     """Deleted or opted out: nothing is said of it any more."""
     await world.config_map(LEVEL="info")
     for name in ("web", "api", "stays"):
@@ -492,7 +486,7 @@ async def test_a_consumer_that_is_gone_is_not_shown(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-async def test_nothing_can_be_changed(
+async def test_endpoints_are_read_only(
     world: World, http: aiohttp.ClientSession, method: str
 ) -> None:
     """Reading is all that is served; there is no debug surface either."""

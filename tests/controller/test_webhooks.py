@@ -83,7 +83,7 @@ async def received(world: World, receiver: Receiver, count: int = 1) -> list[Any
 # -- instead of acting ------------------------------------------------------------------------
 
 
-async def test_a_change_is_told(world: World, receiver: Receiver) -> None:
+async def test_change_is_sent(world: World, receiver: Receiver) -> None:
     """Reloader's body, and beside it what changed where and whose business it is."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -122,7 +122,7 @@ async def test_edits_in_a_row_are_one_request(world: World, receiver: Receiver) 
     assert document["consumers"] == []
 
 
-async def test_a_change_while_nobody_was_watching(world: World, receiver: Receiver) -> None:
+async def test_change_during_downtime_is_sent(world: World, receiver: Receiver) -> None:
     """It is told once at the next start, of sources that are followed; data keys are not known."""
     for name in ("app", "calm", "nobodys"):
         await world.config_map(name, LEVEL="info")
@@ -146,9 +146,7 @@ async def test_a_change_while_nobody_was_watching(world: World, receiver: Receiv
     assert len(receiver.bodies) == 1
 
 
-async def test_a_change_that_was_missed_and_one_that_was_seen(
-    world: World, receiver: Receiver
-) -> None:
+async def test_missed_and_seen_change_are_sent(world: World, receiver: Receiver) -> None:
     """What is seen is told as ever; the comparison with what was asked adds nothing to it."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -169,7 +167,7 @@ async def test_a_change_that_was_missed_and_one_that_was_seen(
     assert len(receiver.bodies) == 2
 
 
-async def test_what_was_missed_between_two_terms(world: World, receiver: Receiver) -> None:
+async def test_change_between_two_terms_is_sent(world: World, receiver: Receiver) -> None:
     """Once in each term of leading: another replica may have led, and missed it too."""
     found = sources(config_map(data={"LEVEL": "debug"}))
     (app,) = found
@@ -186,7 +184,9 @@ async def test_what_was_missed_between_two_terms(world: World, receiver: Receive
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_creation_and_deletion(world: World, receiver: Receiver, wanted: bool) -> None:
+async def test_creation_and_deletion_are_sent(
+    world: World, receiver: Receiver, wanted: bool
+) -> None:
     """They are told where flags ask for them."""
     settings = changes(receiver, on_create=wanted, on_delete=wanted)
     async with controller(world, settings) as running:
@@ -202,7 +202,7 @@ async def test_creation_and_deletion(world: World, receiver: Receiver, wanted: b
     assert told == (["created", "deleted"] if wanted else [])
 
 
-async def test_what_is_no_change_of_data(world: World, receiver: Receiver) -> None:
+async def test_metadata_change_is_not_sent(world: World, receiver: Receiver) -> None:
     """Labels and annotations are nobody's business."""
     await world.config_map(LEVEL="info")
     async with controller(world, changes(receiver)) as running:
@@ -213,7 +213,7 @@ async def test_what_is_no_change_of_data(world: World, receiver: Receiver) -> No
     assert document["dataKeys"] == ["LEVEL"]
 
 
-async def test_a_receiver_that_fails_is_told_again(
+async def test_failed_request_is_retried(
     world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With pauses, until it takes it; its host is named, and never the path."""
@@ -233,7 +233,7 @@ async def test_a_receiver_that_fails_is_told_again(
 # -- after acting -----------------------------------------------------------------------------
 
 
-async def test_an_alert(world: World, receiver: Receiver) -> None:
+async def test_rollout_alert_is_sent(world: World, receiver: Receiver) -> None:
     """Reloader's sentence without its asterisks, and the reason."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -251,7 +251,7 @@ async def test_an_alert(world: World, receiver: Receiver) -> None:
     assert receiver.content_types == ["text/plain"]
 
 
-async def test_no_secret_value_is_told(world: World, receiver: Receiver) -> None:
+async def test_secret_values_are_not_sent(world: World, receiver: Receiver) -> None:
     """Names of data keys are, values are not."""
     await world.secret("login", password="planted-old")
     await world.workload(spec=env("password", source="login", kind="secret"))
@@ -268,9 +268,7 @@ async def test_no_secret_value_is_told(world: World, receiver: Receiver) -> None
     assert not any("planted" in body for body in receiver.bodies)
 
 
-async def test_a_receiver_that_never_answers_delays_nobody(
-    world: World, receiver: Receiver
-) -> None:
+async def test_silent_receiver_delays_nothing(world: World, receiver: Receiver) -> None:
     """Rollouts go on while an alert waits for its answer."""
     receiver.hangs.set()
     await world.config_map(LEVEL="info")
@@ -286,7 +284,9 @@ async def test_a_receiver_that_never_answers_delays_nobody(
     assert len(receiver.bodies) == 1
 
 
-async def test_a_receiver_that_is_not_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unreachable_receiver_is_retried(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is said, with the host alone, and tried again."""
     await world.config_map(LEVEL="info")
     settings = WebhookSettings("http://localhost:9/planted", settle=SETTLE)

@@ -178,7 +178,7 @@ async def shop(real_control_plane: Cluster) -> AsyncIterator[Shop]:
 # -- CronJob and Job -----------------------------------------------------------------------------
 
 
-async def test_a_cron_job_runs_now(shop: Shop) -> None:
+async def test_cron_job_runs_now(shop: Shop) -> None:
     """The real server takes the Job, and the CronJob is its owner."""
     template = {"spec": {"template": {"spec": _once()}}}
     await shop.apply(
@@ -197,7 +197,7 @@ async def test_a_cron_job_runs_now(shop: Shop) -> None:
     assert job["metadata"]["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
 
 
-async def test_a_job_is_created_again(shop: Shop) -> None:
+async def test_job_is_created_again(shop: Shop) -> None:
     """Its pods end first; the server labels the new one anew, under its own uid."""
     await shop.apply(_job("recreate"))
     old = await shop.get("job", "load")
@@ -215,7 +215,7 @@ async def test_a_job_is_created_again(shop: Shop) -> None:
     assert not await _pods_of(shop, old)
 
 
-async def test_a_finished_job_is_run_again(shop: Shop) -> None:
+async def test_finished_job_is_run_again(shop: Shop) -> None:
     """Its pod has ended and stays for its log, and goes with it."""
     await shop.apply(_job("recreate"))
     old = await shop.get("job", "load")
@@ -231,7 +231,7 @@ async def test_a_finished_job_is_run_again(shop: Shop) -> None:
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
 
 
-async def test_a_job_that_a_policy_refuses_is_not_deleted(shop: Shop) -> None:
+async def test_job_rejected_by_policy_is_not_deleted(shop: Shop) -> None:
     """The dry run meets the policy before it meets the name."""
     await shop.apply(_job("recreate"))
     old = await shop.get("job", "load")
@@ -275,7 +275,7 @@ async def test_a_job_that_a_policy_refuses_is_not_deleted(shop: Shop) -> None:
 # -- Pod -----------------------------------------------------------------------------------------
 
 
-async def test_a_pod_waits_for_its_disruption_budget(shop: Shop) -> None:
+async def test_pod_eviction_waits_for_disruption_budget(shop: Shop) -> None:
     """The server refuses with 429 as long as the budget is exhausted."""
     pod = _object("v1", "Pod", "alone", {"hotmap.dev/on-change": "evict"})
     pod["metadata"]["labels"] = {**LABELS, "hotmap.dev/watch": "true"}
@@ -308,7 +308,7 @@ async def test_a_pod_waits_for_its_disruption_budget(shop: Shop) -> None:
 # -- rights --------------------------------------------------------------------------------------
 
 
-async def test_more_than_a_report_needs_a_component(shop: Shop, tmp_path: Path) -> None:
+async def test_actions_need_their_rbac_component(shop: Shop, tmp_path: Path) -> None:
     """With the rights of one namespace alone an Event names what is missing; then it is granted."""
     await shop.install(DEPLOY / "namespaced")
     pod = _object("v1", "Pod", "alone", {"hotmap.dev/on-change": "evict"})

@@ -38,7 +38,7 @@ def test_it_rolls_until_its_newest_template_is_promoted_or_restarted(
     assert rollout(ENV, **options).rolling is rolling
 
 
-def test_an_edit_that_argo_has_not_seen_counts_as_rolling() -> None:
+def test_edit_that_argo_has_not_seen_counts_as_rolling() -> None:
     """Of the Rollout, or of the Deployment whose template it uses."""
     assert rollout(ENV, generation=3, observed=2).rolling
     mine = deployment(ENV, generation=2)
@@ -53,7 +53,7 @@ def test_with_a_deployments_template_it_is_no_consumer_itself() -> None:
     assert not rollout(template_in=("PodTemplate", "web")).owned
 
 
-def test_the_deployment_is_shown_as_the_rollout_runs_it() -> None:
+def test_deployment_is_shown_as_the_rollout_runs_it() -> None:
     """Pods, count and progress are the Rollout's; object, uses and template the Deployment's."""
     runs = rollout(template_in=FROM_DEPLOYMENT, replicas=3, annotations=FOLLOW)
     mine = deployment(ENV, replicas=0, annotations={"hotmap.dev/settle": "1s"})
@@ -105,7 +105,7 @@ def acts(who: Consumer) -> tuple[Action, ...]:
     [(FOLLOW, ActionType.ROLLOUT), (RESTART, ActionType.RESTART_PODS)],
     ids=["own", "restart"],
 )
-def test_a_change_asks_for_its_template_or_for_a_restart(
+def test_change_asks_for_its_template_or_for_a_restart(
     said: dict[str, str], act: ActionType
 ) -> None:
     """As Reloader's annotation says, on either of the two objects."""
@@ -134,7 +134,7 @@ def test_without_a_rollout_the_restart_strategy_is_told() -> None:
         pytest.param(5000, Verdict.FROZEN, id="planned for later"),
     ],
 )
-def test_a_restart_after_the_change_has_done_it(restart_at: float | None, verdict: Verdict) -> None:
+def test_restart_after_the_change_has_done_it(restart_at: float | None, verdict: Verdict) -> None:
     """Be it ours, before a crash kept us from noting it, or a person's."""
     who = rollout(ENV, restart_at=restart_at, restarted_at=restart_at)
     assert judged(who).verdict is verdict
@@ -149,7 +149,7 @@ def test_a_restart_after_the_change_has_done_it(restart_at: float | None, verdic
         (None, 100.2, 101),
     ],
 )
-def test_a_restart_is_asked_for_the_second_after(
+def test_restart_is_asked_for_the_second_after(
     changed_at: float | None, now: float, at: int
 ) -> None:
     """Argo compares whole seconds, and the change may have a later clock."""

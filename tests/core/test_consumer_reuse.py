@@ -28,7 +28,7 @@ def used(consumer: Consumer) -> set[str]:
     return {source.name for source in consumer.uses.sources()}
 
 
-def test_the_same_generation_has_the_same_uses() -> None:
+def test_same_generation_reuses_uses() -> None:
     """Nothing but the generation says so: the template is not looked at."""
     item = workload(ENV % "other", generation=4, rolling=True, annotations={"hotmap.dev/x": "1"})
     again = consumer_from_workload("Deployment", item, known=known())
@@ -51,12 +51,12 @@ def _with(item: Workload, **metadata: Any) -> Workload:
     ],
     ids=["edited", "made again", "an older one"],
 )
-def test_another_spec_is_looked_through(item: Workload) -> None:
+def test_changed_generation_is_decoded_again(item: Workload) -> None:
     """Another generation, or another object of the name, may use anything."""
     assert used(consumer_from_workload("Deployment", item, known=known())) == {"other"}
 
 
-def test_without_generations_everything_is_looked_through() -> None:
+def test_objects_without_generation_are_decoded() -> None:
     """A server that does not count says nothing by 0."""
     before = deployment(ENV % "app", generation=0)
     item = workload(ENV % "other", generation=0)
@@ -64,7 +64,7 @@ def test_without_generations_everything_is_looked_through() -> None:
 
 
 @pytest.mark.parametrize("generation", [3, 4, 5])
-def test_what_is_known_changes_nothing_else(generation: int) -> None:
+def test_reuse_changes_nothing_else(generation: int) -> None:
     """Made with or without what was known, a consumer of the same template is the same."""
     item = workload(ENV % "app", generation=generation, rolling=True, revision="k.x", replicas=3)
     alone = consumer_from_workload("Deployment", item)

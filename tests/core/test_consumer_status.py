@@ -98,12 +98,12 @@ def held(
         ),
     ],
 )
-def test_what_a_rollout_waits_for(one: Consumer, state: State, reason: str) -> None:
+def test_rollout_progress_is_named(one: Consumer, state: State, reason: str) -> None:
     """By the word of its own controller, so without looking at pods."""
     assert remaining_rollout(one) == ConsumerStatus(state, reason, one.behind)
 
 
-def test_a_finished_rollout_leaves_nothing() -> None:
+def test_finished_rollout_is_current() -> None:
     """All pods are of the newest template."""
     assert remaining_rollout(behind(count=0)) is None
 
@@ -142,7 +142,7 @@ def test_a_finished_rollout_leaves_nothing() -> None:
         ),
     ],
 )
-def test_what_its_pods_show(proofs: list[PodProof], state: State, reason: str) -> None:
+def test_state_is_derived_from_pods(proofs: list[PodProof], state: State, reason: str) -> None:
     """Nothing is left of its rollout, so the pods themselves tell."""
     found = conclude(behind(count=0), proofs, DESIRED)
     assert (found.state, found.reason) == (state, reason)
@@ -157,13 +157,13 @@ def test_files_that_follow_are_waited_for() -> None:
     assert both.state is State.LATENT
 
 
-def test_a_rollout_under_way_excuses_older_pods() -> None:
+def test_rollout_under_way_excuses_older_pods() -> None:
     """They are about to be replaced: nothing is latent."""
     found = conclude(behind(), [held("web-1", Confidence.UNKNOWN)], DESIRED)
     assert found.state is State.WAITING
 
 
-def test_a_rollout_whose_pods_do_not_start_says_so() -> None:
+def test_rollout_whose_pods_do_not_start_says_so() -> None:
     """More helpful than that it is in progress; all that are behind count."""
     found = conclude(behind(), [held(), held("web-9", trouble="ImagePullBackOff")], DESIRED)
     assert found.reason == "waiting for 2 pods: web-9 does not run (ImagePullBackOff)"
@@ -227,7 +227,7 @@ BROKEN = held("db-2", Confidence.UNKNOWN, ready=False, template="db-bad")
         ),
     ],
 )
-def test_a_stateful_set_that_is_stuck(
+def test_stateful_set_that_is_stuck(
     one: Consumer, broken: PodProof, stalled: bool, is_stuck: bool
 ) -> None:
     """One pod that never got ready keeps its StatefulSet from replacing it: it must be deleted."""
@@ -237,14 +237,14 @@ def test_a_stateful_set_that_is_stuck(
 
 
 @pytest.mark.parametrize(("retried", "state"), [(False, State.WAITING), (True, State.STUCK)])
-def test_a_pod_that_crashes_gets_its_chance(retried: bool, state: State) -> None:
+def test_crashing_pod_is_not_stuck_at_once(retried: bool, state: State) -> None:
     """Its kubelet starts it again and it reads what is there then; only if not, it is stuck."""
     crashes = held("db-2", Confidence.UNKNOWN, ready=False, trouble="Error", template="db-bad")
     found = conclude(ordered(), [crashes], DESIRED, stalled=True, retried=retried)
     assert found.state is state
 
 
-def test_a_pod_that_does_not_get_ready_is_named() -> None:
+def test_pod_that_does_not_get_ready_is_named() -> None:
     """Where a rollout has stalled and all of it runs: not only that it is in progress."""
     unready = held("web-3", ready=False)
     going = conclude(behind(), [held(), unready], DESIRED)
@@ -296,7 +296,7 @@ LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
         ),
     ],
 )
-def test_how_it_stands_without_a_request(
+def test_state_without_a_pod_list(
     last: Last | None,
     pods_checked: PodCheck | None,
     found: ConsumerStatus | None,
@@ -317,7 +317,7 @@ def test_how_it_stands_without_a_request(
         pytest.param(Verdict.HOLD, PodCheck.LATENT, id="held back: as before"),
     ],
 )
-def test_when_pods_are_to_be_looked_at_again(verdict: Verdict, pods_checked: PodCheck) -> None:
+def test_unfinished_states_are_checked_again(verdict: Verdict, pods_checked: PodCheck) -> None:
     """After an adoption and after a rollout; nothing else changes what a look has shown."""
     who = deployment(ENV)
     (present,) = take_snapshots(who.uses, sources(config_map(data={"LEVEL": "info"})), KEY)

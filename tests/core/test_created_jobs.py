@@ -30,7 +30,7 @@ def name_for(data: dict[str, str], *, changed_at: float | None = 100.0, cron: st
     return run_name(msgspec.structs.replace(who, key=key), assessment.content())
 
 
-def test_the_same_change_has_the_same_name() -> None:
+def test_same_change_has_the_same_name() -> None:
     """So that two replicas, or one that crashed, make one Job."""
     assert name_for(A) == name_for(dict(A))
     assert name_for(A).startswith("web-")
@@ -49,13 +49,13 @@ def test_another_change_has_another_name(data: dict[str, str], changed_at: float
     assert name_for(data, changed_at=changed_at) != name_for(A)
 
 
-def test_a_long_name_is_cut_to_what_a_label_takes() -> None:
+def test_long_name_is_cut_to_label_length() -> None:
     """The longest that a CronJob can have is 52 characters, a label's value 63."""
     assert len(name_for(A, cron="c" * 52)) == 63
     assert len(name_for(A, cron="c" * 60)) == 63
 
 
-def test_a_run_is_what_kubectl_makes_of_a_cron_job() -> None:
+def test_run_equals_kubectl_create_job_from() -> None:
     """Labels, annotations and spec of its template, its name as owner, and the mark."""
     cron: Object = {
         "metadata": {"name": "report", "namespace": "shop", "uid": "u1", "labels": {"no": "no"}},
@@ -130,7 +130,7 @@ def a_job() -> Object:
     }
 
 
-def test_a_job_again_is_its_manifest() -> None:
+def test_recreated_job_equals_its_manifest() -> None:
     """What the server and controllers wrote is gone; what people wrote is kept."""
     assert job_again(a_job()) == {
         "apiVersion": "batch/v1",
@@ -153,7 +153,7 @@ def test_a_job_again_is_its_manifest() -> None:
     }
 
 
-def test_a_selector_that_a_person_chose_is_kept() -> None:
+def test_selector_that_a_person_chose_is_kept() -> None:
     """With `manualSelector` the server writes neither selector nor labels."""
     job = a_job()
     job["spec"]["manualSelector"] = True
@@ -162,7 +162,7 @@ def test_a_selector_that_a_person_chose_is_kept() -> None:
     assert again["spec"]["template"] == job["spec"]["template"]
 
 
-def test_what_it_is_made_from_stays_as_it_is() -> None:
+def test_input_manifest_is_not_modified() -> None:
     """Both are values of their own."""
     job = a_job()
     before = copy.deepcopy(job)

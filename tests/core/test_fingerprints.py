@@ -98,7 +98,7 @@ def test_equal_fingerprints_mean_equal_content(
 
 
 @given(st.tuples(names, names, names, data_keys), st.tuples(names, names, names, data_keys))
-def test_marks_are_bound_to_their_place(
+def test_marks_depend_on_their_place(
     place: tuple[str, str, str, str], other: tuple[str, str, str, str]
 ) -> None:
     """One value has another mark under another kind, namespace, name or data key."""
@@ -138,7 +138,7 @@ def test_another_key_gives_other_fingerprints() -> None:
     assert fingerprint_key(KEY.secret) == KEY
 
 
-def test_a_key_that_a_source_was_not_reduced_with_is_no_absence() -> None:
+def test_unknown_key_is_not_an_absent_source() -> None:
     """Asking under a fingerprint key that is not held fails instead of inventing a change."""
     source = source_from_config_map(config_map(data={"a": "1"}), [KEY])
     with pytest.raises(KeyError):
@@ -154,7 +154,7 @@ def test_a_key_that_a_source_was_not_reduced_with_is_no_absence() -> None:
         pytest.param({"a": "1"}, Keys(hidden=frozenset("a")), id="only hidden ones"),
     ],
 )
-def test_nothing_to_read_is_absent(data: dict[str, str] | None, keys: Keys) -> None:
+def test_missing_source_has_the_absent_fingerprint(data: dict[str, str] | None, keys: Keys) -> None:
     """Whatever gives a consumer nothing is one value."""
     source = None if data is None else source_from_config_map(config_map(data=data), [KEY])
     assert fingerprint_of(source, [keys], KEY) == ABSENT
@@ -176,7 +176,7 @@ def test_several_uses_of_one_source_are_one_selection() -> None:
     assert fingerprint_of(source, split, KEY) == fingerprint_of(source, [EVERY_KEY], KEY)
 
 
-def test_a_secret_is_read_decoded() -> None:
+def test_secret_is_read_decoded() -> None:
     """A Secret's value counts as the bytes that a process sees."""
     item = secret(data={"pw": b"\x00\xff"})
     place = {"kind": "Secret", "namespace": "shop", "name": "db", "data_key": "pw"}
@@ -193,7 +193,7 @@ def test_combined_texts_are_told_apart(parts: list[str], others: list[str]) -> N
     assert combine(KEY, parts, uid="u") != combine(KEY, parts, uid="v")
 
 
-def test_what_is_kept_of_a_source_has_no_value() -> None:
+def test_reduced_source_has_no_values() -> None:
     """A reduced source tells identity, bounds and annotations, and no content."""
     said = {"hotmap.dev/ignore": "true", "team": "blue"}
     item = secret(data={"pw": b"hunter2"}, version=7, changed_at=99.9, annotations=said)
@@ -215,7 +215,7 @@ def test_what_is_kept_of_a_source_has_no_value() -> None:
         (None, None, set()),
     ],
 )
-def test_changed_data_keys(
+def test_changed_data_keys_are_named(
     before: dict[str, str] | None, after: dict[str, str] | None, changed: set[str]
 ) -> None:
     """Added, removed and edited data keys are the change between two states of a source."""
@@ -226,7 +226,7 @@ def test_changed_data_keys(
     assert changed_keys(old, new) == changed
 
 
-def test_a_value_that_moves_to_binary_data_changed() -> None:
+def test_value_that_moves_to_binary_data_changed() -> None:
     """The same bytes in the other map are another value: env reads only one of them."""
     old = source_from_config_map(config_map(data={"k": "hi"}), [KEY])
     new = source_from_config_map(config_map(binary={"k": b"hi"}), [KEY])
@@ -242,7 +242,7 @@ def test_a_value_that_moves_to_binary_data_changed() -> None:
         (Keys(frozenset("b"), binary=False), ("b",)),
     ],
 )
-def test_missing_data_keys(keys: Keys, missing: tuple[str, ...]) -> None:
+def test_missing_data_keys_are_named(keys: Keys, missing: tuple[str, ...]) -> None:
     """A data key that a use names is missing when it stands nowhere the use looks."""
     source = source_from_config_map(config_map(data={"a": "1"}, binary={"b": b"2"}), [KEY])
     assert missing_keys(source, keys) == missing
@@ -261,12 +261,12 @@ def test_missing_data_keys(keys: Keys, missing: tuple[str, ...]) -> None:
         (None, None),
     ],
 )
-def test_times(text: str | None, seconds: float | None) -> None:
+def test_change_times_are_bounded(text: str | None, seconds: float | None) -> None:
     """A timestamp is whole POSIX seconds; what cannot be read is unknown."""
     assert parse_time(text) == seconds
 
 
-def test_the_last_write_bounds_the_last_change() -> None:
+def test_last_write_bounds_the_last_change() -> None:
     """The newest managedFields time counts, whoever wrote, but not on a subresource."""
     item = config_map(data={"a": "1"})
     entries = [

@@ -28,12 +28,12 @@ def rolled(*seconds_ago: float) -> RolloutTimes:
     return rolls
 
 
-def test_the_first_rollouts_are_free() -> None:
+def test_first_rollouts_are_allowed() -> None:
     """Fewer than five in ten minutes are nobody's business."""
     assert limit_flapping(ROLL, rolled(4, 3, 2, 1), now=NOW, writers=()) == ROLL
 
 
-def test_the_sixth_in_ten_minutes_is_held() -> None:
+def test_sixth_in_ten_minutes_is_held() -> None:
     """It is held until the first of the five is ten minutes old, and says who wrote."""
     plan = limit_flapping(
         ROLL, rolled(100, 80, 60, 40, 20), now=NOW, writers=("ci", "argocd", "ci")
@@ -47,17 +47,17 @@ def test_the_sixth_in_ten_minutes_is_held() -> None:
     )
 
 
-def test_five_in_more_than_ten_minutes_are_free() -> None:
+def test_five_in_more_than_ten_minutes_are_allowed() -> None:
     """What lies farther back does not count."""
     assert limit_flapping(ROLL, rolled(601, 80, 60, 40, 20), now=NOW, writers=()) == ROLL
 
 
-def test_a_nudge_is_never_held() -> None:
+def test_nudge_is_never_held() -> None:
     """It disturbs nobody."""
     assert limit_flapping(NUDGE, rolled(5, 4, 3, 2, 1), now=NOW, writers=()) == NUDGE
 
 
-def test_who_goes_on_waits_longer() -> None:
+def test_repeated_flapping_is_held_longer() -> None:
     """Each rollout right after a hold doubles the window, up to eight times."""
     rolls, now, waits = rolled(5, 4, 3, 2, 1), NOW, []
     for _ in range(40):
@@ -69,7 +69,7 @@ def test_who_goes_on_waits_longer() -> None:
     assert sum(waits[-2 * LIMIT :]) >= 2 * 8 * WINDOW - 1
 
 
-def test_an_hour_of_peace_gives_everything_back() -> None:
+def test_quiet_hour_resets_the_breaker() -> None:
     """Nothing is held against a consumer for ever."""
     rolls = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), held=3)
     assert rollout_allowed_at(rolls, NOW) == NOW
@@ -77,7 +77,7 @@ def test_an_hour_of_peace_gives_everything_back() -> None:
 
 
 @given(st.lists(st.floats(0, 2000), min_size=1, max_size=60))
-def test_never_more_than_five_in_ten_minutes(pauses: list[float]) -> None:
+def test_at_most_five_rollouts_in_ten_minutes(pauses: list[float]) -> None:
     """Whoever asks whenever: any ten minutes see at most five rollouts."""
     rolls, now, times = RolloutTimes(), NOW, []
     for pause in pauses:

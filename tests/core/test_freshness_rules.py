@@ -197,7 +197,7 @@ def test_rule_1_catch_up_waits_for_a_rollout(waited: float, verdict: Verdict) ->
         pytest.param(9, "uid-2", Verdict.FROZEN, id="another object: not comparable"),
     ],
 )
-def test_rule_2_a_store_that_went_back(version: int, uid: str, verdict: Verdict) -> None:
+def test_rule_2_stale_store_waits(version: int, uid: str, verdict: Verdict) -> None:
     """A version older than the one asked for comes from a stale store: do nothing."""
     now = [app(B_FROZEN, version=version, uid=uid)]
     assert judged(deployment(), [app(version=10)], now).verdict is verdict
@@ -260,7 +260,7 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     assert judged(who, record, now, started=started).verdict is verdict
 
 
-def test_who_lost_the_annotation_did_not_write_it() -> None:
+def test_undo_is_not_taken_for_own_write() -> None:
     """An undo takes the annotation over and leaves our entry, with what is around it."""
     item = workload(revision="k.a")
     assert item.metadata.managed_fields is not None
@@ -391,7 +391,7 @@ def test_rule_7_an_immutable_source_was_recreated(
     assert judged(deployment(), [app(**was)], [app(B_FROZEN, **now)]).verdict is verdict
 
 
-def test_rule_7_the_same_content_is_no_harm() -> None:
+def test_rule_7_same_content_is_fresh() -> None:
     """An immutable source that comes back as it was is fresh."""
     assert judged(deployment(), [app(immutable=True)], [app(uid="uid-2")]).verdict is Verdict.FRESH
 
@@ -412,7 +412,7 @@ def test_rule_7_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("spec", REQUIRED)
-def test_a_deleted_source_changes_nothing(spec: str) -> None:
+def test_deleted_source_changes_nothing(spec: str) -> None:
     """Running pods keep what they have, and its return with the same content is none either."""
     who = deployment(spec)
     before = asked(who, app())
@@ -422,7 +422,7 @@ def test_a_deleted_source_changes_nothing(spec: str) -> None:
     assert judged(who, record, [app(uid="uid-2")]).verdict is Verdict.FRESH
 
 
-def test_a_deleted_source_that_returns_with_other_content_is_a_change() -> None:
+def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
     """What was last asked for outlives the source."""
     who = deployment()
     record = kept(who, asked(who, app()), judged(who, [app()], []))
@@ -438,7 +438,7 @@ def test_a_deleted_source_that_returns_with_other_content_is_a_change() -> None:
         pytest.param(OPTIONAL_FILES, True, Verdict.FRESH, id="files that nobody re-reads"),
     ],
 )
-def test_a_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict) -> None:
+def test_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict) -> None:
     """Its files go away, which is a live change; what was read at start stays."""
     assert judged(deployment(spec), [app()], [], live_rolls=live_rolls).verdict is verdict
 
@@ -454,7 +454,7 @@ def test_a_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict
         pytest.param(OPTIONAL_BOTH, False, B_FROZEN, Verdict.FROZEN, id="both, other"),
     ],
 )
-def test_a_deleted_optional_source_returns(
+def test_deleted_optional_source_returns(
     spec: str, live_rolls: bool, data: dict[str, str], verdict: Verdict
 ) -> None:
     """What running containers still hold is no change; what they lost is one."""
@@ -505,7 +505,7 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
         ),
     ],
 )
-def test_a_source_appears(spec: str, verdict: Verdict) -> None:
+def test_source_appears(spec: str, verdict: Verdict) -> None:
     """What waited for a source starts with it; what ran without it has a change."""
     assert judged(deployment(spec), [], [app()]).verdict is verdict
 
@@ -519,12 +519,12 @@ def test_a_source_appears(spec: str, verdict: Verdict) -> None:
         pytest.param(FILES, {}, Verdict.LIVE, id="a file of a whole volume"),
     ],
 )
-def test_a_data_key_is_lost(spec: str, data: dict[str, str], verdict: Verdict) -> None:
+def test_data_key_is_lost(spec: str, data: dict[str, str], verdict: Verdict) -> None:
     """A data key that new pods could not start without holds the consumer back."""
     assert judged(deployment(spec), [app()], [app(data, version=2)]).verdict is verdict
 
 
-def test_a_lost_data_key_is_named() -> None:
+def test_lost_data_key_is_named() -> None:
     """The hold says what is missing and what would happen."""
     assert judged(deployment(), [app()], [app({})]).reason == (
         "ConfigMap shop/app lacks LEVEL, which is not optional: new pods could not start"
@@ -546,7 +546,7 @@ def test_a_lost_data_key_is_named() -> None:
         ),
     ],
 )
-def test_no_rollout_into_a_wall(now: list[ConfigMap], reason: str) -> None:
+def test_rollout_is_held_when_pods_could_not_start(now: list[ConfigMap], reason: str) -> None:
     """A change waits while something else would keep new pods from starting, and is kept."""
     who = deployment(TWO)
     before = asked(who, app(), config_map("other", {"k": "v"}))
@@ -558,7 +558,7 @@ def test_no_rollout_into_a_wall(now: list[ConfigMap], reason: str) -> None:
     assert judged(who, record, whole).verdict is Verdict.FROZEN
 
 
-def test_a_hold_does_not_make_other_sources_forgotten() -> None:
+def test_hold_does_not_make_other_sources_forgotten() -> None:
     """A source that is first seen during a hold is known from then on."""
     who = deployment(TWO, generation=2)
     before = asked(deployment(ENV), app(immutable=True))
@@ -572,7 +572,7 @@ def test_a_hold_does_not_make_other_sources_forgotten() -> None:
     assert judged(who, record, edited, started=[1]).verdict is Verdict.FROZEN
 
 
-def test_a_hold_outlives_a_rollout_for_another_source() -> None:
+def test_hold_outlives_a_rollout_for_another_source() -> None:
     """The rollout for one source does not count as asking for the one that is held back."""
     who = deployment(TWO)
     before = asked(who, app(immutable=True), config_map("other", {"k": "v"}))
@@ -587,7 +587,7 @@ def test_a_hold_outlives_a_rollout_for_another_source() -> None:
 
 @pytest.mark.parametrize("spec", [*REQUIRED, OPTIONAL_BOTH])
 @pytest.mark.parametrize("data", [A, B_LIVE, B_FROZEN, B_BOTH])
-def test_what_was_asked_is_fresh(spec: str, data: dict[str, str]) -> None:
+def test_applied_content_is_fresh(spec: str, data: dict[str, str]) -> None:
     """After an action, judging the same content again finds nothing to do."""
     who = deployment(spec)
     before, now = asked(who, app()), [app(data, version=2)]
@@ -595,7 +595,7 @@ def test_what_was_asked_is_fresh(spec: str, data: dict[str, str]) -> None:
     assert judged(who, record, now).verdict is Verdict.FRESH
 
 
-def test_a_record_under_another_key_is_not_mixed_in() -> None:
+def test_record_under_another_key_is_not_mixed_in() -> None:
     """Fingerprints of two keys never stand in one record; what cannot be carried over goes."""
     who = deployment()
     old = asked(who, app())
@@ -616,7 +616,7 @@ def test_a_record_under_another_key_is_not_mixed_in() -> None:
         pytest.param((A, True), (B_LIVE, True), False, id="… but where a live change rolls"),
     ],
 )
-def test_a_revision_names_content(
+def test_revision_names_content(
     one: tuple[dict[str, str], bool], other: tuple[dict[str, str], bool], same: bool
 ) -> None:
     """The same content gives the same name, so a revert returns to the earlier ReplicaSet."""
@@ -629,7 +629,7 @@ def test_a_revision_names_content(
     assert revision(*one).startswith(f"{KEY.id}.")
 
 
-def test_a_revision_is_bound_to_its_consumer() -> None:
+def test_revision_is_bound_to_its_consumer() -> None:
     """Two consumers of the same content have different revisions: a clone is not asked."""
     snapshots = take_snapshots(deployment().uses, sources(app()), KEY)
     revisions = {revision_of(snapshots, KEY, uid=uid, live_rolls=False) for uid in ("u", "v")}

@@ -44,7 +44,7 @@ def test_lists(texts: tuple[str, ...], items: tuple[str, ...]) -> None:
     assert split_list(texts) == items
 
 
-def test_an_open_quote_is_refused() -> None:
+def test_open_quote_is_refused() -> None:
     """A list that does not end is no list."""
     with pytest.raises(ValueError, match="is no comma list"):
         split_list(['a,"b'])

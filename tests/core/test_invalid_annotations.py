@@ -194,7 +194,7 @@ def _policy(kind: str, said: dict[str, str], place: str = "") -> Policy:
     return read_policy(consumer(kind, **metadata))
 
 
-def test_every_annotation_is_tried() -> None:
+def test_every_annotation_is_covered() -> None:
     """Each that people write, in both dialects, stands in one of the tables."""
     tried = {row[0] for rows in (OF_CONSUMERS, OF_SOURCES, OF_NAMESPACES) for row in rows}
     everything = {*ANNOTATIONS, *NAMES, *EXCLUDES.values(), ROLLOUT_STRATEGY}
@@ -203,7 +203,9 @@ def test_every_annotation_is_tried() -> None:
 
 @pytest.mark.parametrize("place", ["", " on the pod template"])
 @pytest.mark.parametrize(("annotation", "kind", "value", "words"), OF_CONSUMERS)
-def test_on_a_consumer(annotation: str, kind: str, value: str, words: str, place: str) -> None:
+def test_invalid_workload_annotation_is_a_problem(
+    annotation: str, kind: str, value: str, words: str, place: str
+) -> None:
     """The same sentence for both placements, and it says which one it is where that is known."""
     (problem,) = _policy(kind, {annotation: value}, place).problems
     assert problem.annotation == annotation
@@ -212,20 +214,20 @@ def test_on_a_consumer(annotation: str, kind: str, value: str, words: str, place
 
 
 @pytest.mark.parametrize(("annotation", "value", "words"), OF_SOURCES)
-def test_on_a_source(annotation: str, value: str, words: str) -> None:
+def test_invalid_source_annotation_is_a_problem(annotation: str, value: str, words: str) -> None:
     """The source is not ignored, and not found by those who search."""
     (problem,) = source_problems({annotation: value}, "Secret")
     assert problem.message.startswith(f"annotation {annotation}{words}")
 
 
 @pytest.mark.parametrize(("annotation", "value", "words"), OF_NAMESPACES)
-def test_on_a_namespace(annotation: str, value: str, words: str) -> None:
+def test_invalid_namespace_annotation_is_a_problem(annotation: str, value: str, words: str) -> None:
     """Nothing but what to follow can be said for a whole Namespace."""
     (problem,) = namespace_problems({annotation: value})
     assert problem.message.startswith(f"annotation {annotation}{words}")
 
 
-def test_a_settle_time_beyond_its_bound() -> None:
+def test_settle_time_beyond_its_bound() -> None:
     """The bound gives way, and says so; where no annotation names it, it gives way in silence."""
     for most in ("1s", "5s"):
         policy = _policy("Deployment", {"hotmap.dev/settle": "10s", "hotmap.dev/settle-max": most})
@@ -240,7 +242,7 @@ def test_a_settle_time_beyond_its_bound() -> None:
     assert (policy.problems, policy.settle_max) == ((), 10)
 
 
-def test_what_is_right_is_no_problem() -> None:
+def test_valid_annotations_have_no_problems() -> None:
     """Values that Reloader takes are taken, with space around them and in any list."""
     said = {
         FOLLOW: " auto ",
@@ -258,7 +260,7 @@ def test_what_is_right_is_no_problem() -> None:
     assert namespace_problems({FOLLOW: "off"}) == ()
 
 
-def test_a_name_that_a_flag_has_replaced() -> None:
+def test_name_that_a_flag_has_replaced() -> None:
     """It may be another instance's, so nothing is said of it."""
     renamed = DialectSettings(names=Names(auto="acme.com/auto"))
     found = consumer("Deployment", annotations={NAMES.auto: "perhaps"})
@@ -266,7 +268,7 @@ def test_a_name_that_a_flag_has_replaced() -> None:
     assert (policy.opted_in, policy.problems) == (False, ())
 
 
-def test_several_things_are_wrong() -> None:
+def test_several_problems_are_all_named() -> None:
     """Each is told by itself."""
     said = {FOLLOW: "yes", "hotmap.dev/settle": "soon", "hotmap.dev/folow": "auto"}
     told = [problem.annotation for problem in _policy("Deployment", said).problems]

@@ -104,7 +104,7 @@ def asked(who: Consumer, policy: Policy, data: dict[str, str]) -> Record:
 
 
 @given(templates(), policies, contents, contents, st.integers(1, 2))
-def test_an_unused_data_key_never_acts(
+def test_unused_data_key_never_acts(
     template: PodTemplate,
     policy: Policy,
     before: dict[str, str],
@@ -141,7 +141,7 @@ def test_equal_facts_give_equal_plans(
 
 
 @given(templates(), policies, contents, contents, st.integers(1, 2))
-def test_a_settled_plan_is_not_made_again(
+def test_settled_plan_is_not_made_again(
     template: PodTemplate,
     policy: Policy,
     before: dict[str, str],
@@ -172,7 +172,7 @@ def test_first_sight_acts_only_to_catch_up(
 
 
 @given(templates(), policies, contents)
-def test_a_lost_source_never_rolls(
+def test_lost_source_never_rolls(
     template: PodTemplate, policy: Policy, data: dict[str, str]
 ) -> None:
     """A deletion leaves running pods alone: at most their files are refreshed away."""

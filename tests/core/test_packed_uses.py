@@ -20,7 +20,7 @@ USES = st.builds(
 
 
 @given(st.lists(USES, max_size=6))
-def test_what_was_packed_is_read_again(uses: list[Use]) -> None:
+def test_packed_uses_are_unpacked(uses: list[Use]) -> None:
     """Every use comes back as it was, in its order, as often as somebody asks."""
     packed = pack_uses(uses)
     assert list(packed) == uses
@@ -29,7 +29,7 @@ def test_what_was_packed_is_read_again(uses: list[Use]) -> None:
 
 
 @given(st.lists(USES, max_size=6))
-def test_the_sources_of_uses(uses: list[Use]) -> None:
+def test_sources_of_uses_are_named(uses: list[Use]) -> None:
     """The sources are those of the uses, each once."""
     assert pack_uses(uses).sources() == {use.source for use in uses}
 

@@ -167,7 +167,7 @@ RESTARTER = {"agent": "restart=supervised"}
         ),
     ],
 )
-def test_the_table_of_actions(
+def test_table_of_actions(
     said: dict[str, str], data: dict[str, str], actions: tuple[Action, ...], reason: str
 ) -> None:
     """A Deployment gets the least disruptive actions that its strategy and its pods permit."""
@@ -346,7 +346,7 @@ def test_kinds_without_rollout(
         ("Pod", 2, {"starts": ()}, False),
     ],
 )
-def test_an_edit_of_its_own_starts_no_pods_of_a_cron_job(
+def test_edit_of_its_own_starts_no_pods_of_a_cron_job(
     kind: str, generation: int, facts: dict[str, Any], acts: bool
 ) -> None:
     """Elsewhere a generation that moved on may mean new pods, and without pods nothing is stale."""
@@ -355,7 +355,7 @@ def test_an_edit_of_its_own_starts_no_pods_of_a_cron_job(
     assert bool(planned(moved, FROZEN, asked_at=1, **facts).actions) is acts
 
 
-def test_a_cron_job_whose_runs_exclude_each_other_waits() -> None:
+def test_cron_job_whose_runs_exclude_each_other_waits() -> None:
     """Nothing counts as asked until the run that is under way has ended."""
     for concurrency, active, waits in (
         ("Forbid", 1, True),
@@ -373,7 +373,7 @@ def test_a_cron_job_whose_runs_exclude_each_other_waits() -> None:
         assert plan.reason.endswith("(concurrencyPolicy)") is waits
 
 
-def test_a_live_change_is_a_run_too() -> None:
+def test_live_change_is_a_run_too() -> None:
     """The pods of a CronJob read their files at their start, whatever may rewrite them later."""
     plan = planned(opted_in("CronJob", FILES, {"on-change": "run-now", "rereads": "true"}), LIVE)
     assert plan.actions == (Action(ActionType.RUN_NOW),)
@@ -387,7 +387,7 @@ def test_kinds_without_rollout_take_live_changes(kind: str) -> None:
     assert (plan.actions, plan.reason) == ((NUDGE,), f"{FILE_CAUSE}: {outcome}")
 
 
-def test_a_named_source_rolls() -> None:
+def test_named_source_rolls() -> None:
     """Nobody knows how a source is read that is named and not referenced, so pods are replaced."""
     plan = planned(opted_in("Deployment", "", {"follow": "configmap/app"}), LIVE)
     assert plan.actions == (ROLLOUT,)
@@ -420,7 +420,7 @@ def test_several_data_keys_and_places() -> None:
     )
 
 
-def test_the_place_that_decides_comes_first() -> None:
+def test_place_that_decides_comes_first() -> None:
     """A data key in both uses is explained by the one that needs the action."""
     reader = "- name: web\n      envFrom: [{configMapRef: {name: app}}]\n"
     spec = FILES.replace("- name: web\n", reader)
@@ -431,7 +431,7 @@ def test_the_place_that_decides_comes_first() -> None:
     )
 
 
-def test_a_change_that_nobody_saw_is_explained_by_its_use() -> None:
+def test_change_that_nobody_saw_is_explained_by_its_use() -> None:
     """After a downtime the data keys are not known; the rule's own words and the place are."""
     plan = planned(opted_in("Deployment", ENV), FROZEN, seen=False)
     assert plan.reason == (
@@ -450,7 +450,7 @@ def test_unseen_files_are_explained_as_well() -> None:
     )
 
 
-def test_a_deleted_source_says_so() -> None:
+def test_deleted_source_says_so() -> None:
     """The files of a deleted optional source are refreshed away."""
     spec = FILES.replace("{name: app}", "{name: app, optional: true}")
     plan = planned(opted_in("Deployment", spec, {"rereads": "true"}), None)

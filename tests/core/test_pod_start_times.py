@@ -90,7 +90,7 @@ FOREIGN_INIT = """
         ),
     ],
 )
-def test_a_pod_is_as_old_as_its_oldest_reader(spec: str, member: Pod, at: float | None) -> None:
+def test_pod_is_as_old_as_its_oldest_reader(spec: str, member: Pod, at: float | None) -> None:
     """A pod started when the first of its containers that use a source did."""
     (start,) = pod_starts(deployment(spec), [member])
     assert start.at == at
@@ -104,12 +104,12 @@ def test_a_pod_is_as_old_as_its_oldest_reader(spec: str, member: Pod, at: float 
         pytest.param(pod(started=1, phase="Failed"), id="failed"),
     ],
 )
-def test_pods_that_end_do_not_count(member: Pod) -> None:
+def test_terminating_pods_do_not_count(member: Pod) -> None:
     """Terminating and finished pods neither prove nor disprove anything."""
     assert pod_starts(deployment(ENV), [member]) == ()
 
 
-def test_a_pod_tells_the_revision_of_its_template() -> None:
+def test_pod_tells_the_revision_of_its_template() -> None:
     """The revision that a pod was made with is kept beside its start."""
     (start,) = pod_starts(deployment(ENV), [pod(started=7, revision="k.abc")])
     assert start == PodStart("web-1", 7.0, "k.abc", (Span(7.0, 8.0),))
@@ -130,7 +130,9 @@ def test_a_pod_tells_the_revision_of_its_template() -> None:
         pytest.param([200.0], None, False, id="unknown counts as just now"),
     ],
 )
-def test_proof(starts: list[float | None], changed_at: float | None, proven: bool) -> None:
+def test_younger_pods_are_proven(
+    starts: list[float | None], changed_at: float | None, proven: bool
+) -> None:
     """Only pods that all started two seconds after a change certainly have it."""
     members = [PodStart(f"web-{number}", at, "") for number, at in enumerate(starts)]
     assert MARGIN == 2.0
@@ -141,7 +143,7 @@ def test_proof(starts: list[float | None], changed_at: float | None, proven: boo
     ("at", "inside"),
     [(97.0, False), (98.0, True), (105.0, True), (112.0, True), (113.0, False), (None, False)],
 )
-def test_a_window_is_wider_by_the_margin(at: float | None, inside: bool) -> None:
+def test_window_is_wider_by_the_margin(at: float | None, inside: bool) -> None:
     """A pod that started up to two seconds beside a window may hold its content."""
     spans = () if at is None else (Span(at, at),)
     suspects = started_within([PodStart("web-1", at, "", spans)], [Window(100, 110)])
@@ -163,13 +165,13 @@ def test_a_window_is_wider_by_the_margin(at: float | None, inside: bool) -> None
         ),
     ],
 )
-def test_a_container_that_restarted_in_a_window_is_seen(spec: str, member: Pod) -> None:
+def test_container_that_restarted_in_a_window_is_seen(spec: str, member: Pod) -> None:
     """One crashed container reads the content of that moment, whatever its neighbours hold."""
     starts = pod_starts(deployment(spec), [member])
     assert started_within(starts, [Window(100, 110)]) == ("web-1",)
 
 
-def test_a_container_that_uses_nothing_may_restart() -> None:
+def test_restart_of_unrelated_container_does_not_count() -> None:
     """A restart of a container without uses is no suspicion."""
     member = pod(started=50, containers={"web": 60, "idle": 105})
     starts = pod_starts(deployment(ENV_AND_FILES), [member])
@@ -189,7 +191,7 @@ def test_a_container_that_uses_nothing_may_restart() -> None:
         pytest.param(7200, Span(8199, 8201), id="restarted hours later"),
     ],
 )
-def test_how_wrong_a_clock_is_cancels_out(skew: int, waited: int, span: Span) -> None:
+def test_node_clock_offset_cancels_out(skew: int, waited: int, span: Span) -> None:
     """A start is the pod's creation and what has passed since on the node's own clock."""
     member = pod(
         created=1000,
@@ -211,7 +213,7 @@ def test_how_wrong_a_clock_is_cancels_out(skew: int, waited: int, span: Span) ->
         ),
     ],
 )
-def test_a_pod_may_have_waited_for_a_node(skew: int, member: dict[str, Any], span: Span) -> None:
+def test_pod_waiting_for_node_widens_bounds(skew: int, member: dict[str, Any], span: Span) -> None:
     """Between creation and scheduling nobody knows what its node did: both bounds stay."""
     member |= {"started": member["started"] + skew}
     (start,) = pod_starts(deployment(ENV), [pod(created=1000, **member)])
@@ -243,13 +245,13 @@ def test_a_pod_may_have_waited_for_a_node(skew: int, member: dict[str, Any], spa
         ),
     ],
 )
-def test_a_clock_that_was_set_meanwhile_proves_nothing(member: Pod, span: Span) -> None:
+def test_clock_set_meanwhile_proves_nothing(member: Pod, span: Span) -> None:
     """Only the creation and the last report of the status bound such a start."""
     (start,) = pod_starts(deployment(ENV), [member])
     assert start.containers == (span,)
 
 
-def test_a_pod_without_a_creation_is_never_young() -> None:
+def test_pod_without_a_creation_is_never_young() -> None:
     """Whatever leaves it out, nothing is proven by a pod of unknown age."""
     starts = pod_starts(deployment(ENV), [pod(created=0, started=5000)])
     assert not proven_younger(starts, 1000.0)
@@ -259,7 +261,7 @@ def test_a_pod_without_a_creation_is_never_young() -> None:
 @pytest.mark.parametrize(
     ("changed_at", "proven"), [(900, True), (998, True), (999, False), (1300, False)]
 )
-def test_a_wrong_clock_proves_neither_too_much_nor_too_little(
+def test_wrong_clock_proves_neither_too_much_nor_too_little(
     skew: int, changed_at: float, proven: bool
 ) -> None:
     """A pod is younger than what was edited before it was made, and than nothing else."""
@@ -272,7 +274,7 @@ def test_a_wrong_clock_proves_neither_too_much_nor_too_little(
     ("made", "suspect"),
     [(90, False), (96, False), (97, True), (105, True), (112, True), (113, False), (200, False)],
 )
-def test_a_wrong_clock_neither_hides_nor_makes_a_suspect(
+def test_wrong_clock_neither_hides_nor_makes_a_suspect(
     skew: int, made: float, suspect: bool
 ) -> None:
     """Only a pod made in a window, or right beside it, may hold its content."""

@@ -87,7 +87,9 @@ def only(
         ),
     ],
 )
-def test_a_start_tells_what_was_loaded(wish: Desired, at: float | None, known: Confidence) -> None:
+def test_start_time_shows_loaded_content(
+    wish: Desired, at: float | None, known: Confidence
+) -> None:
     """Proven, or probably, by time alone; what a template was asked for plays no part yet."""
     _, loaded = only(wish, seen(at))
     assert loaded.known is known
@@ -105,7 +107,7 @@ def test_a_start_tells_what_was_loaded(wish: Desired, at: float | None, known: C
         pytest.param("", True, Confidence.INFERRED, id="all pods are of the template asked for"),
     ],
 )
-def test_a_template_speaks_for_its_pods(revision: str, vouched: bool, known: Confidence) -> None:
+def test_template_revision_proves_its_pods(revision: str, vouched: bool, known: Confidence) -> None:
     """Where clocks do not: a pod that seems older than the change was made for its content."""
     _, loaded = only(ENV_WISH, seen(990, revision=revision), vouched=vouched)
     assert loaded.known is known
@@ -121,20 +123,20 @@ def test_a_template_speaks_for_its_pods(revision: str, vouched: bool, known: Con
         pytest.param({"written_at": 1005, "rolling": True}, False, id="older pods are left"),
     ],
 )
-def test_when_a_template_speaks_for_all_pods(fields: dict[str, Any], vouched: bool) -> None:
+def test_template_revision_proves_all_pods(fields: dict[str, Any], vouched: bool) -> None:
     """Our write came after the change, and its own controller has no other pod left."""
     web = deployment(ENV, revision="kid.any", **fields)
     source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
     assert template_vouches(snapshot(web, source)) is vouched
 
 
-def test_a_template_does_not_outweigh_a_start() -> None:
+def test_start_time_outranks_template() -> None:
     """What is proven stays proven, whatever the template was asked for."""
     _, loaded = only(ENV_WISH, seen(1010, revision="kid.other"))
     assert loaded.known is Confidence.PROVEN
 
 
-def test_a_pod_that_started_in_between_is_not_inferred() -> None:
+def test_pod_that_started_in_between_is_not_inferred() -> None:
     """An edit and its revert, with a pod that started in between: its template proves nothing."""
     there = pod(started=995, revision=ENV_WISH.template)
     pods = observe_pods(WEB, [there])
@@ -169,7 +171,7 @@ def test_files_follow_by_nudge_or_by_time(
     assert (projected.known, loaded.known) == (known, known)
 
 
-def test_what_mounts_nothing_has_nothing_projected() -> None:
+def test_pod_without_mounts_has_nothing_projected() -> None:
     """Environment alone: there is no such stage."""
     projected, _ = only(ENV_WISH, seen(1010))
     assert projected is None
@@ -187,7 +189,7 @@ def test_what_mounts_nothing_has_nothing_projected() -> None:
         ),
     ],
 )
-def test_the_weakest_part_counts(
+def test_weakest_part_decides(
     at: float, told: Target | None, projected: Confidence, loaded: Confidence
 ) -> None:
     """An environment does not follow a nudge, so such a pod has loaded a part alone."""
@@ -211,7 +213,7 @@ def test_files_follow_without_anybody(wish: Desired, told: Target | None, follow
     assert proof.follows is follows
 
 
-def test_why_is_said_in_words() -> None:
+def test_reason_is_given() -> None:
     """How long before or after, and what keeps a pod from running."""
     assert only(ENV_WISH, seen(1065))[1].why == "it started 1 min 5 s after the last change"
     assert only(ENV_WISH, seen(1000 - 7200))[1].why == "it started 2 h before the last change"
@@ -219,7 +221,7 @@ def test_why_is_said_in_words() -> None:
     assert only(ENV_WISH, waits)[1].why == "it does not run (CrashLoopBackOff)"
 
 
-def test_a_pod_is_reduced_to_what_tells() -> None:
+def test_pod_is_reduced_to_needed_fields() -> None:
     """Readiness, the first reason for not running, its template, and what it was told."""
     running = {"running": {"startedAt": timestamp(1010)}}
     body = {
@@ -243,7 +245,7 @@ def test_a_pod_is_reduced_to_what_tells() -> None:
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", ""])
-def test_a_step_of_a_start_is_no_trouble(reason: str) -> None:
+def test_starting_pod_is_no_problem(reason: str) -> None:
     """A container that is being created is not one that cannot run."""
     waiting = {"name": "web", "state": {"waiting": {"reason": reason}}}
     body = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [waiting]}}
@@ -266,7 +268,7 @@ def test_a_step_of_a_start_is_no_trouble(reason: str) -> None:
         ),
     ],
 )
-def test_what_keeps_a_pod_from_running(init: Any, main: Any, trouble: str) -> None:
+def test_pod_problem_is_named(init: Any, main: Any, trouble: str) -> None:
     """In Kubernetes' own word, as containers are shown between two starts."""
     body = {
         "metadata": {"name": "web-1"},

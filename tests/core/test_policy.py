@@ -257,7 +257,7 @@ def test_what_cannot_be_read(
     assert problem.message == f"annotation hotmap.dev/{annotation}: {message}"
 
 
-def test_an_exclude_that_cannot_be_read_excludes_everything() -> None:
+def test_exclude_that_cannot_be_read_excludes_everything() -> None:
     """Somebody wanted to be left alone; a slip in the list does not take that away."""
     read = policy({"follow": "auto", "exclude": "secret/db, app"})
     assert [problem.message for problem in read.problems] == [
@@ -268,7 +268,7 @@ def test_an_exclude_that_cannot_be_read_excludes_everything() -> None:
     assert not read.follows(source("secret/db"), referenced=True)
 
 
-def test_a_problem_says_where_it_stands() -> None:
+def test_problem_says_where_it_stands() -> None:
     """On the pod template; what the Namespace says is told of the Namespace, once."""
     said = {"hotmap.dev/follow": "nope"}
     (problem,) = read_policy(deployment(template_annotations=said)).problems
@@ -280,7 +280,7 @@ def test_a_problem_says_where_it_stands() -> None:
     assert problem.message.startswith("annotation hotmap.dev/follow: 'nope' is not configmap/NAME")
 
 
-def test_a_misspelled_annotation_is_seen() -> None:
+def test_misspelled_annotation_is_seen() -> None:
     """An annotation of our domain that means nothing is a problem; our own marks are none."""
     (problem,) = policy({"folow": "auto", "revision": "k.abc", "target": "1/a/b"}).problems
     assert problem.annotation == "hotmap.dev/folow"
@@ -366,7 +366,7 @@ def test_uses_that_count(said: dict[str, str], uses: list[str]) -> None:
     assert followed(said, "configmap/app", "secret/db", "secret/dc") == uses
 
 
-def test_a_named_source_is_read_in_an_unknown_way() -> None:
+def test_named_source_is_read_in_an_unknown_way() -> None:
     """A source that is named but not referenced is a frozen use of everything, and optional."""
     who = deployment(annotations={"hotmap.dev/follow": "secret/db"})
     (use,) = followed_uses(who, read_policy(who), [])
@@ -385,6 +385,6 @@ def test_a_named_source_is_read_in_an_unknown_way() -> None:
         (None, False),
     ],
 )
-def test_a_source_can_be_ignored(annotations: dict[str, str] | None, ignored: bool) -> None:
+def test_source_can_be_ignored(annotations: dict[str, str] | None, ignored: bool) -> None:
     """A source says itself that it never causes an action."""
     assert source_ignored(annotations) is ignored

@@ -44,7 +44,7 @@ def follows(policy: Policy, name: str, kind: str = "ConfigMap") -> bool:
 
 
 @pytest.mark.parametrize("place", ["annotations", "template_annotations"])
-def test_auto(place: str) -> None:
+def test_auto_selects_sources(place: str) -> None:
     """`auto` follows what is referenced, on the consumer or its pod template."""
     policy = read_policy(deployment(ENV, **{place: {AUTO: "true"}}))
     assert (policy.opted_in, policy.auto, policy.problems) == (True, BOTH, ())
@@ -97,7 +97,7 @@ def test_each_kind_has_its_annotation() -> None:
     assert policy.origin == f"{CONFIG_MAPS}: app, {SECRETS}: db"
 
 
-def test_an_invalid_expression_costs_only_itself() -> None:
+def test_invalid_expression_costs_only_itself() -> None:
     """An expression that RE2 refuses is a problem; the others in the list still count."""
     policy = read_policy(deployment(annotations={CONFIG_MAPS: "app,(,db"}))
     assert [follows(policy, name) for name in ("app", "db", "x")] == [True, True, False]
@@ -109,26 +109,26 @@ def test_an_invalid_expression_costs_only_itself() -> None:
     )
 
 
-def test_an_item_cannot_break_out_of_its_anchors() -> None:
+def test_item_cannot_break_out_of_its_anchors() -> None:
     """Half an expression at each end is refused, not completed by what would stand around it."""
     policy = read_policy(deployment(annotations={CONFIG_MAPS: "a)|(b"}))
     assert not follows(policy, "abc")
     assert len(policy.problems) == 1
 
 
-def test_a_hostile_expression_takes_linear_time() -> None:
+def test_hostile_expression_takes_linear_time() -> None:
     """What makes a backtracking engine run for ever is matched at once."""
     policy = read_policy(deployment(annotations={CONFIG_MAPS: "(a*)*b"}))
     assert not follows(policy, "a" * 5000)
 
 
-def test_our_own_word_goes_first() -> None:
+def test_hotmap_annotations_go_first() -> None:
     """Where hotmap.dev/follow stands, Reloader's annotations are not asked."""
     said = {AUTO: "true", "hotmap.dev/follow": "off"}
     assert not read_policy(deployment(annotations=said)).opted_in
 
 
-def test_a_plain_name_is_known_before_it_exists() -> None:
+def test_plain_name_is_known_before_it_exists() -> None:
     """A name without expression signs is followed although no such source is there yet."""
     who = deployment(annotations={CONFIG_MAPS: "app,db-.*"})
     uses = followed_uses(who, read_policy(who), [])
@@ -185,7 +185,7 @@ def test_everything_is_auto_after_the_namespace_has_spoken() -> None:
 @pytest.mark.parametrize("referenced", [True, False])
 @pytest.mark.parametrize("offered", [True, False])
 @pytest.mark.parametrize(("text", "searches"), [("true", True), ("True", False), ("1", False)])
-def test_search(text: str, searches: bool, offered: bool, referenced: bool) -> None:
+def test_search_selects_sources(text: str, searches: bool, offered: bool, referenced: bool) -> None:
     """Exactly `true`; then what is referenced and says `match` is followed."""
     policy = read_policy(deployment(annotations={SEARCH: text}))
     followed = policy.follows(APP, referenced=referenced, offered=offered)
@@ -194,7 +194,7 @@ def test_search(text: str, searches: bool, offered: bool, referenced: bool) -> N
 
 
 @pytest.mark.parametrize(("text", "offered"), [("true", True), ("True", False), ("false", False)])
-def test_match(text: str, offered: bool) -> None:
+def test_match_selects_sources(text: str, offered: bool) -> None:
     """A source offers itself with exactly `true`."""
     assert source_offered({"reloader.stakater.com/match": text}) is offered
     assert not source_offered(None)
@@ -224,7 +224,7 @@ def test_uses_that_a_search_finds() -> None:
     ],
 )
 @pytest.mark.parametrize("ask", [{AUTO: "true"}, {CONFIG_MAPS: "app", SECRETS: "app"}])
-def test_exclusion(
+def test_excluded_sources_are_not_followed(
     ask: dict[str, str], said: dict[str, str], name: str, kind: str, excluded: bool, place: str
 ) -> None:
     """Exact names, in either place, over everything else that is said."""
@@ -240,7 +240,7 @@ def test_exclusion_counts_beside_our_own_word() -> None:
 
 
 @pytest.mark.parametrize(("text", "ignored"), [("true", True), ("True", False), ("false", False)])
-def test_a_source_is_ignored(text: str, ignored: bool) -> None:
+def test_source_is_ignored(text: str, ignored: bool) -> None:
     """Exactly `true`, as Reloader compares it."""
     assert source_ignored({"reloader.stakater.com/ignore": text}) is ignored
 
@@ -269,7 +269,7 @@ def test_kinds_of_workloads_that_flags_ignore() -> None:
 
 @pytest.mark.parametrize("place", ["annotations", "template_annotations"])
 @pytest.mark.parametrize(("text", "seconds"), [("5m", 300.0), ("1h30m", 5400.0), ("0", 0.0)])
-def test_the_pause_period(place: str, text: str, seconds: float) -> None:
+def test_pause_period(place: str, text: str, seconds: float) -> None:
     """The rollout waits this long from the first change on, in either place."""
     metadata: dict[str, Any] = {place: {PAUSE: text}}
     policy = read_policy(deployment(**metadata))
@@ -286,7 +286,7 @@ def test_the_pause_period(place: str, text: str, seconds: float) -> None:
         ("-5m", "'-5m' is in the past"),
     ],
 )
-def test_a_pause_period_that_cannot_be_read(text: str, complaint: str) -> None:
+def test_pause_period_that_cannot_be_read(text: str, complaint: str) -> None:
     """It is told, and the ordinary settle time counts; nobody else is concerned."""
     policy = read_policy(deployment(annotations={AUTO: "true", PAUSE: text}))
     assert policy.settle == Policy().settle
@@ -296,7 +296,7 @@ def test_a_pause_period_that_cannot_be_read(text: str, complaint: str) -> None:
     assert problem.message.startswith(f"annotation {PAUSE}: {complaint}")
 
 
-def test_a_pause_period_is_for_deployments() -> None:
+def test_pause_period_is_for_deployments() -> None:
     """Other kinds do not have it, which is told."""
     policy = read_policy(consumer("StatefulSet", annotations={PAUSE: "5m"}))
     assert policy.settle == Policy().settle
@@ -325,7 +325,7 @@ def test_renamed_annotations() -> None:
     assert not source_ignored({"reloader.stakater.com/ignore": "true"}, defaults)
 
 
-def test_report_only() -> None:
+def test_report_only_kinds() -> None:
     """Where flags allow no more than a report, no annotation asks for more."""
     said = {AUTO: "true", "hotmap.dev/strategy": "rollout"}
     defaults = Defaults(muted="--webhook-url is set")

@@ -90,7 +90,7 @@ def test_renamed_annotations_are_kept() -> None:
 # -- what is decided --------------------------------------------------------------------------
 
 
-def test_a_mark_that_another_wrote_after_the_change() -> None:
+def test_mark_that_another_wrote_after_the_change() -> None:
     """A running Reloader, or we before a crash, asked already: nothing more is to do."""
     new = read(NEW, version=2, changed_at=50)
     before = asked(marked(""), read(OLD))
@@ -129,7 +129,7 @@ def test_moving_over_adopts() -> None:
         assert assessment.verdict is Verdict.ADOPT
 
 
-def test_an_undo_brought_the_mark_back() -> None:
+def test_undo_brought_the_mark_back() -> None:
     """The variable says what is present, but its pods may not: a name of its own."""
     old, new = read(OLD), read(NEW, version=2, changed_at=50)
     before = asked(marked(new.stamp), new)
@@ -139,7 +139,7 @@ def test_an_undo_brought_the_mark_back() -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_source_that_appears(wanted: bool) -> None:
+def test_source_that_appears(wanted: bool) -> None:
     """An optional source that was never there is a change, unless flags leave creations alone."""
     optional = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
     who = marked("", optional)
@@ -147,7 +147,7 @@ def test_a_source_that_appears(wanted: bool) -> None:
     assert assessment.verdict is (Verdict.FROZEN if wanted else Verdict.ADOPT)
 
 
-def test_a_source_that_was_recreated() -> None:
+def test_source_that_was_recreated() -> None:
     """Also where creations are left alone, other content under an old name is a change."""
     who = marked("")
     assessment = decide(
@@ -164,7 +164,7 @@ def test_a_source_that_was_recreated() -> None:
         (False, True, Verdict.FRESH),
     ],
 )
-def test_a_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> None:
+def test_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> None:
     """Only where flags ask for it, and never where new pods could not start without it."""
     spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true") if optional else ENV
     who = marked("1", spec)
@@ -187,7 +187,7 @@ def test_sources_out_of_sight_hold_nothing_back() -> None:
 
 @pytest.mark.parametrize("live_rolls", [True, False])
 @pytest.mark.parametrize("spec", [ENV, FILES])
-def test_the_revision_that_was_asked_for(spec: str, live_rolls: bool) -> None:
+def test_revision_that_was_asked_for(spec: str, live_rolls: bool) -> None:
     """A record names its content as the content itself was named."""
     who = marked("", spec)
     source = read(OLD)
@@ -197,7 +197,7 @@ def test_the_revision_that_was_asked_for(spec: str, live_rolls: bool) -> None:
     ) == revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
 
 
-def test_the_plan_names_what_is_to_be_marked() -> None:
+def test_plan_names_what_is_to_be_marked() -> None:
     """Each changed source with its digest; none where rollouts are written in hotmap's way."""
     who, new = marked(""), read(NEW, version=2)
     assessment = decide(who, new, asked(who, read(OLD)))
@@ -273,7 +273,7 @@ def test_content_whose_pods_cannot_be_trusted() -> None:
 @pytest.mark.parametrize(
     ("writing", "manager"), [(Writing.ENV_VARS, "hotmap"), (Writing.ANNOTATIONS, "Reloader")]
 )
-def test_a_custom_resource(writing: Writing, manager: str) -> None:
+def test_custom_resource(writing: Writing, manager: str) -> None:
     """A Rollout takes merge patches only, which would replace variables; its annotation is safe."""
     who = consumer_from_workload("Rollout", workload(ENV), ENV_VARS)
     sent = patch(who, writing)

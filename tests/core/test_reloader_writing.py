@@ -71,7 +71,7 @@ def test_its_collisions_are_kept() -> None:
     assert digest({"k": "aGk="}) == digest({}, {"k": b"hi"})
 
 
-def test_the_digest_of_what_is_gone() -> None:
+def test_digest_of_what_is_gone() -> None:
     """The strategy `annotations` has a digest of its own for a deletion."""
     assert DELETED == "aae45badef99284e4dae01d6046154ea9d99532f"
 
@@ -190,12 +190,12 @@ UNUSED = """
         pytest.param(UNUSED, "first", id="named, not used"),
     ],
 )
-def test_the_container_that_is_marked(spec: str, container: str) -> None:
+def test_container_that_is_marked(spec: str, container: str) -> None:
     """The same one that Reloader picks (getContainerUsingResource)."""
     assert traces(spec).container_of(APP) == container
 
 
-def test_a_template_without_containers() -> None:
+def test_template_without_containers() -> None:
     """There is nothing to mark."""
     assert find_traces(PodTemplate(), NAMESPACE) is None
 
@@ -211,7 +211,7 @@ MARKED = f"""
 """
 
 
-def test_the_variable_that_is_written() -> None:
+def test_variable_that_is_written() -> None:
     """One container, one variable, nothing else."""
     patch = stamp_patch(
         traces(ENV_IN_SECOND), [Stamp(APP, NEW)], Writing.ENV_VARS, namespace=NAMESPACE, now=0
@@ -244,7 +244,7 @@ def test_two_sources_that_share_a_variable() -> None:
     assert container["env"] == [{"name": "STAKATER_MY_APP_CONFIGMAP", "value": "my.app"}]
 
 
-def test_a_variable_that_is_right_is_left_alone() -> None:
+def test_variable_that_is_right_is_left_alone() -> None:
     """The same value again would write nothing, so nothing is sent."""
     found = traces(MARKED)
     assert carries(found, Stamp(APP, NEW), Writing.ENV_VARS)
@@ -255,12 +255,12 @@ def test_a_variable_that_is_right_is_left_alone() -> None:
 @pytest.mark.parametrize(
     "stamp", [Stamp(APP, "other"), Stamp(DB, NEW), Stamp(APP, "")], ids=["value", "source", "gone"]
 )
-def test_a_variable_that_is_not_right(stamp: Stamp) -> None:
+def test_variable_that_is_not_right(stamp: Stamp) -> None:
     """Another value, another source, or a source that is gone are not what stands there."""
     assert not carries(traces(MARKED), stamp, Writing.ENV_VARS)
 
 
-def test_a_variable_is_removed_by_its_name() -> None:
+def test_variable_is_removed_by_its_name() -> None:
     """Never by its position, which may be a neighbour's by the time the patch arrives."""
     patch = stamp_patch(
         traces(MARKED), [Stamp(APP, "")], Writing.ENV_VARS, namespace=NAMESPACE, now=0
@@ -276,7 +276,7 @@ def test_nothing_is_removed_where_nothing_stands() -> None:
     assert stamp_patch(traces(MARKED), stamps, Writing.ENV_VARS, namespace=NAMESPACE, now=0) == {}
 
 
-def test_the_annotation_that_is_written() -> None:
+def test_annotation_that_is_written() -> None:
     """Go's field order, no spaces, whole seconds."""
     patch = stamp_patch(
         traces(ENV_IN_SECOND),
@@ -291,7 +291,7 @@ def test_the_annotation_that_is_written() -> None:
     }
 
 
-def test_the_annotation_of_what_is_gone() -> None:
+def test_annotation_of_what_is_gone() -> None:
     """It carries the digest that stands for nothing; of several sources the last one stays."""
     patch = stamp_patch(
         traces(UNUSED),
@@ -318,7 +318,7 @@ def test_the_annotation_of_what_is_gone() -> None:
         ("", False),
     ],
 )  # fmt: skip
-def test_an_annotation_that_stands_there(text: str, right: bool) -> None:
+def test_annotation_that_stands_there(text: str, right: bool) -> None:
     """It proves content only if it can be read and names the same source and digest."""
     found = traces(UNUSED, annotations={LAST_RELOADED_FROM: text})
     assert carries(found, Stamp(APP, NEW), Writing.ANNOTATIONS) is right

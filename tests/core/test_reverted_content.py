@@ -79,14 +79,14 @@ def judged(
         (None, Verdict.FRESH),
     ],
 )
-def test_a_pod_that_started_in_between_is_stale(started: float | None, verdict: Verdict) -> None:
+def test_pod_that_started_in_between_is_stale(started: float | None, verdict: Verdict) -> None:
     """Equal content is fresh, but for pods that started in the window or 2 s beside it."""
     assessment = judged(started=started)
     assert assessment.verdict is verdict
     assert assessment.distinct is (verdict is Verdict.FROZEN)
 
 
-def test_the_reason_names_the_pods() -> None:
+def test_reason_names_the_pods() -> None:
     """A rollout for equal content says which pods made it needed."""
     assert judged(started=105).reason == "web-1 started while its content was another one"
 
@@ -96,7 +96,7 @@ def test_recorded_windows_count_as_well() -> None:
     assert judged(started=105, windows=(), recorded=(WENT,)).verdict is Verdict.FROZEN
 
 
-def test_the_pods_are_asked_for() -> None:
+def test_assessment_asks_for_pod_starts() -> None:
     """A window without the pods' starts asks for them."""
     assessment = judged(pods_checked=False)
     assert assessment.verdict is Verdict.LOOK
@@ -104,7 +104,7 @@ def test_the_pods_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("now", [110.5, 112])
-def test_a_window_that_just_ended_is_examined_later(now: float) -> None:
+def test_window_that_just_ended_is_examined_later(now: float) -> None:
     """A container that is about to start may still read the other content, so it is too early."""
     assessment = judged(now=now, pods_checked=False)
     assert (assessment.verdict, assessment.early) == (Verdict.FRESH, True)
@@ -113,7 +113,7 @@ def test_a_window_that_just_ended_is_examined_later(now: float) -> None:
     assert plan.reason == "its content went and came back; its pods are looked at in a moment"
 
 
-def test_a_rollout_is_waited_for_first() -> None:
+def test_rollout_is_waited_for_first() -> None:
     """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
     assert judged(rolling=True, pods_checked=False).early
     late = judged(rolling=True, pods_checked=False, waited=ROLLOUT_PATIENCE)
@@ -129,7 +129,7 @@ def test_files_that_are_reread_leave_no_window(live_rolls: bool, verdict: Verdic
 
 
 @pytest.mark.parametrize(("started", "verdict"), [(50, Verdict.LIVE), (105, Verdict.FROZEN)])
-def test_a_live_change_does_not_forget_a_window(started: float, verdict: Verdict) -> None:
+def test_live_change_does_not_forget_a_window(started: float, verdict: Verdict) -> None:
     """Other files changed meanwhile: the nudge does not settle what a pod may hold frozen."""
     changed = A | {"app.yaml": "a: 2"}
     assert judged(ENV_AND_FILES, started=started, data=changed).verdict is verdict
@@ -153,13 +153,13 @@ def rolled(record: Record, previous: str, revision: str, **options: float | bool
     return record_rollout(record, previous=previous, revision=revision, **values)
 
 
-def test_a_revision_that_is_left_is_remembered() -> None:
+def test_revision_that_is_left_is_remembered() -> None:
     """A rollout notes which content it replaced and since when that is gone."""
     record = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=99.5)
     assert (record.left, record.windows) == ((RetiredRevision("k.a", 99.5),), ())
 
 
-def test_a_return_opens_a_window() -> None:
+def test_return_opens_a_window() -> None:
     """The old ReplicaSet is used again, and a pod of it may have started meanwhile."""
     away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
     back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
@@ -180,7 +180,7 @@ def test_what_the_return_itself_starts_is_no_suspect(started: float, suspect: bo
     assert judged(started=started, windows=(), recorded=back.windows).verdict is verdict
 
 
-def test_a_quick_return_suspects_only_what_started_before_it() -> None:
+def test_quick_return_suspects_only_what_started_before_it() -> None:
     """Away and back within two seconds: the rollout's own pods are still no suspects."""
     away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.2, now=100.7)
     back = rolled(away, "k.b", "k.a", left_at=101.2, now=101.7)
@@ -188,7 +188,7 @@ def test_a_quick_return_suspects_only_what_started_before_it() -> None:
     assert judged(started=101, windows=(), recorded=back.windows).verdict is Verdict.FRESH
 
 
-def test_a_name_of_its_own_opens_no_window() -> None:
+def test_numbered_revision_opens_no_window() -> None:
     """A distinct revision makes new pods, and its number is never used again."""
     away = rolled(Record("u", "k", 1, windows=(WENT,)), "k.a", "k.b")
     back = rolled(away, "k.b", "k.a", distinct=True)
@@ -205,7 +205,7 @@ def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
     assert judged(started=105, windows=(), recorded=back.windows).distinct
 
 
-def test_the_number_of_a_revision_is_no_content() -> None:
+def test_number_of_a_revision_is_no_content() -> None:
     """`k.a.1` and `k.a` are the same content, under names of their own."""
     again = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True)
     assert again.left == (RetiredRevision("k.a", 100.0),)
@@ -222,12 +222,12 @@ def test_three_revisions_are_remembered() -> None:
     assert [left.revision for left in record.left] == ["k.b", "k.c", "k.d"]
 
 
-def test_the_first_rollout_leaves_nothing() -> None:
+def test_first_rollout_leaves_nothing() -> None:
     """A template without a revision has no earlier content to return to."""
     assert rolled(Record("u", "k", 1), "", "k.a").left == ()
 
 
-def test_uses_of_one_source_share_its_window() -> None:
+def test_workload_without_uses_has_no_window() -> None:
     """Whoever uses nothing has no window to examine."""
     consumer = deployment("")
     uses = consumer.uses
@@ -252,7 +252,7 @@ def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, carried)
 
 
-def test_a_name_that_was_taken_out_of_the_template_is_left_too() -> None:
+def test_name_that_was_taken_out_of_the_template_is_left_too() -> None:
     """Its pods may be there still, so a return to it suspects those that started meanwhile."""
     asked = Record("u", "k", 1, revision="k.a")
     away = rolled(asked, "", "k.b", left_at=100.0)

@@ -80,7 +80,7 @@ LINE = (
 )
 
 
-def test_a_record_that_tells_no_look_is_to_be_looked_at() -> None:
+def test_record_that_tells_no_look_is_to_be_looked_at() -> None:
     """As it was written before looks were recorded: everything else in it holds."""
     earlier = msgspec.structs.replace(
         RECORD, pods_checked=PodCheck.NOT_YET, namespace="", others=None
@@ -89,7 +89,7 @@ def test_a_record_that_tells_no_look_is_to_be_looked_at() -> None:
     assert read_shard(f"{HEADER}\n{line}]\n") == {"6f0c": earlier}
 
 
-def test_the_text_is_one_line_a_consumer() -> None:
+def test_text_is_one_line_a_consumer() -> None:
     """A shard is a header with the scheme and one JSON array a record."""
     assert write_shard([RECORD]) == f"hotmap-state/1\n{LINE}\n"
 
@@ -116,7 +116,7 @@ def test_whatever_stands_there_is_no_error(text: str) -> None:
 
 
 @given(st.integers(0, len(f"{HEADER}\n{LINE}\n{LINE}\n")))
-def test_a_cut_text_loses_only_what_was_cut(length: int) -> None:
+def test_cut_text_loses_only_what_was_cut(length: int) -> None:
     """A cut line is not known; those before it are."""
     other = LINE.replace("6f0c", "7a1d")
     whole = f"{HEADER}\n{LINE}\n{other}\n"
@@ -157,7 +157,7 @@ def test_with_twice_as_many_shards_a_record_stays_or_moves_to_a_new_one(
     assert after in (before, before + shards)
 
 
-def test_a_record_is_where_it_was_yesterday() -> None:
+def test_record_is_where_it_was_yesterday() -> None:
     """The order in which a release files records binds the next one."""
     assert [shard_of("6f0c", shards) for shards in (1, 2, 4, 8, 16, SHARDS)] == [0, 0, 2, 2, 2, 2]
 

@@ -84,7 +84,7 @@ def mounted(fields: str) -> str:
         ),
     ],
 )
-def test_environment(spec: str, expected: list[str]) -> None:
+def test_env_references_are_found(spec: str, expected: list[str]) -> None:
     """Environment variables are frozen uses of the data keys that they read."""
     assert uses(spec) == expected
 
@@ -128,7 +128,7 @@ def test_environment(spec: str, expected: list[str]) -> None:
         ),
     ],
 )
-def test_an_env_entry_hides_a_data_key_of_env_from(env: str, prefix: str, hidden: set[str]) -> None:
+def test_env_entry_overrides_env_from(env: str, prefix: str, hidden: set[str]) -> None:
     """A data key that `env` always replaces is not used; one that may be read still is."""
     spec = container(f"envFrom: [{{prefix: '{prefix}', configMapRef: {{name: app}}}}], env: {env}")
     imported = next(use for use in find_uses(template(spec), "shop") if "envFrom" in use.path)
@@ -194,7 +194,7 @@ def test_expansion_of_an_imported_variable() -> None:
         ("", []),
     ],
 )
-def test_expansion_grammar(text: str, names: list[str]) -> None:
+def test_expansion_follows_kubernetes_grammar(text: str, names: list[str]) -> None:
     """`$(NAME)` is read as upstream does (third_party/forked/golang/expansion/expand.go)."""
     assert list(expansions(text)) == names
 
@@ -235,7 +235,7 @@ def test_expansion_grammar(text: str, names: list[str]) -> None:
         ),
     ],
 )
-def test_volumes(volumes: str, fields: str, expected: list[str]) -> None:
+def test_volume_references_are_found(volumes: str, fields: str, expected: list[str]) -> None:
     """A mounted configMap, secret or projected volume is a live use of what it projects."""
     assert uses(container(fields, volumes=volumes)) == expected
 
@@ -256,7 +256,7 @@ def test_volumes(volumes: str, fields: str, expected: list[str]) -> None:
         pytest.param(ITEMS, "a", None, id="a data key that items place elsewhere"),
     ],
 )
-def test_sub_path(volumes: str, sub_path: str, expected: str | None) -> None:
+def test_sub_path_is_frozen(volumes: str, sub_path: str, expected: str | None) -> None:
     """A subPath pins the inode: a frozen use of the data keys that lie there."""
     found = uses(container(mounted(f"subPath: {sub_path}"), volumes=volumes))
     assert found == ([f"{expected}: {AT} (subPath {sub_path})"] if expected else [])
@@ -281,7 +281,7 @@ def test_sub_path(volumes: str, sub_path: str, expected: str | None) -> None:
         pytest.param("[{name: S, value: b}, {name: S, value: a}]", "$(S)", "a", id="last wins"),
     ],
 )
-def test_sub_path_expr(env: str, expression: str, keys: str | None) -> None:
+def test_sub_path_expr_is_expanded(env: str, expression: str, keys: str | None) -> None:
     """A subPathExpr is expanded as far as literals carry, else every data key may be meant."""
     spec = container(f"env: {env}, {mounted(f'subPathExpr: {expression}')}", volumes=CONFIG)
     wanted = [f"frozen ConfigMap/app {keys}: {AT} (subPath {expression})"] if keys else []
@@ -361,7 +361,7 @@ def test_restartable_init_containers_run_on() -> None:
         ),
     ],
 )
-def test_credentials(spec: str, expected: str) -> None:
+def test_image_pull_secrets_are_credentials(spec: str, expected: str) -> None:
     """Secrets that the kubelet or a driver logs in with are seen by no process."""
     assert uses(spec) == [expected]
 

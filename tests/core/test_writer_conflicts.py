@@ -87,13 +87,13 @@ def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Wr
         ),
     ],
 )
-def test_who_wrote_it(who: Consumer, kind: Kind | None) -> None:
+def test_writer_is_named(who: Consumer, kind: Kind | None) -> None:
     """Foreign writes are told from ours, from an undo, and from what is merely old."""
     seen = found(who)
     assert (seen.kind if seen else None) is kind
 
 
-def test_what_was_there_at_first_sight_is_nobodys_interference() -> None:
+def test_state_at_first_sight_is_no_conflict() -> None:
     """A lost key, a template restored from elsewhere, a Reloader that is gone: all adopted."""
     who = web("z.x", ("hotmap", 4990, REVISION), ("Reloader", 4995, VARIABLE))
     assert found(who, None) is None
@@ -103,7 +103,7 @@ def test_what_was_there_at_first_sight_is_nobodys_interference() -> None:
     assert found(again, record) is not None
 
 
-def test_our_own_writes_as_reloader_are_ours() -> None:
+def test_own_reloader_style_writes_are_no_conflict() -> None:
     """Whoever goes on from Reloader's way of writing to hotmap's is not told of a Reloader."""
     record = record_reloader_write(RECORD, now=4990.5)
     assert found(web("k.now", ("Reloader", 4991, VARIABLE)), record) is None
@@ -123,7 +123,7 @@ def test_our_own_writes_as_reloader_are_ours() -> None:
         (web("z.x", ("hotmap", 4900, REVISION)), "with the fingerprint key z. "),
     ],
 )
-def test_the_reason_names_whom_it_can(who: Consumer, words: str) -> None:
+def test_reason_names_the_other_writer(who: Consumer, words: str) -> None:
     """The field manager is named where managedFields tell it, and what to do in any case."""
     seen = found(who)
     assert seen is not None
@@ -138,7 +138,7 @@ def test_the_reason_names_whom_it_can(who: Consumer, words: str) -> None:
         (web("k.now", ("Reloader", 4900, VARIABLE)), 4900),
     ],
 )
-def test_a_hold_ends_by_itself(who: Consumer, at: float) -> None:
+def test_hold_expires(who: Consumer, at: float) -> None:
     """Ten minutes after the other's last write nothing is held any more, whoever it was."""
     seen = found(who)
     assert seen is not None
@@ -155,7 +155,7 @@ def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
     assert found(who, adopted, now=4900 + HELD) is None
 
 
-def test_what_was_forged_before_is_no_undo() -> None:
+def test_earlier_foreign_write_is_no_undo() -> None:
     """The record remembers what a rollout replaced; a foreign name of it is still foreign."""
     record = msgspec.structs.replace(RECORD, left=(RetiredRevision("z.x", 4000.0),))
     seen = found(web("z.x", ("argocd", 10, REVISION)), record)
@@ -187,12 +187,12 @@ REMOVED = WriterConflict(Kind.REMOVED, "it was removed", "removed k.now")
 OTHER = WriterConflict(Kind.HOTMAP, "another one rolls it", "hotmap z.x", NOW + 60)
 
 
-def test_nothing_follows_from_nothing() -> None:
+def test_no_writes_no_conflict() -> None:
     """Without interference a plan stays as it is."""
     assert defer_to(ROLLOUT, None, told=False, now=NOW) is ROLLOUT
 
 
-def test_what_was_removed_is_written_again_with_the_next_change() -> None:
+def test_removed_revision_is_written_with_next_change() -> None:
     """A change is acted on as ever; where nothing changed, nothing is done but telling."""
     assert defer_to(ROLLOUT, REMOVED, told=True, now=NOW) is ROLLOUT
     changed = defer_to(ROLLOUT, REMOVED, told=False, now=NOW)
@@ -202,7 +202,7 @@ def test_what_was_removed_is_written_again_with_the_next_change() -> None:
     assert defer_to(NOTHING, REMOVED, told=True, now=NOW) is NOTHING
 
 
-def test_a_rollout_is_left_to_the_other() -> None:
+def test_rollout_is_left_to_other_writer() -> None:
     """It is held until the other has had its time, told or not, and then made again."""
     for told in (False, True):
         held = defer_to(ROLLOUT, OTHER, told=told, now=NOW)
@@ -217,12 +217,12 @@ def test_a_rollout_is_left_to_the_other() -> None:
     assert defer_to(ROLLOUT, OTHER, told=True, now=NOW + 60) is ROLLOUT
 
 
-def test_files_are_refreshed_whoever_rolls() -> None:
+def test_files_are_nudged_beside_other_writer() -> None:
     """A nudge disturbs nobody, so it is never held."""
     assert defer_to(NUDGE, OTHER, told=True, now=NOW) is NUDGE
     assert defer_to(WAITING, OTHER, told=False, now=NOW).requeue_after == 1.0
 
 
-def test_the_flap_breaker_names_it_too() -> None:
+def test_flap_breaker_names_it_too() -> None:
     """Whoever is held for rolling too often learns who takes the rollouts back."""
     assert defer_to(BRAKED, REMOVED, told=True, now=NOW).reason.endswith("; it was removed")

@@ -15,7 +15,7 @@ from hotmap.kube.config import BearerToken, ClusterConfig, TokenFile
 from hotmap.kube.resources import CONFIGMAPS
 
 
-async def test_a_renewed_token_is_read_at_once_after_a_401(
+async def test_renewed_token_is_read_at_once_after_a_401(
     truth: Truth, server: FaultServer, reflect: Reflect, tmp_path: Path
 ) -> None:
     """One refused request, one with the new token, no pause and no list."""
@@ -38,7 +38,7 @@ async def test_a_renewed_token_is_read_at_once_after_a_401(
     ]
 
 
-async def test_a_token_that_stays_expired_is_not_hammered_with(
+async def test_expired_token_is_retried_with_backoff(
     server: FaultServer, reflect: Reflect, tmp_path: Path
 ) -> None:
     """Each attempt is one request, since the file has no other token to try."""
@@ -56,7 +56,7 @@ async def test_a_token_that_stays_expired_is_not_hammered_with(
     assert len(server.requests) <= 6
 
 
-async def test_a_token_without_a_file_is_tried_once_per_attempt(
+async def test_token_without_a_file_is_tried_once_per_attempt(
     server: FaultServer, reflect: Reflect
 ) -> None:
     """A static token cannot get better, so a 401 is not answered with a second request."""
@@ -69,7 +69,7 @@ async def test_a_token_without_a_file_is_tried_once_per_attempt(
     assert spacing >= 0.02 * 0.9
 
 
-async def test_calls_that_meet_a_new_token_together_all_go_on(
+async def test_concurrent_calls_share_the_renewed_token(
     server: FaultServer, tmp_path: Path
 ) -> None:
     """Each is repeated with the new token, whoever of them read it."""

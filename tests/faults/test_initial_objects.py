@@ -50,7 +50,7 @@ async def test_one_request_is_enough_where_the_server_streams(
     [invalid, unmarked_bookmark, silent_stream, ends_at_once],
     ids=lambda behaviour: behaviour.__name__,
 )
-async def test_a_server_that_cannot_stream_is_listed_for_good(
+async def test_server_that_cannot_stream_is_listed_for_good(
     server: FaultServer, reflect: Reflect, behaviour: Behaviour
 ) -> None:
     """Whatever shows that a server does not know the question, it is asked only once."""
@@ -70,9 +70,7 @@ async def test_a_server_that_cannot_stream_is_listed_for_good(
     ]
 
 
-async def test_a_stream_that_breaks_is_asked_for_again(
-    server: FaultServer, reflect: Reflect
-) -> None:
+async def test_stream_that_breaks_is_asked_for_again(server: FaultServer, reflect: Reflect) -> None:
     """A reset says nothing about what the server can, so nothing falls back."""
     server.script("stream", reset_mid_line)
     async with reflect() as reflection:
@@ -81,7 +79,7 @@ async def test_a_stream_that_breaks_is_asked_for_again(
     assert reflection.deleted == []
 
 
-async def test_an_object_that_dies_during_the_stream_is_gone(
+async def test_object_that_dies_during_the_stream_is_gone(
     server: FaultServer, reflect: Reflect
 ) -> None:
     """Added and deleted before the marker: listeners hear both, and it stays deleted."""
@@ -103,7 +101,7 @@ async def test_an_object_that_dies_during_the_stream_is_gone(
     assert len(server.requests) == 1
 
 
-async def test_a_long_list_comes_in_pages(
+async def test_long_list_comes_in_pages(
     truth: Truth, server: FaultServer, reflect: Reflect
 ) -> None:
     """1,002 objects take three pages of 500, and all of them arrive."""
@@ -120,7 +118,7 @@ async def test_a_long_list_comes_in_pages(
     ]
 
 
-async def test_a_continue_token_that_expires_starts_one_whole_list(
+async def test_continue_token_that_expires_starts_one_whole_list(
     truth: Truth, server: FaultServer, reflect: Reflect
 ) -> None:
     """410 in a paged list: the next list is not paged, so that it cannot expire again."""
@@ -137,9 +135,7 @@ async def test_a_continue_token_that_expires_starts_one_whole_list(
     assert len(server.requests) == 5
 
 
-async def test_a_list_that_fails_is_tried_again_later(
-    server: FaultServer, reflect: Reflect
-) -> None:
+async def test_list_that_fails_is_tried_again_later(server: FaultServer, reflect: Reflect) -> None:
     """500 and 403 on lists cost one request per pause, and are told in words meanwhile."""
     server.can_stream = False
     server.script("list", broken, forbidden, forbidden)
@@ -168,7 +164,7 @@ async def test_one_namespace_and_selectors_are_asked_for(
     assert len(server.requests) == 3
 
 
-async def test_a_cancelled_reflector_leaves_no_connection(
+async def test_cancelled_reflector_leaves_no_connection(
     server: FaultServer, reflect: Reflect
 ) -> None:
     """The server sees the end of the watch, not a client that stopped reading."""
@@ -179,7 +175,7 @@ async def test_a_cancelled_reflector_leaves_no_connection(
         await server.disconnected()
 
 
-async def test_the_longer_silence_holds_once_everything_is_there(
+async def test_longer_silence_holds_once_everything_is_there(
     server: FaultServer, reflect: Reflect
 ) -> None:
     """What completes the objects also changes the limit: a quiet cluster is no fault."""

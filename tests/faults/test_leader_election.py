@@ -79,7 +79,7 @@ async def process(held: Election, identity: str, *, duration: int) -> asyncio.su
     [(signal.SIGKILL, 2 + FAST.retry + SLACK), (signal.SIGTERM, 1)],
     ids=["SIGKILL", "SIGTERM"],
 )
-async def test_a_process_that_is_killed_is_succeeded(how: signal.Signals, most: float) -> None:
+async def test_standby_takes_over_after_kill(how: signal.Signals, most: float) -> None:
     """After the duration when it could say nothing, at once when it could."""
     async with election(FAST) as held:
         leader = await process(held, "process", duration=2)
@@ -99,7 +99,7 @@ async def test_a_process_that_is_killed_is_succeeded(how: signal.Signals, most: 
     assert took < most
 
 
-async def test_dead_connections_do_not_unseat_a_leader() -> None:
+async def test_dead_connections_keep_the_leader() -> None:
     """A firewall has forgotten them all: the second try opens a new one."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -112,7 +112,7 @@ async def test_dead_connections_do_not_unseat_a_leader() -> None:
         assert held.successions() == ["a"]
 
 
-async def test_a_dead_watch_delays_a_standby_by_one_look_at_most() -> None:
+async def test_dead_watch_delays_takeover_by_one_retry() -> None:
     """It looks besides, so a watch that fell silent without a word costs nothing more."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -122,7 +122,7 @@ async def test_a_dead_watch_delays_a_standby_by_one_look_at_most() -> None:
         await held.leader(standby)
 
 
-async def test_a_leader_that_is_cut_off_stops_before_another_leads() -> None:
+async def test_leader_that_is_cut_off_stops_before_another_leads() -> None:
     """Both are running; only the wire of one is dead, and holds its last requests back."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
@@ -137,7 +137,7 @@ async def test_a_leader_that_is_cut_off_stops_before_another_leads() -> None:
         assert held.successions()[:2] == ["a", "b"]
 
 
-async def test_a_slow_wire_unseats_nobody() -> None:
+async def test_slow_connection_keeps_the_leader() -> None:
     """Answers that take a fifth of the deadline are answers."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -153,7 +153,7 @@ async def test_a_slow_wire_unseats_nobody() -> None:
     ("code", "reason"),
     [(429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable")],
 )
-async def test_failures_of_the_server_unseat_nobody(code: int, reason: str) -> None:
+async def test_server_errors_keep_the_leader(code: int, reason: str) -> None:
     """As long as a renewal succeeds before the deadline."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -166,7 +166,7 @@ async def test_failures_of_the_server_unseat_nobody(code: int, reason: str) -> N
         assert held.successions() == ["a"]
 
 
-async def test_a_server_that_restarts_unseats_nobody() -> None:
+async def test_server_restart_keeps_the_leader() -> None:
     """It is away for less than the deadline."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -180,7 +180,7 @@ async def test_a_server_that_restarts_unseats_nobody() -> None:
         assert held.successions() == ["a"]
 
 
-async def test_nobody_leads_while_the_server_is_away_for_long(
+async def test_no_leader_during_long_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Six durations, as 60 s are to 10 s; then somebody leads, and few lines were logged."""
@@ -204,7 +204,7 @@ async def test_nobody_leads_while_the_server_is_away_for_long(
     assert len(warnings) <= 10, warnings
 
 
-async def test_a_claim_without_an_answer_is_released() -> None:
+async def test_claim_without_an_answer_is_released() -> None:
     """The Lease was written, the answer never came, and the candidate is stopped."""
     async with election(CALM) as held:
         candidate = await held.candidate("a")
@@ -224,7 +224,7 @@ async def test_a_claim_without_an_answer_is_released() -> None:
         assert (await held.spec())["holderIdentity"] == ""
 
 
-async def test_a_release_that_cannot_be_sent_does_not_hold_up_the_end(
+async def test_release_that_cannot_be_sent_does_not_hold_up_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is tried for half a deadline; then the Lease runs out by itself, as is said."""

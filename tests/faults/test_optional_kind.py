@@ -123,7 +123,7 @@ async def watched(server: FaultServer, says: Behaviour) -> AsyncIterator[Watched
 
 
 @pytest.mark.parametrize("says", [nothing, neighbours])
-async def test_absent(server: FaultServer, says: Behaviour) -> None:
+async def test_absent_kind_counts_as_empty(server: FaultServer, says: Behaviour) -> None:
     """It counts as complete and empty, and nothing but discovery is asked."""
     async with watched(server, says) as one:
         await one.presence.answered.wait()
@@ -134,7 +134,7 @@ async def test_absent(server: FaultServer, says: Behaviour) -> None:
     assert {request.path for request in server.requests} == {"/apis/argoproj.io/v1alpha1"}
 
 
-async def test_there_from_the_start(server: FaultServer) -> None:
+async def test_present_kind_is_watched(server: FaultServer) -> None:
     """What is answered says nothing of its objects: they are complete when the reflector is."""
     async with watched(server, there) as one:
         await one.presence.answered.wait()
@@ -145,7 +145,7 @@ async def test_there_from_the_start(server: FaultServer) -> None:
         assert server.count("stream") == 1
 
 
-async def test_it_comes(server: FaultServer) -> None:
+async def test_installed_kind_is_watched(server: FaultServer) -> None:
     """Its objects are those that are there by then, and go on being followed."""
     async with watched(server, nothing) as one:
         await one.presence.answered.wait()
@@ -155,7 +155,7 @@ async def test_it_comes(server: FaultServer) -> None:
         await one.until(lambda: one.names() == {"a", "b", "c"})
 
 
-async def test_it_goes_and_comes_again(server: FaultServer) -> None:
+async def test_reinstalled_kind_is_watched_again(server: FaultServer) -> None:
     """Nothing of it is known any more, nobody watches it, and listeners hear of each object."""
     gone: list[str] = []
     async with watched(server, there) as one:
@@ -174,7 +174,7 @@ async def test_it_goes_and_comes_again(server: FaultServer) -> None:
         await one.until(lambda: one.names() == {"a", "b"})
 
 
-async def test_one_server_of_several_lags(server: FaultServer) -> None:
+async def test_lagging_apiserver_keeps_the_watch(server: FaultServer) -> None:
     """A single answer without the kind takes nothing away."""
     lost: list[str] = []
     async with watched(server, there) as one:
@@ -188,7 +188,9 @@ async def test_one_server_of_several_lags(server: FaultServer) -> None:
         assert server.count("stream") == 1
 
 
-async def test_discovery_fails(server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_discovery_keeps_the_watch(
+    server: FaultServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """What is watched goes on being watched; it is said once, not each time."""
     async with watched(server, there) as one:
         await one.until(lambda: one.names() == {"a", "b"})
@@ -202,14 +204,14 @@ async def test_discovery_fails(server: FaultServer, caplog: pytest.LogCaptureFix
     assert len([record for record in said if record.levelname == "WARNING"]) == 1
 
 
-async def test_discovery_is_not_for_us(server: FaultServer) -> None:
+async def test_forbidden_discovery_keeps_nobody_waiting(server: FaultServer) -> None:
     """Then there is nothing to wait for."""
     async with watched(server, forbidden) as one:
         await one.presence.answered.wait()
         assert one.store.synced.is_set()
 
 
-async def test_a_server_that_is_not_there_yet_has_not_answered(truth: Truth) -> None:
+async def test_unreachable_server_has_not_answered(truth: Truth) -> None:
     """Whether the kind is there is not known, so nobody acts on an empty store."""
     async with FaultServer(truth) as server:
 
@@ -224,7 +226,7 @@ async def test_a_server_that_is_not_there_yet_has_not_answered(truth: Truth) -> 
             assert one.names() == {"a", "b"}
 
 
-async def test_the_kind_is_there_and_may_not_be_seen(server: FaultServer) -> None:
+async def test_forbidden_kind_is_reported(server: FaultServer) -> None:
     """The refusal is shown, and keeps nobody waiting."""
     server.script("stream", *[forbidden] * 1000)
     async with watched(server, there) as one:
@@ -236,7 +238,7 @@ async def test_the_kind_is_there_and_may_not_be_seen(server: FaultServer) -> Non
         assert not one.store.synced.is_set()
 
 
-async def test_a_refusal_is_an_answer(server: FaultServer) -> None:
+async def test_forbidden_discovery_counts_as_answer(server: FaultServer) -> None:
     """Silence asks for a restart; being refused for ever does not, as it would not help."""
     server.script("stream", *[forbidden] * 1000)
     async with watched(server, there) as one:

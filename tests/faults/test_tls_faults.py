@@ -35,7 +35,7 @@ def server_tls(authority: Authority, tmp_path: Path) -> ssl.SSLContext:
     [reset_mid_line, half_line_then_close, silent_after_bookmark],
     ids=lambda behaviour: behaviour.__name__,
 )
-async def test_a_watch_is_resumed_over_tls_too(
+async def test_watch_is_resumed_over_tls(
     truth: Truth,
     authority: Authority,
     server_tls: ssl.SSLContext,
@@ -59,7 +59,7 @@ async def test_a_watch_is_resumed_over_tls_too(
         ]
 
 
-async def test_a_server_of_a_foreign_authority_is_told_nothing(
+async def test_untrusted_server_gets_no_token(
     truth: Truth, server_tls: ssl.SSLContext, reflect: Reflect
 ) -> None:
     """No request ever reaches it, the reason is shown in words, and the attempts are paced."""

@@ -68,7 +68,7 @@ def a_server_that_lists(server: FaultServer) -> None:
         "a few bytes at a time",
     ],
 )
-async def test_a_watch_is_resumed_where_it_stopped(
+async def test_watch_is_resumed_where_it_stopped(
     truth: Truth, server: FaultServer, reflect: Reflect, behaviour: Behaviour
 ) -> None:
     """No new list: each fault costs one more watch, from the last known resourceVersion."""
@@ -98,7 +98,7 @@ async def test_a_watch_is_resumed_where_it_stopped(
         "no answer at all",
     ],
 )
-async def test_a_position_that_cannot_be_resumed_leads_to_one_list(
+async def test_expired_position_leads_to_one_list(
     truth: Truth, server: FaultServer, reflect: Reflect, behaviour: Behaviour
 ) -> None:
     """What vanished in the gap is told to listeners as deleted, though no watch ever said so."""
@@ -129,7 +129,7 @@ async def test_retry_after_is_honoured(server: FaultServer, reflect: Reflect) ->
 @pytest.mark.parametrize(
     "behaviour", [ends_at_once, expired_event, expired_status, broken, reset_mid_line]
 )
-async def test_a_fault_without_end_is_met_with_patience(
+async def test_permanent_fault_is_retried_with_backoff(
     server: FaultServer, reflect: Reflect, behaviour: Behaviour
 ) -> None:
     """However fast a server fails, there is never more than one attempt per pause.
@@ -167,7 +167,7 @@ async def test_bookmarks_move_the_position(
     assert second.params["resourceVersion"] == str(truth.revision)
 
 
-async def test_a_line_of_a_mebibyte_is_an_object_like_any_other(
+async def test_line_of_one_mebibyte_is_decoded(
     truth: Truth, server: FaultServer, reflect: Reflect
 ) -> None:
     """The largest Secrets are 1 MiB; they come whole, by list and by watch."""
@@ -180,7 +180,7 @@ async def test_a_line_of_a_mebibyte_is_an_object_like_any_other(
     assert server.count("watch") == 1
 
 
-async def test_an_object_of_a_wrong_shape_does_not_stop_the_others(
+async def test_object_of_a_wrong_shape_does_not_stop_the_others(
     truth: Truth, server: FaultServer, reflect: Reflect
 ) -> None:
     """It is left out and counted, by list and by watch, until it is gone; the others arrive."""
@@ -205,7 +205,7 @@ def _nested(made: dict[str, Any], levels: int = 3000) -> bytes:
     return text.encode().replace(b'{"x": 0}', b'{"manager":"m","fieldsV1":%b}' % fields)
 
 
-async def test_an_object_that_nests_deeply_does_not_stop_the_others(
+async def test_object_that_nests_deeply_does_not_stop_the_others(
     truth: Truth, server: FaultServer, reflect: Reflect
 ) -> None:
     """Its managedFields nest 3,000 levels: it is read, by list and by watch, as are later edits."""

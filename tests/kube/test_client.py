@@ -63,7 +63,7 @@ def client(server: FaultServer, *, tls: TLS = NO_TLS, token: str = "t") -> Clien
 MADE = {"metadata": {"name": "a", "namespace": "shop"}, "data": {"k": "v"}}
 
 
-async def test_a_typed_read_sends_what_kubernetes_expects(server: FaultServer) -> None:
+async def test_typed_read_sends_what_kubernetes_expects(server: FaultServer) -> None:
     """Path, token, and the fields that are read; all else is skipped."""
     server.script("other", answers(200, {**MADE, "extra": {"deep": [1]}}))
     async with client(server) as api:
@@ -94,7 +94,7 @@ def test_paths_are_those_of_kubernetes(path: str, expected: str) -> None:
     assert path == expected
 
 
-async def test_a_list_comes_page_by_page(server: FaultServer) -> None:
+async def test_list_comes_page_by_page(server: FaultServer) -> None:
     """With its resourceVersion, and the token for the next page."""
     for name in "abc":
         server.truth.put(name)
@@ -144,7 +144,7 @@ async def test_writes_carry_their_manager_and_type(server: FaultServer) -> None:
         (405, "MethodNotAllowed", ApiError),
     ],
 )
-async def test_a_failure_status_becomes_its_exception(
+async def test_failure_status_becomes_its_exception(
     server: FaultServer, code: int, reason: str, expected: type[ApiError]
 ) -> None:
     """With Kubernetes' own words, and asked only once: repetition cannot help."""
@@ -161,7 +161,7 @@ async def test_a_failure_status_becomes_its_exception(
     assert len(server.requests) == 1
 
 
-async def test_reads_are_repeated_until_the_server_is_well(server: FaultServer) -> None:
+async def test_reads_are_retried(server: FaultServer) -> None:
     """500 and 429 and silence, then an answer; each costs one request."""
     server.script("other", broken, silence, answers(200, MADE))
     async with client(server) as api:
@@ -176,7 +176,7 @@ async def test_reads_are_repeated_until_the_server_is_well(server: FaultServer) 
     }
 
 
-async def test_repetition_ends(server: FaultServer) -> None:
+async def test_retries_are_bounded(server: FaultServer) -> None:
     """After the last attempt the caller learns what the server said."""
     server.script("other", *[broken] * 10)
     async with client(server) as api:
@@ -185,7 +185,7 @@ async def test_repetition_ends(server: FaultServer) -> None:
     assert len(server.requests) == 3
 
 
-async def test_a_retry_after_is_waited_for_up_to_a_limit(server: FaultServer) -> None:
+async def test_retry_after_is_waited_for_up_to_a_limit(server: FaultServer) -> None:
     """One second is; ten are the caller's to decide about, as the error tells them."""
     server.script("other", throttled(1), answers(200, MADE), throttled(10))
     async with client(server) as api:
@@ -225,7 +225,7 @@ VERSIONED = {"metadata": {"resourceVersion": "7"}}
         "delete with a uid",
     ],
 )
-async def test_a_write_is_repeated_only_where_that_is_harmless(
+async def test_only_idempotent_writes_are_retried(
     server: FaultServer, call: Call, requests: int
 ) -> None:
     """After a 500 nobody knows whether it was done; a precondition finds out."""
@@ -236,7 +236,7 @@ async def test_a_write_is_repeated_only_where_that_is_harmless(
     assert len(server.requests) == requests
 
 
-async def test_a_throttled_write_was_never_begun(server: FaultServer) -> None:
+async def test_throttled_write_is_retried(server: FaultServer) -> None:
     """So it is repeated whatever it is, after the pause that was asked for."""
     server.script("other", throttled(0), answers(201, MADE))
     async with client(server) as api:
@@ -244,7 +244,7 @@ async def test_a_throttled_write_was_never_begun(server: FaultServer) -> None:
     assert len(server.requests) == 2
 
 
-async def test_an_expired_token_is_told_in_one_sentence(server: FaultServer) -> None:
+async def test_expired_token_error_is_one_sentence(server: FaultServer) -> None:
     """Which server, what it says, and where the credentials came from; never the token."""
     server.token = "other"
     async with client(server, token="geheim") as api:
@@ -257,7 +257,7 @@ async def test_an_expired_token_is_told_in_one_sentence(server: FaultServer) -> 
     assert len(server.requests) == 1
 
 
-async def test_a_server_that_is_not_there_is_told_in_one_sentence() -> None:
+async def test_unreachable_server_error_is_one_sentence() -> None:
     """After three attempts, all refused."""
     async with FaultServer(Truth()) as server:
         url = server.url
@@ -272,7 +272,7 @@ async def test_a_server_that_is_not_there_is_told_in_one_sentence() -> None:
     )
 
 
-async def test_a_name_that_is_not_known_is_told_in_one_sentence() -> None:
+async def test_unknown_host_error_is_one_sentence() -> None:
     """A typing error in the kubeconfig's server, for example."""
     config = ClusterConfig("https://api.invalid:6443", "kubeconfig /k", BearerToken())
     async with Client(config, limits=FAST) as api:
@@ -280,7 +280,7 @@ async def test_a_name_that_is_not_known_is_told_in_one_sentence() -> None:
             await api.request("GET", "/version")
 
 
-async def test_an_answer_that_is_cut_short_is_no_answer(server: FaultServer) -> None:
+async def test_truncated_response_is_an_error(server: FaultServer) -> None:
     """The connection closes in the middle of an object."""
 
     async def cut_short(exchange: Exchange) -> None:
@@ -294,7 +294,7 @@ async def test_an_answer_that_is_cut_short_is_no_answer(server: FaultServer) -> 
     assert len(server.requests) == 3
 
 
-async def test_an_answer_that_is_not_from_kubernetes_is_told(server: FaultServer) -> None:
+async def test_non_kubernetes_response_is_reported(server: FaultServer) -> None:
     """The login page of a proxy, with status 200 or with 502."""
     page = b"<html>please log in</html>"
     server.script("other", answers(200, page), *[answers(502, page)] * 3)
@@ -305,7 +305,7 @@ async def test_an_answer_that_is_not_from_kubernetes_is_told(server: FaultServer
             await api.get(CONFIGMAPS, "shop", "b", type=ConfigMap)
 
 
-async def test_a_redirect_is_not_followed(server: FaultServer) -> None:
+async def test_redirect_is_not_followed(server: FaultServer) -> None:
     """It would carry the token to another server."""
     server.script("other", answers(302, b"", {"Location": "http://127.0.0.1:1/"}))
     async with client(server) as api:
@@ -314,7 +314,7 @@ async def test_a_redirect_is_not_followed(server: FaultServer) -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_proxy_is_used_only_if_the_kubeconfig_names_one(
+async def test_proxy_is_used_only_if_the_kubeconfig_names_one(
     server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HTTP_PROXY of a shell must not redirect the controller's credentials."""
@@ -330,7 +330,7 @@ async def test_a_proxy_is_used_only_if_the_kubeconfig_names_one(
     ]
 
 
-async def test_acting_as_somebody_else_is_asked_for(server: FaultServer) -> None:
+async def test_impersonation_headers_are_sent(server: FaultServer) -> None:
     """Impersonation headers go with every request, repeated ones each."""
     server.script("other", answers(200, MADE))
     headers = (("Impersonate-User", "jane"), ("Impersonate-Group", "dev"))
@@ -353,7 +353,7 @@ async def read(server: FaultServer, tls: TLS) -> None:
         await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
 
 
-async def test_a_server_of_the_own_authority_is_trusted(
+async def test_server_of_the_own_authority_is_trusted(
     server_tls: ssl.SSLContext, authority: Authority
 ) -> None:
     """By its address, or by the name that the kubeconfig says to expect."""
@@ -369,7 +369,7 @@ async def test_a_server_of_the_own_authority_is_trusted(
     [("", "unable to get local issuer certificate"), ("other.example", "Hostname mismatch")],
     ids=["of another authority", "with another name"],
 )
-async def test_a_wrong_certificate_is_told_in_one_sentence(
+async def test_wrong_certificate_error_is_one_sentence(
     server_tls: ssl.SSLContext, authority: Authority, server_name: str, reason: str
 ) -> None:
     """Once: a certificate does not get better within seconds."""
@@ -387,9 +387,7 @@ async def test_a_wrong_certificate_is_told_in_one_sentence(
     )
 
 
-async def test_a_client_certificate_is_shown(
-    server_tls: ssl.SSLContext, authority: Authority
-) -> None:
+async def test_client_certificate_is_sent(server_tls: ssl.SSLContext, authority: Authority) -> None:
     """A server that asks for one accepts ours."""
     server_tls.verify_mode = ssl.CERT_REQUIRED
     server_tls.load_verify_locations(cadata=authority.pem.decode())
@@ -400,7 +398,7 @@ async def test_a_client_certificate_is_shown(
             await read(server, TLS(authority.pem))
 
 
-async def test_a_plain_server_behind_https_is_told() -> None:
+async def test_plain_http_server_is_reported() -> None:
     """The wrong scheme in the kubeconfig: the server answers the TLS greeting in plain words."""
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -45,7 +45,7 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def test_the_current_context_is_read(tmp_path: Path) -> None:
+def test_current_context_is_read(tmp_path: Path) -> None:
     """Server, credentials and namespace of one context."""
     path = write(tmp_path / "k", kubeconfig(user={"token": "t"}, namespace="shop"))
     config = load_config(path)
@@ -55,9 +55,7 @@ def test_the_current_context_is_read(tmp_path: Path) -> None:
     assert config.origin == f"kubeconfig {path}, context 'here'"
 
 
-def test_the_first_file_to_name_a_thing_wins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_file_to_name_a_thing_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """KUBECONFIG is merged as kubectl does it; files that do not exist are passed over."""
     first = kubeconfig(user={"token": "first"})
     del first["current-context"]
@@ -73,13 +71,13 @@ def test_the_first_file_to_name_a_thing_wins(
     assert load_config(context="here").server == "https://c:6443"
 
 
-def test_the_default_file_is_used_without_any_hint(empty_home: Path) -> None:
+def test_default_file_is_used_without_any_hint(empty_home: Path) -> None:
     """~/.kube/config, as kubectl."""
     write(empty_home / ".kube" / "config", kubeconfig(user={"token": "t"}))
     assert load_config().server == "https://c:6443"
 
 
-def test_a_named_context_is_looked_for_in_files(
+def test_named_context_is_looked_for_in_files(
     empty_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even in a pod is it silently replaced by the service account."""
@@ -109,7 +107,7 @@ def test_paths_are_relative_to_their_file(tmp_path: Path, authority: Authority) 
     assert config.ssl_context() is not None
 
 
-def test_acting_as_somebody_else_becomes_headers(tmp_path: Path) -> None:
+def test_impersonation_becomes_headers(tmp_path: Path) -> None:
     """as, as-uid, as-groups and as-user-extra, in client-go's headers."""
     user = {
         "token": "t",
@@ -227,7 +225,7 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
         ),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_sentence(
+def test_unsupported_entry_error_is_one_sentence(
     tmp_path: Path, content: dict[str, Any], message: str
 ) -> None:
     """What, where and what to do; never a credential."""
@@ -238,7 +236,7 @@ def test_what_cannot_be_used_is_told_in_one_sentence(
     assert "geheim" not in str(caught.value)
 
 
-def test_a_file_that_is_not_yaml_is_told_with_its_line(tmp_path: Path) -> None:
+def test_invalid_yaml_is_reported_with_its_line(tmp_path: Path) -> None:
     """The content is not quoted: it may be a token."""
     path = tmp_path / "k"
     path.write_text("users:\n- {token: geheim\n")
@@ -248,13 +246,13 @@ def test_a_file_that_is_not_yaml_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent", "."])
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path, name: str) -> None:
     """Absent, or a directory."""
     with pytest.raises(SettingsError, match=f"^kubeconfig {tmp_path / name} cannot be read: "):
         load_kubeconfig(str(tmp_path / name))
 
 
-def test_certificates_that_are_no_certificates_are_told(tmp_path: Path) -> None:
+def test_invalid_certificates_are_reported(tmp_path: Path) -> None:
     """Base64 that is fine, of something that is not PEM."""
     cluster = {"certificate-authority-data": base64.b64encode(b"nonsense").decode()}
     config = load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=cluster)))
@@ -266,7 +264,7 @@ def test_certificates_that_are_no_certificates_are_told(tmp_path: Path) -> None:
         config.ssl_context()
 
 
-def test_without_any_settings_the_ways_out_are_named(empty_home: Path) -> None:
+def test_missing_kubeconfig_error_names_the_options(empty_home: Path) -> None:
     """A person who has nothing learns what to set and what to start."""
     with pytest.raises(SettingsError) as caught:
         load_config()
@@ -282,7 +280,7 @@ def in_pod(directory: Path, host: str = "10.0.0.1") -> ClusterConfig:
     return in_cluster_config(directory=directory, environ=environ)
 
 
-def test_a_pod_finds_its_service_account(tmp_path: Path, authority: Authority) -> None:
+def test_pod_finds_its_service_account(tmp_path: Path, authority: Authority) -> None:
     """Address from the environment, the rest from the mounted volume."""
     (tmp_path / "token").write_text("t\n")
     (tmp_path / "ca.crt").write_bytes(authority.pem)
@@ -294,7 +292,7 @@ def test_a_pod_finds_its_service_account(tmp_path: Path, authority: Authority) -
     assert in_pod(tmp_path, "fd00::1").server == "https://[fd00::1]:443"
 
 
-def test_a_pod_without_a_service_account_says_so(tmp_path: Path) -> None:
+def test_pod_without_a_service_account_says_so(tmp_path: Path) -> None:
     """automountServiceAccountToken: false, for example."""
     with pytest.raises(SettingsError, match=f"^token file {tmp_path}/token cannot be used: No"):
         in_pod(tmp_path)
@@ -302,7 +300,7 @@ def test_a_pod_without_a_service_account_says_so(tmp_path: Path) -> None:
         in_cluster_config(directory=tmp_path, environ={})
 
 
-def test_a_token_file_is_read_again(
+def test_token_file_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a minute, and at once after a 401; an unreadable one leaves the last token."""

@@ -34,7 +34,7 @@ SLACK = 1.5
 MICRO_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
 
-async def test_the_first_candidate_creates_the_lease() -> None:
+async def test_first_candidate_creates_the_lease() -> None:
     """It says what a Lease of Kubernetes' own components says."""
     async with election(CALM) as held:
         await held.started("a")
@@ -63,7 +63,7 @@ async def test_standbys_wait_while_the_leader_renews() -> None:
     assert {**after, "renewTime": ""} == {**before, "renewTime": ""}
 
 
-async def test_a_leader_that_stops_hands_over_at_once() -> None:
+async def test_leader_that_stops_hands_over_at_once() -> None:
     """A standby sees the release by its watch, not by looking."""
     async with election(PATIENT) as held:
         first, second = await held.started("a", "b")
@@ -79,7 +79,7 @@ async def test_a_leader_that_stops_hands_over_at_once() -> None:
     assert spec["leaseDurationSeconds"] == 60
 
 
-async def test_a_released_lease_names_nobody() -> None:
+async def test_released_lease_names_nobody() -> None:
     """It can be taken at once by any implementation, also one that only looks at times."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
@@ -91,7 +91,7 @@ async def test_a_released_lease_names_nobody() -> None:
     assert spec["leaseTransitions"] == 0
 
 
-async def test_a_standby_takes_over_from_a_leader_that_vanished() -> None:
+async def test_standby_takes_over_from_a_leader_that_vanished() -> None:
     """Not before the duration is over, and not much later."""
     async with election(FAST) as held:
         first, second, third = await held.started("a", "b", "c")
@@ -108,7 +108,7 @@ async def test_a_standby_takes_over_from_a_leader_that_vanished() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 8])
-async def test_of_many_that_start_together_one_leads(count: int) -> None:
+async def test_one_of_many_candidates_leads(count: int) -> None:
     """Both at a Lease that nobody has created and at one that nobody holds."""
     async with election(CALM) as held:
         candidates = [await held.candidate(f"c{number}") for number in range(count)]
@@ -125,7 +125,7 @@ async def test_of_many_that_start_together_one_leads(count: int) -> None:
 
 
 @pytest.mark.parametrize("skew", [-600, 600])
-async def test_clocks_may_differ(skew: int) -> None:
+async def test_wall_clock_skew_does_not_matter(skew: int) -> None:
     """A leader whose clock is ten minutes off is neither succeeded early nor late."""
     async with election(FAST) as held:
         off = await held.candidate("off", wall_clock=lambda: time.time() + skew)
@@ -142,7 +142,7 @@ async def test_clocks_may_differ(skew: int) -> None:
     assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
 
 
-async def test_the_duration_in_the_lease_counts() -> None:
+async def test_duration_in_the_lease_counts() -> None:
     """A holder was promised what the Lease says, not what a candidate was started with."""
     async with election(FAST) as held:
         await held.put({"holderIdentity": "ghost", "leaseDurationSeconds": 2})
@@ -154,7 +154,7 @@ async def test_the_duration_in_the_lease_counts() -> None:
     assert 2 <= took < 2 + FAST.retry + SLACK
 
 
-async def test_a_lease_that_is_deleted_is_made_anew() -> None:
+async def test_lease_that_is_deleted_is_made_anew() -> None:
     """Its leader goes on, and the standbys keep waiting for what it was promised."""
     async with election(CALM) as held:
         leader, _ = await held.started("a", "b")
@@ -198,7 +198,7 @@ async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised() -> N
         {"holderIdentity": " \n/ghost/{}'\"", "leaseDurationSeconds": 1},
     ],
 )
-async def test_a_lease_with_strange_content_is_taken_when_it_has_run_out(spec: Any) -> None:
+async def test_lease_with_strange_content_is_taken_when_it_has_run_out(spec: Any) -> None:
     """Whatever somebody wrote into it."""
     async with election(FAST) as held:
         await held.put(spec)
@@ -209,7 +209,7 @@ async def test_a_lease_with_strange_content_is_taken_when_it_has_run_out(spec: A
     assert 0 <= after["leaseTransitions"] < 1 << 31
 
 
-async def test_what_others_have_written_on_a_lease_stays() -> None:
+async def test_foreign_lease_metadata_is_kept() -> None:
     """Labels and annotations, as a tool that owns the manifest sets them."""
     async with election(CALM) as held:
         await held.put({}, labels={"app": "x"}, annotations={"note": "y"})
@@ -219,7 +219,7 @@ async def test_what_others_have_written_on_a_lease_stays() -> None:
     assert metadata["annotations"] == {"note": "y"}
 
 
-async def test_a_leader_whose_lease_was_given_away_stops() -> None:
+async def test_leader_whose_lease_was_given_away_stops() -> None:
     """It does not write over the new holder, and leads again only when that one is gone."""
     async with election(PATIENT) as held:
         [leader] = await held.started("a")
@@ -232,7 +232,7 @@ async def test_a_leader_whose_lease_was_given_away_stops() -> None:
         assert leader.elector.statistics().terms == 2
 
 
-async def test_an_edit_by_others_does_not_unseat_a_leader() -> None:
+async def test_edit_by_others_does_not_unseat_a_leader() -> None:
     """A renewal that meets a conflict looks again and goes on."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
@@ -243,7 +243,7 @@ async def test_an_edit_by_others_does_not_unseat_a_leader() -> None:
         assert (await held.lease())["metadata"]["annotations"] == {"n": "4"}
 
 
-async def test_a_process_with_the_identity_of_a_dead_one_leads_at_once() -> None:
+async def test_process_with_the_identity_of_a_dead_one_leads_at_once() -> None:
     """A container that was restarted need not wait for its own Lease."""
     async with election(PATIENT) as held:
         [before] = await held.started("a")
@@ -285,7 +285,7 @@ async def test_work_that_fails_releases_the_lease() -> None:
         assert (await held.spec())["holderIdentity"] == ""
 
 
-async def test_a_lease_is_held_until_the_work_is_cleaned_up() -> None:
+async def test_lease_is_held_until_the_work_is_cleaned_up() -> None:
     """However long that takes: nobody else works meanwhile."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
@@ -301,7 +301,7 @@ async def test_a_lease_is_held_until_the_work_is_cleaned_up() -> None:
         await stopping
 
 
-async def test_a_lease_that_is_lost_during_the_cleaning_up_is_not_ours() -> None:
+async def test_lease_that_is_lost_during_the_cleaning_up_is_not_ours() -> None:
     """A leader that is ending takes notice all the same, and does not release it then."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
@@ -316,7 +316,7 @@ async def test_a_lease_that_is_lost_during_the_cleaning_up_is_not_ours() -> None
         assert (await held.spec())["holderIdentity"] == "usurper"
 
 
-async def test_who_lost_competes_again_after_its_work_is_cleaned_up() -> None:
+async def test_former_leader_competes_again_after_cleanup() -> None:
     """Until then it is no candidate, even when nobody else is."""
     async with election(FAST) as held:
         [leader] = await held.started("a")
@@ -331,7 +331,7 @@ async def test_who_lost_competes_again_after_its_work_is_cleaned_up() -> None:
         await held.leader(leader)
 
 
-async def test_a_leader_that_slept_knows_at_once() -> None:
+async def test_suspended_leader_steps_down_at_once() -> None:
     """By the clock alone, before any request; its work is then cancelled and begun anew."""
     ahead = 0.0
     async with election(CALM) as held:
@@ -346,7 +346,7 @@ async def test_a_leader_that_slept_knows_at_once() -> None:
 
 
 @pytest.mark.parametrize("verb", ["get", "create", "update"])
-async def test_a_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is said once, and the candidate leads when the right is given."""
     async with election(FAST) as held:
         if verb == "update":
@@ -394,14 +394,14 @@ def test_durations_that_cannot_work_are_refused(timing: LeaseTiming) -> None:
         LeaderElector(client, namespace="default", name="x", identity="a", timing=timing)
 
 
-def test_an_empty_identity_is_refused() -> None:
+def test_empty_identity_is_refused() -> None:
     """In a Lease it would say that nobody leads."""
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
     with pytest.raises(ValueError, match="identity"):
         LeaderElector(client, namespace="default", name="x", identity="")
 
 
-async def test_a_standby_that_stops_leaves_the_lease_alone() -> None:
+async def test_standby_that_stops_leaves_the_lease_alone() -> None:
     """Only who holds it may release it."""
     async with election(CALM) as held:
         leader, standby = await held.started("a", "b")
@@ -411,7 +411,7 @@ async def test_a_standby_that_stops_leaves_the_lease_alone() -> None:
         assert leader.elector.is_leader
 
 
-async def test_a_candidate_that_never_led_creates_nothing() -> None:
+async def test_candidate_that_never_led_creates_nothing() -> None:
     """One that is stopped before it could ask leaves no Lease behind."""
     async with election(CALM) as held:
         held.registry.withheld = {"get"}

@@ -105,7 +105,7 @@ async def becomes(store: Store[Any], expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_a_store_follows_every_edit(plane: Plane, seed: int) -> None:
+async def test_store_follows_every_edit(plane: Plane, seed: int) -> None:
     """Random creates, edits and deletes, with watches that end in between."""
     dice = random.Random(seed)
     await plane.put("first", "0")
@@ -127,7 +127,7 @@ async def test_a_store_follows_every_edit(plane: Plane, seed: int) -> None:
     assert statistics.errors == 0
 
 
-async def test_what_was_missed_beyond_the_history_is_caught_up_with(plane: Plane) -> None:
+async def test_changes_beyond_history_are_caught_up(plane: Plane) -> None:
     """The server is away, objects change, the history is compacted: deletions are told too."""
     for name in "abc":
         await plane.put(name, "1")
@@ -146,7 +146,7 @@ async def test_what_was_missed_beyond_the_history_is_caught_up_with(plane: Plane
     assert statistics.watches <= 20
 
 
-async def test_an_object_that_is_not_wanted_is_not_kept(plane: Plane) -> None:
+async def test_unwanted_object_is_not_stored(plane: Plane) -> None:
     """A transform that gives None, then something, then None: as if created and deleted."""
     heard = []
 
@@ -165,7 +165,7 @@ async def test_an_object_that_is_not_wanted_is_not_kept(plane: Plane) -> None:
     assert heard == [(None, "2"), ("2", None)]
 
 
-async def test_an_object_that_is_known_may_keep_what_has_not_changed(plane: Plane) -> None:
+async def test_known_object_reuses_unchanged_value(plane: Plane) -> None:
     """The second transform gets what is kept, for a change; not for what was deleted between."""
 
     def longer(configmap: ConfigMap, known: str) -> str:
@@ -181,7 +181,7 @@ async def test_an_object_that_is_known_may_keep_what_has_not_changed(plane: Plan
         await becomes(store, {"a": "3"})
 
 
-async def test_a_value_that_knows_its_key_is_filed_under_that(plane: Plane) -> None:
+async def test_value_with_key_is_stored_under_it(plane: Plane) -> None:
     """The store holds the very key of the value, not one like it."""
     made: list[ObjectKey] = []
 
@@ -195,7 +195,7 @@ async def test_a_value_that_knows_its_key_is_filed_under_that(plane: Plane) -> N
         assert key is made[0]
 
 
-async def test_an_object_that_a_transform_fails_on_is_left_out(
+async def test_object_with_failing_transform_is_skipped(
     plane: Plane, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is named, its content is not; the others arrive."""

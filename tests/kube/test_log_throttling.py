@@ -18,19 +18,19 @@ def _said(minutes: int, *, every: float, words: list[str]) -> list[float]:
     ]
 
 
-def test_the_same_words() -> None:
+def test_repeated_message_is_logged_once() -> None:
     """Once, and again every hour: a missing right may be meant."""
     assert _said(180, every=20, words=["no right"]) == [0, 3600, 7200]
 
 
-def test_words_that_change_each_time() -> None:
+def test_changing_messages_are_throttled() -> None:
     """A request's number or a time in them makes no more than one line a minute of it."""
     said = _said(60, every=7, words=[f"no right, request {number}" for number in range(1000)])
     assert len(said) > 50
     assert all(later - earlier >= BETWEEN for earlier, later in pairwise(said))
 
 
-def test_kinds_of_failures_speak_for_themselves() -> None:
+def test_kinds_of_failures_are_logged_separately() -> None:
     """A server that is gone is no repetition of a missing right."""
     complaints = Complaints()
     assert complaints.is_news("Forbidden", "no right", now=0)
@@ -38,7 +38,7 @@ def test_kinds_of_failures_speak_for_themselves() -> None:
     assert not complaints.is_news("Forbidden", "no right", now=2)
 
 
-def test_a_failure_that_comes_and_goes() -> None:
+def test_recurring_failure_is_logged_once() -> None:
     """Its return is news, though not within the same minute."""
     complaints = Complaints()
     said = []

@@ -61,7 +61,7 @@ def sent(server: FaultServer) -> list[tuple[str, dict[str, Any]]]:
     return [(request.method, json.loads(request.body)) for request in server.requests]
 
 
-async def test_an_event_has_what_kubectl_shows(server: FaultServer, recorder: Recorder) -> None:
+async def test_event_has_what_kubectl_shows(server: FaultServer, recorder: Recorder) -> None:
     """Type, reason, object, component, message and times, in the object's namespace."""
     tell(recorder)
     assert server.requests == []
@@ -113,7 +113,7 @@ async def test_repetitions_within_ten_minutes_are_counted(
     assert recorder.statistics() == (2, 1, 0, 0)
 
 
-async def test_an_event_that_the_server_forgot_is_told_anew(
+async def test_event_that_the_server_forgot_is_told_anew(
     server: FaultServer, recorder: Recorder
 ) -> None:
     """Events live for an hour; a count for one that is gone becomes a new Event."""
@@ -130,9 +130,7 @@ async def test_an_event_that_the_server_forgot_is_told_anew(
     assert sent(server)[2][1]["count"] == 2
 
 
-async def test_a_lost_answer_does_not_make_two_events(
-    server: FaultServer, recorder: Recorder
-) -> None:
+async def test_lost_response_makes_no_second_event(server: FaultServer, recorder: Recorder) -> None:
     """The repeated create meets the name that the first attempt took, and that is success."""
 
     async def taken(exchange: Exchange) -> None:
@@ -145,7 +143,7 @@ async def test_a_lost_answer_does_not_make_two_events(
     assert recorder.statistics().created == 1
 
 
-async def test_an_event_that_cannot_be_written_is_dropped(
+async def test_event_that_cannot_be_written_is_dropped(
     server: FaultServer, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The caller hears nothing of it, the log does, and the next Event is written."""
@@ -158,7 +156,7 @@ async def test_an_event_that_cannot_be_written_is_dropped(
     assert sent(server)[-1][1]["message"] == "second"
 
 
-async def test_one_object_cannot_flood_the_server(recorder: Recorder, clock: Clock) -> None:
+async def test_events_of_one_object_are_rate_limited(recorder: Recorder, clock: Clock) -> None:
     """25 Events at once, then one per five minutes; other objects are not held back."""
     for number in range(30):
         tell(recorder, f"message {number}")
@@ -170,7 +168,7 @@ async def test_one_object_cannot_flood_the_server(recorder: Recorder, clock: Clo
     assert recorder.statistics().dropped == 6
 
 
-async def test_a_cluster_scoped_object_has_its_events_in_default(
+async def test_cluster_scoped_object_has_its_events_in_default(
     server: FaultServer, recorder: Recorder
 ) -> None:
     """Where kubectl looks for them."""
@@ -181,7 +179,7 @@ async def test_a_cluster_scoped_object_has_its_events_in_default(
     assert "namespace" not in json.loads(request.body)["involvedObject"]
 
 
-async def test_a_long_name_and_message_are_cut(server: FaultServer, recorder: Recorder) -> None:
+async def test_long_name_and_message_are_cut(server: FaultServer, recorder: Recorder) -> None:
     """A name has 253 characters at most, a message 1024."""
     tell(recorder, "x" * 2000, ObjectKey("Deployment", "shop", "n" * 253))
     await recorder.aclose()
@@ -190,7 +188,7 @@ async def test_a_long_name_and_message_are_cut(server: FaultServer, recorder: Re
     assert len(body["message"]) == 1024
 
 
-async def test_the_end_does_not_wait_for_a_silent_server(
+async def test_close_does_not_wait_for_a_silent_server(
     server: FaultServer, recorder: Recorder
 ) -> None:
     """What cannot be written by then is counted as dropped."""

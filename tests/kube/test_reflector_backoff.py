@@ -23,7 +23,7 @@ def test_every_pause_is_within_bounds(draws: list[float]) -> None:
         previous = pause
 
 
-def test_a_reset_starts_from_the_first_pause() -> None:
+def test_reset_starts_from_the_first_pause() -> None:
     """What has worked is trusted again."""
     backoff = Backoff(1, 100, uniform=lambda low, high: high)
     assert [backoff.next() for _ in range(6)] == [3, 9, 27, 81, 100, 100]
@@ -41,17 +41,17 @@ def pauses(lasted: float, error: HotmapError | None, *, times: int = 8) -> list[
 
 
 @pytest.mark.parametrize("error", [None, Expired("too old")])
-def test_a_watch_that_ends_at_once_is_resumed_ever_later(error: HotmapError | None) -> None:
+def test_short_watches_are_resumed_with_backoff(error: HotmapError | None) -> None:
     """A proper end is no excuse, and neither is 410: both can come in a loop."""
     assert pauses(0.0, error)[:5] == pytest.approx([2.4, 7.2, 21.6, 30, 30])
 
 
-def test_a_watch_that_a_proxy_ends_every_minute_is_resumed_at_once() -> None:
+def test_watch_that_a_proxy_ends_every_minute_is_resumed_at_once() -> None:
     """One attempt a minute burdens nobody, and an edit must not wait for a pause."""
     assert set(pauses(60.0, None)) == {0.0}
 
 
-def test_a_healthy_attempt_starts_the_pauses_anew() -> None:
+def test_healthy_attempt_starts_the_pauses_anew() -> None:
     """After two minutes without trouble, the next trouble is the first."""
     backoff = Backoff(0.8, 30, uniform=lambda low, high: high)
     error = Unreachable("reset")
@@ -68,12 +68,12 @@ def test_a_healthy_attempt_starts_the_pauses_anew() -> None:
     assert after(0) == pytest.approx(7.2)
 
 
-def test_after_a_failure_there_is_always_a_pause() -> None:
+def test_failure_is_always_followed_by_a_pause() -> None:
     """Even if the attempt had lasted long: a thousand other clients saw the same reset."""
     assert set(pauses(600.0, Unavailable("500"))) == {0.8}
 
 
-def test_a_server_that_asks_for_patience_gets_it() -> None:
+def test_retry_after_is_honoured() -> None:
     """Its Retry-After is the least pause, up to five minutes."""
     assert set(pauses(0.0, Throttled("slow down", retry_after=45))) == {45}
     assert set(pauses(0.0, Throttled("slow down", retry_after=86400))) == {300}

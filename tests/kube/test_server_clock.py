@@ -32,7 +32,7 @@ class Machine:
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.4, -0.4, 0.9])
-def test_a_clock_that_may_be_right_is_right(ahead: float) -> None:
+def test_possibly_correct_clock_is_not_corrected(ahead: float) -> None:
     """A date names a second, so one answer within the same second shows no fault."""
     machine = Machine()
     machine.now += 0.05
@@ -46,7 +46,7 @@ def test_nothing_is_corrected_before_the_first_answer() -> None:
 
 
 @pytest.mark.parametrize("ahead", [600.0, -600.0, 3.3, -7200.25])
-def test_a_wrong_clock_is_found_out(ahead: float) -> None:
+def test_wrong_clock_is_found_out(ahead: float) -> None:
     """The first answer shows a wrong clock to a second, a minute of them to a tenth of that."""
     machine = Machine()
     machine.answer(ahead)
@@ -55,14 +55,14 @@ def test_a_wrong_clock_is_found_out(ahead: float) -> None:
     assert machine.clock.now() == pytest.approx(machine.now + ahead, abs=0.1)
 
 
-def test_an_answer_that_took_long_proves_little() -> None:
+def test_slow_response_proves_little() -> None:
     """The server may have said its time right after the request, or right before the answer."""
     machine = Machine()
     machine.answer(-8.0, waited=10.0)
     assert machine.clock.ahead == 0.0
 
 
-def test_a_clock_that_is_set_is_believed_anew() -> None:
+def test_clock_that_is_set_is_believed_anew() -> None:
     """What contradicts all before counts alone: a clock was set, ours or the server's."""
     machine = Machine()
     machine.answers(600.0)
@@ -72,7 +72,7 @@ def test_a_clock_that_is_set_is_believed_anew() -> None:
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026 99:99:99 GMT"])
-def test_a_date_that_cannot_be_read_says_nothing(date: str) -> None:
+def test_date_that_cannot_be_read_says_nothing(date: str) -> None:
     """Proxies leave it out or write something else; the own clock stays."""
     clock = ServerClock(lambda: NOON)
     clock.learn(date, waited=0.0)

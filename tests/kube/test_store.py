@@ -29,7 +29,7 @@ def heard(store: Store[str]) -> list[Change]:
     return changes
 
 
-def test_listeners_hear_old_and_new(store: Store[str], heard: list[Change]) -> None:
+def test_listeners_get_old_and_new(store: Store[str], heard: list[Change]) -> None:
     """Created, changed, deleted; what is equal or unknown is no change."""
     store.put(A, "x")
     store.put(A, "x")
@@ -39,7 +39,7 @@ def test_listeners_hear_old_and_new(store: Store[str], heard: list[Change]) -> N
     assert heard == [(A, None, "x"), (A, "x", "y"), (A, "y", None)]
 
 
-def test_a_complete_list_deletes_what_it_does_not_have(
+def test_complete_list_deletes_what_it_does_not_have(
     store: Store[str], heard: list[Change]
 ) -> None:
     """What vanished while nobody watched is told as if it had just been deleted."""
@@ -64,7 +64,7 @@ def test_listeners_see_the_store_after_the_change(store: Store[str]) -> None:
     assert seen == [("x", ["x"]), (None, [])]
 
 
-def test_a_listener_that_fails_does_not_silence_the_others(
+def test_failing_listener_does_not_stop_others(
     store: Store[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged, and the next one hears all the same."""
@@ -80,7 +80,7 @@ def test_a_listener_that_fails_does_not_silence_the_others(
     assert "internal error in a listener on ConfigMap default/a" in caplog.text
 
 
-def test_an_unsubscribed_listener_hears_nothing(store: Store[str]) -> None:
+def test_unsubscribed_listener_is_not_called(store: Store[str]) -> None:
     """`subscribe` returns the way out, which may be taken twice."""
     heard = []
     unsubscribe = store.subscribe(lambda key, old, new: heard.append(key))
@@ -90,7 +90,7 @@ def test_an_unsubscribed_listener_hears_nothing(store: Store[str]) -> None:
     assert heard == []
 
 
-def test_what_is_filed_alike_stays_where_it_is() -> None:
+def test_equal_index_value_keeps_the_entry() -> None:
     """The indexes are asked again only when what they look at may have changed."""
     asked: list[str] = []
 
@@ -114,7 +114,7 @@ def test_what_is_filed_alike_stays_where_it_is() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from([A, B, C]), st.none() | st.text(alphabet="xyz", max_size=3)))
 )
-def test_an_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, str | None]]) -> None:
+def test_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, str | None]]) -> None:
     """After any changes, each value leads to the objects that have it, and to no other."""
     store: Store[str] = Store({"letter": lambda word: word})
     model: dict[ObjectKey, str] = {}
@@ -132,7 +132,7 @@ def test_an_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, st
         assert sorted(store.by_index("letter", letter)) == sorted(model[key] for key in expected)
 
 
-def test_an_index_keeps_many_objects_under_one_value_in_their_order(store: Store[str]) -> None:
+def test_index_keeps_many_objects_under_one_value_in_their_order(store: Store[str]) -> None:
     """From one to many and back to none: each is found once, in the order of its coming."""
     keys = [ObjectKey("ConfigMap", "default", f"{number:02}") for number in range(20)]
     for number, key in enumerate(keys):

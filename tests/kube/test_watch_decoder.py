@@ -53,7 +53,7 @@ EVENTS = [
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12).map(sorted))
-def test_it_does_not_matter_where_bytes_are_cut(cuts: list[int]) -> None:
+def test_chunk_borders_do_not_matter(cuts: list[int]) -> None:
     """Any chunks of the same bytes give the same watch events, and leave nothing over."""
     decoder = WatchDecoder(ConfigMap)
     events = []
@@ -71,7 +71,7 @@ def test_half_a_line_is_dropped_at_the_end() -> None:
     assert decoder.feed(STREAM) == EVENTS
 
 
-def test_the_marker_of_the_initial_objects_is_seen() -> None:
+def test_marker_of_the_initial_objects_is_seen() -> None:
     """KEP-3157: a bookmark with the annotation k8s.io/initial-events-end."""
     marker = {
         "metadata": {"resourceVersion": "5", "annotations": {"k8s.io/initial-events-end": "true"}}
@@ -81,7 +81,7 @@ def test_the_marker_of_the_initial_objects_is_seen() -> None:
 
 
 @pytest.mark.parametrize("kind", [ConfigMap, Workload])
-def test_an_error_is_a_failure_whatever_the_kind(kind: type) -> None:
+def test_error_is_a_failure_whatever_the_kind(kind: type) -> None:
     """A Status decodes as an empty ConfigMap but contradicts a workload; both are told apart."""
     status = {
         "kind": "Status",
@@ -98,7 +98,7 @@ def test_an_error_is_a_failure_whatever_the_kind(kind: type) -> None:
     assert str(event.error) == "too old resource version: 1 (7679)"
 
 
-def test_a_retry_wish_in_an_error_is_kept() -> None:
+def test_retry_wish_in_an_error_is_kept() -> None:
     """details.retryAfterSeconds, as a server that is behind sends it."""
     status = {"kind": "Status", "code": 504, "details": {"retryAfterSeconds": 1}}
     [event] = WatchDecoder(ConfigMap).feed(line("ERROR", status))
@@ -107,7 +107,7 @@ def test_a_retry_wish_in_an_error_is_kept() -> None:
     assert event.error.retry_after == 1.0
 
 
-def test_an_object_of_a_wrong_shape_is_named_and_passed_over() -> None:
+def test_malformed_object_is_named_and_skipped() -> None:
     """Its resourceVersion is known, so the stream can be resumed behind it."""
     broken = configmap("a", 7)
     broken["data"] = {"value": 5}
@@ -117,14 +117,14 @@ def test_an_object_of_a_wrong_shape_is_named_and_passed_over() -> None:
     assert events[1] == Added(decoded("b", 8))
 
 
-def test_what_is_not_json_ends_the_watch() -> None:
+def test_invalid_json_ends_the_watch() -> None:
     """A proxy's error page in the stream, for example."""
     [event] = WatchDecoder(ConfigMap).feed(b"<html>Bad Gateway</html>\n")
     assert isinstance(event, Failure)
     assert isinstance(event.error, Unavailable)
 
 
-def test_a_line_without_end_is_given_up() -> None:
+def test_endless_line_is_rejected() -> None:
     """Memory stays bounded, however much a broken server sends."""
     decoder = WatchDecoder(ConfigMap)
     chunk = b"x" * (1 << 20)

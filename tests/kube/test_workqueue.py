@@ -45,7 +45,7 @@ def due(queue: WorkQueue[str]) -> list[str]:
     return keys
 
 
-def test_a_key_added_twice_is_worked_on_once(queue: WorkQueue[str]) -> None:
+def test_key_added_twice_is_processed_once(queue: WorkQueue[str]) -> None:
     """Repetition before a worker comes asks for nothing more."""
     queue.add("a")
     queue.add("b")
@@ -54,7 +54,7 @@ def test_a_key_added_twice_is_worked_on_once(queue: WorkQueue[str]) -> None:
     assert due(queue) == []
 
 
-def test_a_key_added_during_its_work_is_worked_on_again_afterwards(queue: WorkQueue[str]) -> None:
+def test_key_added_during_processing_is_processed_again(queue: WorkQueue[str]) -> None:
     """The worker may have read what was before the change; no second worker joins it."""
     queue.add("a")
     assert queue.get_nowait() == "a"
@@ -65,7 +65,7 @@ def test_a_key_added_during_its_work_is_worked_on_again_afterwards(queue: WorkQu
     assert queue.get_nowait() == "a"
 
 
-def test_a_settled_key_waits_until_it_was_left_alone(queue: WorkQueue[str], clock: Clock) -> None:
+def test_settled_key_waits_for_quiet(queue: WorkQueue[str], clock: Clock) -> None:
     """Every further change starts the quiet time anew."""
     for _ in range(3):
         queue.add_settled("a", settle=2, settle_max=100)
@@ -75,7 +75,7 @@ def test_a_settled_key_waits_until_it_was_left_alone(queue: WorkQueue[str], cloc
     assert due(queue) == ["a"]
 
 
-def test_a_settled_key_is_not_held_back_for_ever(queue: WorkQueue[str], clock: Clock) -> None:
+def test_settle_time_is_bounded(queue: WorkQueue[str], clock: Clock) -> None:
     """A source that never rests is acted on `settle_max` after its first change."""
     for _ in range(9):
         queue.add_settled("a", settle=2, settle_max=10)
@@ -86,7 +86,7 @@ def test_a_settled_key_is_not_held_back_for_ever(queue: WorkQueue[str], clock: C
     assert due(queue) == ["a"]
 
 
-def test_a_quiet_time_begins_anew_after_a_delivery(queue: WorkQueue[str], clock: Clock) -> None:
+def test_settle_time_restarts_after_delivery(queue: WorkQueue[str], clock: Clock) -> None:
     """The bound counts from the first change that was not acted on yet."""
     queue.add_settled("a", settle=2, settle_max=3)
     clock.now += 2
@@ -98,14 +98,14 @@ def test_a_quiet_time_begins_anew_after_a_delivery(queue: WorkQueue[str], clock:
     assert due(queue) == ["a"]
 
 
-def test_an_explicit_add_ends_the_quiet_time(queue: WorkQueue[str]) -> None:
+def test_add_ends_the_settle_time(queue: WorkQueue[str]) -> None:
     """Who asks for a key by name does not wait."""
     queue.add_settled("a", settle=2, settle_max=10)
     queue.add("a")
     assert due(queue) == ["a"]
 
 
-def test_a_delayed_add_does_not_break_the_quiet_time(queue: WorkQueue[str], clock: Clock) -> None:
+def test_delayed_add_keeps_the_settle_time(queue: WorkQueue[str], clock: Clock) -> None:
     """A retry or a second look during a burst of changes would act on half of it."""
     queue.add_after("a", 0.5)
     queue.add_settled("a", settle=2, settle_max=10)
@@ -118,7 +118,7 @@ def test_a_delayed_add_does_not_break_the_quiet_time(queue: WorkQueue[str], cloc
     assert due(queue) == []
 
 
-def test_the_earliest_of_several_delays_counts(queue: WorkQueue[str], clock: Clock) -> None:
+def test_earliest_of_several_delays_counts(queue: WorkQueue[str], clock: Clock) -> None:
     """A later time neither postpones nor repeats an earlier one."""
     queue.add_after("a", 5)
     queue.add_after("a", 1)
@@ -129,7 +129,7 @@ def test_the_earliest_of_several_delays_counts(queue: WorkQueue[str], clock: Clo
     assert due(queue) == []
 
 
-def test_pauses_grow_until_a_success(queue: WorkQueue[str], clock: Clock) -> None:
+def test_backoff_grows_until_success(queue: WorkQueue[str], clock: Clock) -> None:
     """From 0.2 s to 5 min, each at most three times the one before; `forget` starts anew."""
     pauses = [queue.retry("a") for _ in range(9)]
     assert pauses == pytest.approx([0.6, 1.8, 5.4, 16.2, 48.6, 145.8, 300, 300, 300])
@@ -139,14 +139,14 @@ def test_pauses_grow_until_a_success(queue: WorkQueue[str], clock: Clock) -> Non
     assert queue.retry("a") == pytest.approx(0.6)
 
 
-def test_a_retry_waits_as_long_as_it_was_asked_to(queue: WorkQueue[str], clock: Clock) -> None:
+def test_retry_honours_retry_after(queue: WorkQueue[str], clock: Clock) -> None:
     """A Retry-After counts where it is longer, up to the longest pause of ours."""
     assert queue.retry("a", least=0.1) == pytest.approx(0.6)
     assert queue.retry("a", least=30) == 30
     assert queue.retry("a", least=3600) == 300
 
 
-def test_statistics_show_who_waits_for_whom(queue: WorkQueue[str], clock: Clock) -> None:
+def test_statistics_count_keys_by_state(queue: WorkQueue[str], clock: Clock) -> None:
     """Ready keys that get older mean too few workers; a processing one that does, a stuck one."""
     queue.add("a")
     queue.add("b")
@@ -160,7 +160,7 @@ def test_statistics_show_who_waits_for_whom(queue: WorkQueue[str], clock: Clock)
     assert (statistics.adds, statistics.delivered) == (3, 1)
 
 
-async def test_a_waiting_worker_is_woken_when_its_key_falls_due() -> None:
+async def test_waiting_worker_is_woken_when_its_key_falls_due() -> None:
     """By an add at once, by a delayed add when its time has come."""
     queue: WorkQueue[str] = WorkQueue()
     async with asyncio.timeout(60):
@@ -174,7 +174,7 @@ async def test_a_waiting_worker_is_woken_when_its_key_falls_due() -> None:
         assert [await queue.get(), await queue.get()] == ["soon", "late"]
 
 
-async def test_many_workers_share_many_keys() -> None:
+async def test_workers_share_keys() -> None:
     """Every key is worked on, none by two workers at once, and re-added ones once more."""
     queue: WorkQueue[int] = WorkQueue()
     busy: set[int] = set()
@@ -207,7 +207,7 @@ async def test_many_workers_share_many_keys() -> None:
     assert all(isinstance(result, QueueShutDown) for result in results)
 
 
-async def test_a_cancelled_worker_does_not_take_a_wake_up_with_it() -> None:
+async def test_cancelled_worker_passes_its_wake_up_on() -> None:
     """The key it was woken for goes to the next worker."""
     queue: WorkQueue[str] = WorkQueue()
     first = asyncio.create_task(queue.get())
@@ -220,7 +220,7 @@ async def test_a_cancelled_worker_does_not_take_a_wake_up_with_it() -> None:
     assert first.cancelled()
 
 
-async def test_nothing_comes_after_a_shutdown() -> None:
+async def test_nothing_is_delivered_after_shutdown() -> None:
     """Waiting workers end, later adds are ignored."""
     queue: WorkQueue[str] = WorkQueue()
     worker = asyncio.create_task(queue.get())

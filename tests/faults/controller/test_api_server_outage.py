@@ -14,7 +14,7 @@ from tests.support.story import Story
 from hotmap.core.errors import api_error
 
 
-async def test_it_is_restarted(plane: ControlPlane, crowd: Story) -> None:
+async def test_apiserver_restart(plane: ControlPlane, crowd: Story) -> None:
     """Watches are resumed where they were, and what was edited in the gap is done."""
     await crowd.set_up()
     async with crowd.controller() as controller:
@@ -30,7 +30,7 @@ async def test_it_is_restarted(plane: ControlPlane, crowd: Story) -> None:
         await crowd.ends_well({"web": 1})
 
 
-async def test_it_is_out_of_reach_for_longer_than_the_lease(
+async def test_outage_longer_than_the_lease(
     plane: ControlPlane, through: Through, crowd: Story
 ) -> None:
     """The Lease is lost and taken again; edits that were taken back meanwhile roll nobody."""
@@ -52,7 +52,9 @@ async def test_it_is_out_of_reach_for_longer_than_the_lease(
             await crowd.ends_well({"web": 1})
 
 
-async def test_it_is_slow(plane: ControlPlane, through: Through, crowd: Story) -> None:
+async def test_slow_apiserver_rolls_once(
+    plane: ControlPlane, through: Through, crowd: Story
+) -> None:
     """Every answer comes a second late: things take longer, and nothing is done twice."""
     await crowd.set_up()
     with FaultProxy(plane.port) as wire:
@@ -75,7 +77,7 @@ async def test_it_is_slow(plane: ControlPlane, through: Through, crowd: Story) -
         pytest.param(500, "InternalError", id="500"),
     ],
 )
-async def test_it_answers_writes_with_failures(
+async def test_failing_writes_are_retried(
     plane: ControlPlane, crowd: Story, code: int, reason: str
 ) -> None:
     """Rollouts and records are tried again until they are taken, each consumer by itself."""
@@ -102,7 +104,7 @@ async def test_it_answers_writes_with_failures(
 
 
 @pytest.mark.cluster  # slow, and no more
-async def test_a_watch_is_silent_for_ever(
+async def test_silent_watch_is_restarted(
     plane: ControlPlane, through: Through, crowd: Story
 ) -> None:
     """The connection looks alive; the silence is noticed within 75 s, and the edit found."""

@@ -21,7 +21,7 @@ def _template(**annotations: str | None) -> Object:
     return {"spec": {"template": {"metadata": {"annotations": wanted}}}}
 
 
-async def test_a_hundred_edits_in_two_seconds(crowd: Story) -> None:
+async def test_hundred_edits_in_two_seconds_converge(crowd: Story) -> None:
     """With the default settle time, each consumer is rolled twice at most."""
     await crowd.set_up()
     names = [f"web-{number}" for number in range(10)]
@@ -37,7 +37,7 @@ async def test_a_hundred_edits_in_two_seconds(crowd: Story) -> None:
         await crowd.ends_well({"web": 2, **dict.fromkeys(names, 2)})
 
 
-async def test_an_autoscaler_writes_replicas(shop: Story) -> None:
+async def test_autoscaler_writes_cause_no_rollout(shop: Story) -> None:
     """Decisions on what it has just changed are made again, and its count is never touched."""
     await shop.set_up()
     counts = [2 + number % 5 for number in range(60)]
@@ -68,7 +68,7 @@ async def test_an_autoscaler_writes_replicas(shop: Story) -> None:
         pytest.param("own", id="forged with our key"),
     ],
 )
-async def test_somebody_writes_the_revision(shop: Story, revision: str | None) -> None:
+async def test_foreign_revision_write_is_left_alone(shop: Story, revision: str | None) -> None:
     """It is theirs to do: hotmap does not fight, and the next edit counts as ever."""
     await shop.set_up()
     async with shop.controller() as controller:
@@ -89,7 +89,7 @@ async def test_somebody_writes_the_revision(shop: Story, revision: str | None) -
 
 
 @pytest.mark.parametrize("skews", [(-SKEW,), (SKEW,), (0, SKEW, -SKEW)])
-async def test_clocks_of_nodes_are_wrong(shop: Story, skews: Sequence[int]) -> None:
+async def test_wrong_node_clocks_are_tolerated(shop: Story, skews: Sequence[int]) -> None:
     """A restart rolls nobody, an edit is one rollout, an edit that is taken back is none."""
     shop.pods.skews = skews
     await shop.set_up(replicas=2)
@@ -111,7 +111,7 @@ async def test_clocks_of_nodes_are_wrong(shop: Story, skews: Sequence[int]) -> N
 
 
 @pytest.mark.parametrize("skew", [0, -SKEW, SKEW])
-async def test_source_and_image_change_in_one_go(shop: Story, skew: int) -> None:
+async def test_source_and_image_edited_together(shop: Story, skew: int) -> None:
     """As `helm upgrade` does: the owner's own rollout brings the content; no second one."""
     shop.pods.skews = (skew,)
     await shop.set_up(replicas=3)
@@ -126,7 +126,7 @@ async def test_source_and_image_change_in_one_go(shop: Story, skew: int) -> None
         await shop.ends_well({"web": 0})
 
 
-async def test_an_undo(shop: Story) -> None:
+async def test_undo_rolls_nothing(shop: Story) -> None:
     """It brings back an old template, whose pods read what is there now: nothing to do."""
     await shop.set_up(replicas=2)
     async with shop.controller() as controller:
@@ -159,7 +159,7 @@ async def test_an_undo(shop: Story) -> None:
         pytest.param((0, SKEW), SKEW, id="the controller is ahead, and some nodes"),
     ],
 )
-async def test_an_edit_is_taken_back_and_a_pod_was_made_anew_in_between(
+async def test_pod_recreated_between_edit_and_revert_is_rolled(
     shop: Story, skews: Sequence[int], ahead: int
 ) -> None:
     """The pod holds the other content, so its consumer is rolled: no mixed fleet stays."""
@@ -183,7 +183,7 @@ async def test_an_edit_is_taken_back_and_a_pod_was_made_anew_in_between(
         await shop.ends_well({"web": 1})
 
 
-async def test_an_immutable_source_is_made_anew(shop: Story) -> None:
+async def test_recreated_immutable_source_is_held(shop: Story) -> None:
     """Kubelets would go on serving the old content: held, with a Warning that names the remedy."""
     await shop.set_up()
     await shop.patch("ConfigMap", "app", {"immutable": True})
@@ -198,7 +198,7 @@ async def test_an_immutable_source_is_made_anew(shop: Story) -> None:
         await shop.ends_well({"web": 0})
 
 
-async def test_a_source_goes_and_comes_back(shop: Story) -> None:
+async def test_recreated_source_rolls_only_with_other_content(shop: Story) -> None:
     """With the same content nothing is done, with other content it is a change."""
     await shop.set_up()
     async with shop.controller() as controller:
@@ -216,7 +216,7 @@ async def test_a_source_goes_and_comes_back(shop: Story) -> None:
         await shop.ends_well({"web": 1})
 
 
-async def test_consumers_come_and_go_while_they_are_rolled(crowd: Story) -> None:
+async def test_workloads_deleted_and_created_during_fan_out(crowd: Story) -> None:
     """Deleted between decision and write, or made anew: nothing fails, nothing is made."""
     await crowd.set_up()
     names = [f"web-{number}" for number in range(30)]

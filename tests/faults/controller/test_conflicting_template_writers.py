@@ -62,7 +62,9 @@ async def taking_back(story: Story, name: str = "web") -> AsyncIterator[list[str
         pytest.param("AAAA.forged", "was overwritten by gitops", "overwritten", id="forged"),
     ],
 )
-async def test_it_is_told_once(shop: Story, revision: str | None, words: str, kind: str) -> None:
+async def test_conflict_is_reported_once(
+    shop: Story, revision: str | None, words: str, kind: str
+) -> None:
     """By a Warning that says what to do, and by a metric; not again by the next controller."""
     await shop.set_up()
     async with shop.controller() as controller:
@@ -96,7 +98,7 @@ async def test_it_is_told_once(shop: Story, revision: str | None, words: str, ki
         await shop.ends_well({"web": 2})
 
 
-async def test_every_rollout_is_taken_back(shop: Story) -> None:
+async def test_reverted_rollouts_are_held(shop: Story) -> None:
     """Each change is rolled once, and told of once: two who write never drive each other."""
     await shop.set_up()
     async with shop.controller() as controller, taking_back(shop) as taken:
@@ -117,7 +119,7 @@ async def test_every_rollout_is_taken_back(shop: Story) -> None:
         await shop.ends_well({"web": 3}, left_alone=("web",))
 
 
-async def test_who_takes_rollouts_back_is_named_when_they_are_held(shop: Story) -> None:
+async def test_hold_names_the_reverting_writer(shop: Story) -> None:
     """The flap breaker says who keeps changing the source, and what becomes of the rollouts."""
     await shop.set_up()
     async with (
@@ -172,7 +174,7 @@ async def _settled(story: Story, processes: Collection[ControllerProcess]) -> No
     await story.until(quiet, "nobody has anything to do")
 
 
-async def test_another_hotmap_rolls_the_same(shop: Story, second_home: str) -> None:
+async def test_second_hotmap_is_reported(shop: Story, second_home: str) -> None:
     """Whoever comes second sees it: a Warning, a metric, and one rollout for each change.
 
     The other one goes, the next change after its time is ours alone.
@@ -209,7 +211,7 @@ async def test_another_hotmap_rolls_the_same(shop: Story, second_home: str) -> N
         assert len(shop.rollouts.of("web")) == 3
 
 
-async def test_a_reloader_runs_beside(shop: Story) -> None:
+async def test_reloader_beside_is_reported_once(shop: Story) -> None:
     """It rolls whatever hotmap does: a Warning, a metric, and then hotmap leaves it to Reloader."""
     await shop.set_up(replicas=2)
     async with shop.controller("--settle=50ms") as controller:

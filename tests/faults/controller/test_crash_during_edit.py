@@ -46,7 +46,7 @@ async def _made_anew(story: Story, level: str) -> None:
 
 
 @pytest.mark.parametrize("moment", list(Moment))
-async def test_the_next_one_knows_of_it(shop: Story, moment: Moment) -> None:
+async def test_next_controller_finds_pod_started_in_between(shop: Story, moment: Moment) -> None:
     """What was seen is kept with the records, so the suspect pod is replaced: once, for good."""
     await shop.set_up(replicas=3)
     async with shop.controller(f"--settle={moment.value}", "--settle-max=9s") as controller:
@@ -78,7 +78,7 @@ async def test_the_next_one_knows_of_it(shop: Story, moment: Moment) -> None:
         await shop.ends_well({"web": 1})
 
 
-async def test_no_pod_started_in_between(shop: Story) -> None:
+async def test_revert_without_new_pod_rolls_nothing(shop: Story) -> None:
     """The same without a suspect: a restart finds the window again, and nothing is done."""
     await shop.set_up(replicas=3)
     async with shop.controller("--settle=4s", "--settle-max=5s") as controller:
@@ -97,7 +97,7 @@ async def test_no_pod_started_in_between(shop: Story) -> None:
         await shop.ends_well({"web": 0})
 
 
-async def test_the_edit_itself_was_not_seen(shop: Story) -> None:
+async def test_unseen_edit_and_revert(shop: Story) -> None:
     """While no controller was up nobody can know: nothing is done, and the next change heals it."""
     await shop.set_up(replicas=3)
     async with shop.controller() as controller:

@@ -49,7 +49,7 @@ def _fail(plane: ControlPlane, sorts: list[tuple[str, str, str]], code: int) -> 
 
 
 @pytest.mark.parametrize("code", [429, 500, 0], ids=["429", "500", "late"])
-async def test_everything_fails(plane: ControlPlane, crowd: Story, code: int) -> None:
+async def test_every_request_fails_at_first(plane: ControlPlane, crowd: Story, code: int) -> None:
     """Each sort of request is tried again until it is answered, in the run as at the start."""
     await crowd.set_up()
     begun = _fail(plane, AT_THE_START, code)
@@ -71,7 +71,7 @@ async def test_everything_fails(plane: ControlPlane, crowd: Story, code: int) ->
     assert not any(one.left for one in begun)
 
 
-async def test_pods_cannot_be_listed(plane: ControlPlane, shop: Story) -> None:
+async def test_failing_pod_list_is_retried(plane: ControlPlane, shop: Story) -> None:
     """Their starts decide whether a rollout is needed, so the decision waits for them."""
     await shop.set_up(replicas=2)
     async with shop.controller() as controller:
@@ -91,7 +91,7 @@ async def test_pods_cannot_be_listed(plane: ControlPlane, shop: Story) -> None:
     assert failure.met > 4  # more than the tries of one call
 
 
-async def test_events_are_never_taken(plane: ControlPlane, crowd: Story) -> None:
+async def test_rejected_events_delay_nothing(plane: ControlPlane, crowd: Story) -> None:
     """An Event is a courtesy: it holds nothing up, and the log says which were not written."""
     await crowd.set_up()
     plane.fail("*", "events", code=500, agent=AGENT)
@@ -105,7 +105,7 @@ async def test_events_are_never_taken(plane: ControlPlane, crowd: Story) -> None
     assert "Events are lost, " in controller.log()
 
 
-async def test_records_are_not_taken_for_a_while(plane: ControlPlane, crowd: Story) -> None:
+async def test_failing_record_writes_are_retried(plane: ControlPlane, crowd: Story) -> None:
     """Rollouts go on, the log says what is not written, and it is written once that is possible."""
     await crowd.set_up()
     async with crowd.controller() as controller:
@@ -124,7 +124,7 @@ async def test_records_are_not_taken_for_a_while(plane: ControlPlane, crowd: Sto
         await crowd.ends_well({"web": 2})
 
 
-async def test_the_lease_is_not_taken_for_a_while(plane: ControlPlane, crowd: Story) -> None:
+async def test_failing_lease_writes_are_retried(plane: ControlPlane, crowd: Story) -> None:
     """For less than its deadline it goes on leading; beyond, it stops acting, and begins again."""
     await crowd.set_up()
     async with crowd.controller("--leader-elect") as controller:

@@ -61,13 +61,13 @@ DATA = VALUE.encode()
         pytest.param(b64encode(hashlib.sha1(DATA).digest()).decode(), id="as a digest in base64"),
     ],
 )
-def test_a_value_is_shown(shown: str) -> None:
+def test_secret_value_in_output_is_found(shown: str) -> None:
     """In whatever dress, in the middle of anything."""
     assert list(leaks(["nothing", f"x {shown} y"], {VALUE}))
     assert not list(leaks(["the password of Secret shop/login changed"], {VALUE}))
 
 
-def test_a_value_is_shown_by_an_object() -> None:
+def test_secret_value_in_object_is_found() -> None:
     """What hotmap writes is looked through: consumers, Events, pods, its own records."""
     consumer = _consumer()
     consumer["metadata"]["annotations"]["note"] = b64encode(DATA).decode()
@@ -81,7 +81,7 @@ def test_a_value_is_shown_by_an_object() -> None:
         assert list(leaks(shown_by(snapshot), {VALUE}))
 
 
-async def test_a_story_looks_at_its_end(crowd: Story) -> None:
+async def test_story_checks_invariants(crowd: Story) -> None:
     """Whatever a test asks of its story, outputs are searched for every value that there was."""
     await crowd.secret(password="first")
     await crowd.edit_secret("second")
@@ -93,18 +93,18 @@ async def test_a_story_looks_at_its_end(crowd: Story) -> None:
     crowd.told.clear()
 
 
-def test_a_rollout_too_many() -> None:
+def test_extra_rollout_is_found() -> None:
     """Two rollouts for one change; what somebody else wrote into the template is none."""
     assert "web was rolled 2 times for 1 changes" in _found(consumer=_consumer(), times=2)
     assert "was rolled" not in _found(consumer=_consumer(), times=1)
 
 
-def test_a_template_that_is_behind() -> None:
+def test_outdated_template_is_found() -> None:
     """No revision after a change, or that of other content."""
     assert "web carries no revision" in _found(consumer=_consumer())
     assert "web carries k.other" in _found(consumer=_consumer("k.other"))
 
 
-def test_nothing_is_recorded() -> None:
+def test_missing_record_is_found() -> None:
     """An opted-in consumer without a record."""
     assert "nothing is recorded of web" in _found(consumer=_consumer())

@@ -26,7 +26,7 @@ SEAMS = [
 
 
 @pytest.mark.parametrize(("verb", "after", "is_done"), SEAMS)
-async def test_a_job_is_created_again(
+async def test_job_is_created_again_after_crash(
     shop: Story, plane: ControlPlane, verb: str, after: int, is_done: bool
 ) -> None:
     """Whenever the first controller dies, the second one ends with one new Job."""
@@ -52,7 +52,9 @@ async def test_a_job_is_created_again(
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_cron_job_runs_once(shop: Story, plane: ControlPlane, is_done: bool) -> None:
+async def test_cron_job_runs_once_after_crash(
+    shop: Story, plane: ControlPlane, is_done: bool
+) -> None:
     """The second controller finds the first one's Job, or makes it."""
     await shop.set_up()
     said = {**FOLLOW, "hotmap.dev/on-change": "run-now"}

@@ -27,7 +27,7 @@ async def _roles(*both: ControllerProcess) -> tuple[ControllerProcess, Controlle
     return (first, second) if await first.leads() else (second, first)
 
 
-async def test_a_leader_is_killed_in_the_middle_of_a_fan_out(crowd: Story) -> None:
+async def test_standby_finishes_fan_out_after_kill(crowd: Story) -> None:
     """The standby finishes it, every consumer once, and does what nobody was there to see."""
     await crowd.set_up()
     await crowd.config_map("late", LEVEL="info")
@@ -61,7 +61,7 @@ async def test_a_leader_is_killed_in_the_middle_of_a_fan_out(crowd: Story) -> No
         await crowd.ends_well({"web": 1, "late": 1, **dict.fromkeys(names, 1)})
 
 
-async def test_a_leader_is_asked_to_end(crowd: Story) -> None:
+async def test_leader_hands_over_on_sigterm(crowd: Story) -> None:
     """It gives its Lease away, and the standby acts at once on what was edited meanwhile."""
     await crowd.set_up()
     flags = ("--leader-elect",)
@@ -77,7 +77,7 @@ async def test_a_leader_is_asked_to_end(crowd: Story) -> None:
         await crowd.ends_well({"web": 1})
 
 
-async def test_a_standby_takes_over_with_stale_stores(
+async def test_standby_with_stale_stores_lists_again(
     plane: ControlPlane, through: Through, crowd: Story
 ) -> None:
     """Its watches died unnoticed before two edits; it lists anew, and nothing goes backwards."""
@@ -106,7 +106,7 @@ async def test_a_standby_takes_over_with_stale_stores(
         pytest.param(("--reload-strategy=env-vars",), id="env-vars"),
     ],
 )
-async def test_two_act_at_a_time_by_mistake(crowd: Story, flags: tuple[str, ...]) -> None:
+async def test_two_active_controllers_roll_once(crowd: Story, flags: tuple[str, ...]) -> None:
     """Without an election both write the same: what one wrote is a conflict to the other.
 
     Not promised for the strategy `annotations`, whose value carries a time.

@@ -41,7 +41,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_records_are_lost_while_it_is_away(crowd: Story, lose: Loss) -> None:
+async def test_records_lost_during_downtime_roll_nothing(crowd: Story, lose: Loss) -> None:
     """Its start rolls nobody, and the next edit is one rollout as ever."""
     await crowd.set_up()
     async with crowd.controller() as controller:
@@ -61,7 +61,7 @@ async def test_records_are_lost_while_it_is_away(crowd: Story, lose: Loss) -> No
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_records_are_lost_while_it_runs(crowd: Story, lose: Loss) -> None:
+async def test_records_lost_at_run_time_roll_nothing(crowd: Story, lose: Loss) -> None:
     """What it knows is in memory; its next writes make the Secrets whole again."""
     await crowd.set_up()
     async with crowd.controller() as controller:
@@ -75,7 +75,7 @@ async def test_records_are_lost_while_it_runs(crowd: Story, lose: Loss) -> None:
         await crowd.ends_well({"web": 2})
 
 
-async def test_the_key_is_deleted(crowd: Story) -> None:
+async def test_deleted_key_rolls_nothing(crowd: Story) -> None:
     """Nothing happens: not while it runs, and not when a restart makes another one."""
     await crowd.set_up()
     async with crowd.controller() as controller:
@@ -96,7 +96,7 @@ async def test_the_key_is_deleted(crowd: Story) -> None:
         await crowd.ends_well({"web": 3})
 
 
-async def test_it_is_killed_and_sources_are_edited(shop: Story) -> None:
+async def test_edits_after_kill_are_rolled(shop: Story) -> None:
     """What it had just asked for is not asked for again; what changed meanwhile is."""
     await shop.set_up()
     await shop.config_map("calm", LEVEL="info")

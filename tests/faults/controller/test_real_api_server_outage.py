@@ -51,7 +51,7 @@ def _through(cluster: Cluster, wire: FaultProxy, folder: Path) -> Path:
     return cluster.kubeconfig_through(server, folder / "kubeconfig-wire")
 
 
-async def test_it_is_out_of_reach_for_a_minute(cluster: Cluster, shop: Story) -> None:
+async def test_apiserver_is_unreachable_for_a_minute(cluster: Cluster, shop: Story) -> None:
     """What was edited is done once, what was taken back is not, who was deleted is forgotten."""
     await shop.set_up(replicas=2)
     for name in ("calm", "gone"):
@@ -80,7 +80,7 @@ async def test_it_is_out_of_reach_for_a_minute(cluster: Cluster, shop: Story) ->
         assert controller.log().count("cannot be read") == 0
 
 
-async def test_it_dies_and_is_started_again(cluster: Cluster, shop: Story) -> None:
+async def test_apiserver_is_killed_and_restarted(cluster: Cluster, shop: Story) -> None:
     """Its watches break in the middle; edits before and after are one rollout each."""
     await shop.set_up(replicas=2)
     async with shop.controller("--leader-elect") as controller:
@@ -102,7 +102,7 @@ async def test_it_dies_and_is_started_again(cluster: Cluster, shop: Story) -> No
         await shop.ends_well({"web": 2})
 
 
-async def test_it_comes_back_without_its_history(cluster: Cluster, shop: Story) -> None:
+async def test_outage_with_lost_history(cluster: Cluster, shop: Story) -> None:
     """A restarted server knows no old versions: everything is listed, and what is gone is gone."""
     await shop.set_up(replicas=2)
     for name in ("calm", "gone"):

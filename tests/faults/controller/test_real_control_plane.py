@@ -106,7 +106,7 @@ async def mall(real_control_plane: Cluster, tmp_path: Path) -> AsyncIterator[Mal
         )
 
 
-async def test_a_policy_rejects_one_consumer_for_ever(mall: Mall) -> None:
+async def test_workload_rejected_by_policy_delays_no_other(mall: Mall) -> None:
     """The others are rolled; its retries back off, and its one Event names the policy."""
     shop, policy = mall.story, f"{mall.story.namespace}-frozen"
     await shop.set_up()
@@ -206,7 +206,7 @@ async def test_one_namespace_may_not_be_watched(mall: Mall) -> None:
         await shop.ends_well({"web": 1})
 
 
-async def test_a_token_is_rotated(mall: Mall) -> None:
+async def test_token_is_rotated(mall: Mall) -> None:
     """Once the old one is refused, the file is read again, and what could not be done is done."""
     shop = mall.story
     await shop.set_up()
@@ -310,7 +310,7 @@ async def test_source_and_image_are_applied_in_one_go(mall: Mall) -> None:
         await shop.ends_well({"web": 0})
 
 
-async def test_a_paused_deployment(mall: Mall) -> None:
+async def test_paused_deployment(mall: Mall) -> None:
     """It takes the revision, and its pods the content once it is resumed."""
     shop = mall.story
     await shop.set_up(replicas=2)
@@ -328,7 +328,7 @@ async def test_a_paused_deployment(mall: Mall) -> None:
         await shop.ends_well({"web": 1})
 
 
-async def test_an_edit_in_the_middle_of_a_rollout(mall: Mall) -> None:
+async def test_edit_in_the_middle_of_a_rollout(mall: Mall) -> None:
     """The change folds into what is under way, or follows it; no pod keeps old content."""
     shop = mall.story
     await shop.set_up(replicas=4)
@@ -388,7 +388,7 @@ def _rule(group: str, resources: str, *verbs: str) -> Object:
     return {"apiGroups": [group], "resources": resources.split(), "verbs": list(verbs)}
 
 
-async def test_whose_write_takes_the_revision(mall: Mall) -> None:
+async def test_apply_keeps_the_revision_annotation(mall: Mall) -> None:
     """Applies of both kinds leave it, an undo is nobody's fault, a replace and a patch are told."""
     shop = mall.story
     await shop.set_up()

@@ -61,7 +61,7 @@ async def test_rollouts_for_a_secret_are_alerted(crowd: Story, receiver: Receive
     assert all(json.loads(line)["level"] for line in lines)
 
 
-async def test_a_change_is_told_through_a_crash(crowd: Story, receiver: Receiver) -> None:
+async def test_change_is_sent_after_crash(crowd: Story, receiver: Receiver) -> None:
     """What changed while it lay dead is told at its next start, once; nothing is rolled."""
     await crowd.set_up()
     flag = f"--webhook-url={receiver.url}"
