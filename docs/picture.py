@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import CONSOLE_SVG_FORMAT, Console
 
-from hotmap.cli.demo.story import run_demo
+from hotmap.cli.demo.scenario import run_demo
 
 
 def main(target: Path) -> int:

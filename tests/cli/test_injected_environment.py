@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hotmap.agent.environment import expand, make_environment
 from hotmap.agent.flags import read_words
 from hotmap.agent.reading import read_settings
-from hotmap.cli.injection.template import Injection, with_agent
-from hotmap.cli.injection.variables import convert_environment
+from hotmap.cli.injection.agent_addition import Injection, add_agent
+from hotmap.cli.injection.environment import convert_environment
 
 Sources = dict[tuple[str, str], dict[str, str]]
 
@@ -109,7 +109,7 @@ def plain(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, s
 def both(pod: dict[str, Any], sources: Sources) -> list[object]:
     """Give the outcome without and with a supervisor."""
     injection = Injection("hotmap:1", "", (), "supervisor")
-    new, _ = with_agent(pod, injection, "Pod/x", lambda _: None)
+    new, _ = add_agent(pod, injection, "Pod/x", lambda _: None)
     outcomes: list[object] = []
     for start, which in ((plain, pod), (supervised, new)):
         try:
@@ -258,7 +258,7 @@ def test_an_edit_is_followed() -> None:
     """What was frozen in the container now comes from files: also a data key that is gone."""
     manifest = pod(command=["app"], envFrom=[{"configMapRef": {"name": "s"}}])
     injection = Injection("hotmap:1", "", (), "supervisor")
-    new, notes = with_agent(manifest, injection, "Pod/x", lambda _: None)
+    new, notes = add_agent(manifest, injection, "Pod/x", lambda _: None)
     assert notes == []
     assert new["spec"]["containers"][0]["envFrom"] == []
     for values in ({"A": "1"}, {"B": "2"}, {}):
@@ -274,7 +274,7 @@ def test_what_stays_fixed_is_named() -> None:
         {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}},
     ]
     injection = Injection("hotmap:1", "", (), "supervisor")
-    new, notes = with_agent(pod(command=["app"], env=env), injection, "Pod/x", lambda _: None)
+    new, notes = add_agent(pod(command=["app"], env=env), injection, "Pod/x", lambda _: None)
     assert new["spec"]["containers"][0]["env"] == env[:3]
     assert notes == [
         "Pod/x: A of Secret/s, which goes over another A, stays fixed until the container restarts",
@@ -291,7 +291,7 @@ def test_what_is_ambiguous_is_said() -> None:
     ]
     injection = Injection("hotmap:1", "", (), "supervisor")
     manifest = pod(command=["app"], env=env, envFrom=[{"configMapRef": {"name": "s"}}])
-    assert with_agent(manifest, injection, "Pod/x", lambda _: None)[1] == [
+    assert add_agent(manifest, injection, "Pod/x", lambda _: None)[1] == [
         "Pod/x: URL refers to HOST, which is set after it and maybe by an envFrom, too; it gets "
         "what is set after it"
     ]

@@ -1,4 +1,4 @@
-"""Reloader's flags and environment variables, as Reloader reads them."""
+"""Reloader's flags and environment variables are read as Reloader reads them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
 def read(*arguments: str, **environment: str) -> ReloaderSettings:
     """Read the settings of one call."""
-    said = {name: parsed(*arguments)[name] for name in ReloaderFlags._fields}
-    return read_reloader_flags(ReloaderFlags(**said), environment)
+    values = {name: parsed(*arguments)[name] for name in ReloaderFlags._fields}
+    return read_reloader_flags(ReloaderFlags(**values), environment)
 
 
 # -- defaults ---------------------------------------------------------------------------------
 
 
-def test_nothing_is_said() -> None:
-    """hotmap's own behaviour, and nothing to mention."""
+def test_no_flags_give_the_defaults() -> None:
+    """hotmap's own behaviour, without warnings."""
     assert read() == ReloaderSettings()
 
 
-def test_reloaders_defaults() -> None:
-    """Its strategy, its address, its treatment of Jobs; creations and Rollouts only if asked."""
+def test_compat_gives_reloaders_defaults() -> None:
+    """Its strategy, its address, its handling of Jobs; creations and Rollouts only on request."""
     assert read("--reloader-compat") == ReloaderSettings(
         dialect=DialectSettings(
             writing=Writing.ENV_VARS,
@@ -51,11 +51,11 @@ def test_reloaders_defaults() -> None:
         on_change=frozenset((OnChange.RUN_NOW, OnChange.RECREATE)),
         webhooks=ReloaderSettings().webhooks._replace(on_create=False, on_delete=False),
         listen=":9090",
-        replicas=False,
+        leader_elect=False,
     )
 
 
-def test_a_webhook_hears_of_deletions_only_if_asked() -> None:
+def test_webhook_reports_deletions_only_on_request() -> None:
     """As for rollouts, a deletion counts where flags say so."""
     assert not read().webhooks.on_delete
     assert read("--reload-on-delete=true").webhooks.on_delete
@@ -76,7 +76,7 @@ def test_a_webhook_hears_of_deletions_only_if_asked() -> None:
         ((), False),
     ],
 )
-def test_booleans(arguments: tuple[str, ...], value: bool) -> None:
+def test_boolean_is_parsed(arguments: tuple[str, ...], value: bool) -> None:
     """The flag alone, or with one of Go's words after `=`."""
     assert read(*arguments).dialect.auto_reload_all is value
 
@@ -91,15 +91,15 @@ def test_booleans(arguments: tuple[str, ...], value: bool) -> None:
         "enable-csi-integration",
     ],
 )
-def test_what_is_no_boolean(flag: str) -> None:
-    """One sentence that names the flag."""
-    with pytest.raises(SettingsError, match=f"^--{flag}: 'yes' is no boolean"):
+def test_invalid_boolean_is_an_error(flag: str) -> None:
+    """One message that names the flag."""
+    with pytest.raises(SettingsError, match=f'^--{flag}: invalid boolean "yes"'):
         read(f"--{flag}=yes")
 
 
 @pytest.mark.parametrize("compat", [(), ("--reloader-compat",)], ids=["", "compat"])
 @pytest.mark.parametrize(
-    ("text", "on", "noted"),
+    ("text", "on", "warned"),
     [
         ("true", True, False),
         ("false", False, False),
@@ -109,8 +109,10 @@ def test_what_is_no_boolean(flag: str) -> None:
         ("1", False, True),
     ],
 )
-def test_booleans_that_are_texts(text: str, on: bool, noted: bool, compat: tuple[str, ...]) -> None:
-    """These are on only as exactly `true`; what looks like a yes and is none is said."""
+def test_text_boolean_is_on_only_as_true(
+    text: str, on: bool, warned: bool, compat: tuple[str, ...]
+) -> None:
+    """Other spellings of true are off, with a warning."""
     settings = read(
         f"--reload-on-create={text}",
         f"--reload-on-delete={text}",
@@ -120,10 +122,10 @@ def test_booleans_that_are_texts(text: str, on: bool, noted: bool, compat: tuple
     assert settings.dialect.reload_on_create is on
     assert settings.dialect.reload_on_delete is on
     assert ("Rollout" in settings.dialect.ignored_workloads) is not on
-    assert len(settings.notes) == (3 if noted else 0)
+    assert len(settings.warnings) == (3 if warned else 0)
 
 
-def test_the_spelling_of_its_readme_does_not_exist() -> None:
+def test_readme_spelling_of_argo_flag_is_rejected() -> None:
     """`--is-argo-rollouts` is no flag of Reloader's either."""
     with pytest.raises(click.NoSuchOption):
         parsed("--is-argo-rollouts=true")
@@ -134,8 +136,8 @@ def test_the_spelling_of_its_readme_does_not_exist() -> None:
 
 @pytest.mark.parametrize("compat", [(), ("--reloader-compat",)], ids=["", "compat"])
 @pytest.mark.parametrize("writing", list(Writing))
-def test_strategies(writing: Writing, compat: tuple[str, ...]) -> None:
-    """What the flag says counts, with Reloader's defaults and with hotmap's."""
+def test_reload_strategy_is_parsed(writing: Writing, compat: tuple[str, ...]) -> None:
+    """The flag overrides Reloader's default and hotmap's."""
     assert read("--reload-strategy", writing.value, *compat).dialect.writing is writing
 
 
@@ -148,12 +150,12 @@ def test_strategies(writing: Writing, compat: tuple[str, ...]) -> None:
         (("--sync-after-restart=false",), False, 0),
     ],
 )
-def test_making_up_for_what_was_missed(
+def test_sync_after_restart_requires_reload_on_create(
     arguments: tuple[str, ...], catch_up: bool, notes: int, compat: tuple[str, ...]
 ) -> None:
-    """It takes both flags, as in Reloader."""
+    """As in Reloader."""
     settings = read(*arguments, *compat)
-    assert (settings.catch_up, len(settings.notes)) == (catch_up, notes)
+    assert (settings.catch_up, len(settings.warnings)) == (catch_up, notes)
 
 
 # -- scope ------------------------------------------------------------------------------------
@@ -168,24 +170,24 @@ def test_making_up_for_what_was_missed(
         (("--namespaces=",), ()),
     ],
 )
-def test_namespaces(arguments: tuple[str, ...], namespaces: tuple[str, ...]) -> None:
-    """A list with commas, also repeated, also in quotes."""
+def test_namespaces_are_parsed(arguments: tuple[str, ...], namespaces: tuple[str, ...]) -> None:
+    """A list with commas, repeated or in quotes."""
     assert read(*arguments).watch_namespaces == namespaces
 
 
-def test_its_own_namespace_alone() -> None:
-    """KUBERNETES_NAMESPACE counts as for Reloader, and means nothing to hotmap itself."""
+def test_compat_reads_kubernetes_namespace() -> None:
+    """KUBERNETES_NAMESPACE is ignored otherwise."""
     alone = {"KUBERNETES_NAMESPACE": "shop"}
     assert read("--reloader-compat", **alone).watch_namespaces == ("shop",)
     assert read("--reloader-compat", "--namespaces=a", **alone).watch_namespaces == ("a",)
     assert read(**alone).watch_namespaces == ()
 
 
-def test_what_means_all_namespaces_only() -> None:
-    """Beside a list of namespaces it has no effect, and that is said."""
+def test_namespace_list_disables_namespace_filters() -> None:
+    """A warning says so."""
     settings = read("--namespaces=a", "--namespaces-to-ignore=b", "--namespace-selector=x=y")
     assert (settings.ignored_namespaces, settings.namespace_selector) == ((), "")
-    assert len(settings.notes) == 1
+    assert len(settings.warnings) == 1
     assert read("--namespaces-to-ignore=b,c").ignored_namespaces == ("b", "c")
 
 
@@ -208,7 +210,7 @@ def test_what_means_all_namespaces_only() -> None:
     ],
 )
 @pytest.mark.parametrize("flag", ["namespace-selector", "resource-label-selector"])
-def test_selectors(flag: str, text: str, selector: str) -> None:
+def test_selector_is_parsed(flag: str, text: str, selector: str) -> None:
     """Kubernetes' syntax, and the older `k:v` and `k:*`."""
     settings = read(f"--{flag}", text)
     found = settings.namespace_selector if "namespace" in flag else settings.source_selector
@@ -220,11 +222,14 @@ def test_selectors(flag: str, text: str, selector: str) -> None:
     [("a b", "a b"), ("team=a b", "team=a b"), ("in (a)", "in (a)"), ("x,y z", "y z")],
 )
 @pytest.mark.parametrize("flag", ["--namespace-selector", "--resource-label-selector"])
-def test_what_is_no_selector(flag: str, text: str, named: str) -> None:
-    """One sentence that names the flag and the requirement."""
+def test_invalid_selector_is_an_error(flag: str, text: str, named: str) -> None:
+    """One message that names the flag and the requirement."""
     with pytest.raises(SettingsError) as raised:
         read(flag, text)
-    assert str(raised.value) == f"{flag}: {named!r} is no label selector"
+    assert (
+        str(raised.value)
+        == f'{flag}: invalid label selector "{named}": expected a selector such as team=a'
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,12 +243,12 @@ def test_what_is_no_selector(flag: str, text: str, named: str) -> None:
         ("", set()),
     ],
 )
-def test_resources_to_ignore(text: str, kinds: set[str]) -> None:
-    """One kind, however it is written."""
+def test_resources_to_ignore_is_parsed(text: str, kinds: set[str]) -> None:
+    """One kind, in any case."""
     assert read("--resources-to-ignore", text).dialect.ignored_sources == kinds
 
 
-def test_ignored_workload_types() -> None:
+def test_ignored_workload_types_are_parsed() -> None:
     """Jobs, CronJobs or both."""
     ignored = read("--ignored-workload-types=jobs,cronjobs").dialect.ignored_workloads
     assert ignored == {"Job", "CronJob"}
@@ -265,31 +270,31 @@ RENAMED = {
 }
 
 
-def test_every_name_has_its_flag() -> None:
-    """All names that can be renamed are."""
+def test_every_annotation_name_has_a_flag() -> None:
+    """All names that can be changed."""
     assert set(RENAMED.values()) == set(Names._fields)
 
 
 @pytest.mark.parametrize(("flag", "field"), list(RENAMED.items()))
-def test_renaming(flag: str, field: str) -> None:
+def test_annotation_flag_renames_its_annotation(flag: str, field: str) -> None:
     """A flag renames its own annotation and no other."""
     expected = Names()._replace(**{field: "acme.com/x"})
     assert read(f"--{flag}=acme.com/x").dialect.names == expected
     assert read(f'--{flag}="acme.com/x"').dialect.names == expected
 
 
-# -- telling others ---------------------------------------------------------------------------
+# -- webhooks and alerts ----------------------------------------------------------------------
 
 
-def test_a_webhook_instead_of_acting() -> None:
-    """Everything else is only reported then."""
+def test_webhook_url_disables_actions() -> None:
+    """Changes are only reported."""
     settings = read("--webhook-url=https://example.com/hook")
     assert settings.webhooks.change_url == "https://example.com/hook"
     assert settings.muted == "--webhook-url is set"
 
 
-def test_alerts() -> None:
-    """They need the word `true` and a URL; further information is trimmed."""
+def test_alerts_require_true_and_url() -> None:
+    """The additional information is trimmed."""
     proxy = {"ALERT_WEBHOOK_PROXY": "http://proxy:3128"}
     settings = read(**ALERTS, **proxy, ALERT_ADDITIONAL_INFO=" one ")
     assert settings.webhooks.alert == AlertSettings(
@@ -302,10 +307,10 @@ def test_alerts() -> None:
     ("sink", "sent", "notes"),
     [("raw", True, 0), (" RAW ", True, 0), ("", True, 0), ("slack", False, 1), ("x", True, 1)],
 )
-def test_sinks(sink: str, sent: bool, notes: int) -> None:
-    """Text only, so far; others are accepted and said."""
+def test_alert_sink_is_parsed(sink: str, sent: bool, notes: int) -> None:
+    """Plain text only; others give a warning."""
     settings = read(**ALERTS, ALERT_SINK=sink)
-    assert (settings.webhooks.alert is not None, len(settings.notes)) == (sent, notes)
+    assert (settings.webhooks.alert is not None, len(settings.warnings)) == (sent, notes)
 
 
 # -- the rest ---------------------------------------------------------------------------------
@@ -321,42 +326,42 @@ def test_sinks(sink: str, sent: bool, notes: int) -> None:
         ((), {"METRICS_COUNT_BY_NAMESPACE": "enabled"}),
     ],
 )
-def test_what_has_no_effect_is_said_once(
+def test_flag_without_effect_gives_one_warning(
     arguments: tuple[str, ...], environment: dict[str, str]
 ) -> None:
-    """It is accepted, changes nothing, and one sentence says so."""
+    """It is accepted and changes nothing."""
     settings = read(*arguments, **environment)
-    assert settings._replace(notes=()) == ReloaderSettings()
-    assert len(settings.notes) == 1
+    assert settings._replace(warnings=()) == ReloaderSettings()
+    assert len(settings.warnings) == 1
 
 
-def test_replicas() -> None:
-    """High availability needs to know the pod."""
+def test_enable_ha_requires_the_pod() -> None:
+    """The name and namespace of the pod are needed."""
     pod = {"POD_NAME": "a", "POD_NAMESPACE": "b"}
-    assert read("--enable-ha", **pod).replicas
-    assert read("--enable-ha=false").replicas is False
-    assert read().replicas is None
+    assert read("--enable-ha", **pod).leader_elect
+    assert read("--enable-ha=false").leader_elect is False
+    assert read().leader_elect is None
 
 
 @pytest.mark.parametrize(("text", "level"), [("warning", logging.WARNING), ("panic", 50)])
-def test_log_levels(text: str, level: int) -> None:
-    """logrus' words."""
+def test_log_level_is_parsed(text: str, level: int) -> None:
+    """The names of logrus."""
     assert read(f"--log-level={text}").log_level == level
 
 
-def test_an_empty_log_format() -> None:
-    """Reloader's default means text; a manifest's quotes are taken off."""
+def test_empty_log_format_means_text() -> None:
+    """Reloader's default; quotes from a manifest are removed."""
     assert parsed("--log-format", "")["log_format"] == ""
     assert parsed("--log-format", '"json"')["log_format"] == "json"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "sentence"),
+    ("arguments", "environment", "message"),
     [
         (
             ("--reload-strategy=x",),
             {},
-            "--reload-strategy: 'x' is none of revision, env-vars, annotations",
+            '--reload-strategy: invalid value "x": expected revision, env-vars or annotations',
         ),
         (
             ("--resources-to-ignore=configmaps,secrets",),
@@ -366,59 +371,62 @@ def test_an_empty_log_format() -> None:
         (
             ("--resources-to-ignore=pods",),
             {},
-            "--resources-to-ignore: 'pods' is none of configmaps, secrets",
+            '--resources-to-ignore: invalid value "pods": expected configmaps or secrets',
         ),
         (
             ("--ignored-workload-types=pods",),
             {},
-            "--ignored-workload-types: 'pods' is none of jobs, cronjobs",
+            '--ignored-workload-types: invalid value "pods": expected jobs or cronjobs',
         ),
         (
             ("--namespaces=A",),
             {},
-            "--namespaces: 'A' is no name of a namespace (lower-case letters, digits and hyphens)",
+            '--namespaces: invalid namespace name "A": expected at most 63 lower-case letters, '
+            "digits and hyphens",
         ),
         (
             ("--webhook-url=ftp://planted",),
             {},
-            "--webhook-url: this is no http or https URL (it is not shown here)",
+            "--webhook-url: invalid URL (not shown): expected an http or https URL",
         ),
         (
             ("--webhook-url=http://[planted",),
             {},
-            "--webhook-url: this is no http or https URL (it is not shown here)",
+            "--webhook-url: invalid URL (not shown): expected an http or https URL",
         ),
         (
             (),
             {"ALERT_ON_RELOAD": "true"},
-            "ALERT_ON_RELOAD=true needs ALERT_WEBHOOK_URL, where alerts go",
+            "ALERT_ON_RELOAD=true requires ALERT_WEBHOOK_URL",
         ),
         (
             (),
             {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": "planted"},
-            "ALERT_WEBHOOK_URL: this is no http or https URL (it is not shown here)",
+            "ALERT_WEBHOOK_URL: invalid URL (not shown): expected an http or https URL",
         ),
         (
             ("--auto-annotation=a b",),
             {},
-            "--auto-annotation: 'a b' is no name of an annotation",
+            '--auto-annotation: invalid annotation name "a b": expected a name such as '
+            "example.com/reload",
         ),
         (
             ("--enable-ha",),
             {"POD_NAME": "a"},
-            "--enable-ha needs the environment variable POD_NAMESPACE",
+            "--enable-ha requires the environment variable POD_NAMESPACE",
         ),
         (
             ("--log-level=loud",),
             {},
-            "--log-level: 'loud' is none of trace, debug, info, warn, warning, error, fatal, panic",
+            '--log-level: invalid value "loud": expected trace, debug, info, warn, warning, error, '
+            "fatal or panic",
         ),
     ],
 )
-def test_what_cannot_be_meant(
-    arguments: tuple[str, ...], environment: dict[str, str], sentence: str
+def test_invalid_value_is_an_error(
+    arguments: tuple[str, ...], environment: dict[str, str], message: str
 ) -> None:
-    """One sentence that names the flag or the variable."""
+    """One message names the flag or variable."""
     with pytest.raises(SettingsError) as raised:
         read(*arguments, **environment)
-    assert str(raised.value) == sentence
+    assert str(raised.value) == message

@@ -1,4 +1,4 @@
-"""`hotmap controller`: settings from flags, then the controller until a signal comes."""
+"""`hotmap controller`: builds the settings from flags and runs the controller until a signal."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from hotmap.cli.controller_flags import ControllerFlags
+from hotmap.cli.durations import read_duration
 from hotmap.cli.logs import set_up_logging
+from hotmap.cli.options import invalid_value
 from hotmap.cli.reloader_flags import ReloaderFlags
-from hotmap.cli.reloader_settings import namespace_name, read_reloader_flags
+from hotmap.cli.reloader_settings import ReloaderSettings, namespace_name, read_reloader_flags
+from hotmap.cli.shared_options import ClusterOptions
 from hotmap.controller.run import Controller
-from hotmap.controller.settings import (
-    DEFAULT_NAMESPACE,
-    PodCheckSettings,
-    Settings,
-    WebhookSettings,
-)
+from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings, WebhookSettings
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy.policy import DEFAULTS, Defaults, parse_duration, parse_follow
+from hotmap.core.policy.policy import DEFAULTS, Defaults, parse_follow
 from hotmap.core.reloader.annotations import Writing
 from hotmap.kube.client import Client
-from hotmap.kube.kubeconfig import load_config
 
 __all__ = ["run_controller"]
 
@@ -40,21 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_controller(
-    *,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str | None,
-    watch_namespace: str | None,
-    follow: str,
-    settle: str,
-    settle_max: str | None,
-    workers: int,
-    flap_limit: int,
-    leader_elect: bool | None,
-    looks: float,
-    listen: str | None,
-    log_format: str,
-    reloader: ReloaderFlags,
+    cluster: ClusterOptions, flags: ControllerFlags, reloader: ReloaderFlags, *, log_format: str
 ) -> int:
     """Run the controller until SIGINT or SIGTERM; returns the exit status.
 
@@ -62,71 +46,78 @@ def run_controller(
         SettingsError: a flag or the kubeconfig cannot be used.
         ApiError, Unreachable: the API server cannot be worked with.
     """
-    asked = read_reloader_flags(reloader, os.environ)
-    watched = asked.watch_namespaces
-    if watch_namespace is not None and watched:
-        raise SettingsError("--watch-namespace and --namespaces: name the namespaces with one")
-    if watch_namespace is not None:
-        watched = (namespace_name("--watch-namespace", watch_namespace),)
-    if reloader.shadow and leader_elect:
-        raise SettingsError("--shadow writes nothing, so it cannot take part in --leader-elect")
-    defaults = _defaults(follow, settle, settle_max)._replace(
-        catch_up=asked.catch_up,
-        muted=asked.muted,
-        on_change=asked.on_change,
-        dialect=asked.dialect,
-    )
+    compat = read_reloader_flags(reloader, os.environ)
+    settings = _controller_settings(flags, compat)
     if reloader.shadow:
-        defaults = _in_shadow(defaults)
-    settings = Settings(
-        namespace=_own_namespace()
-        if namespace is None
-        else namespace_name("--namespace", namespace),
-        watch_namespaces=watched,
-        ignored_namespaces=() if watch_namespace else asked.ignored_namespaces,
-        namespace_selector=asked.namespace_selector,
-        source_selector=asked.source_selector,
-        defaults=defaults,
-        webhooks=WebhookSettings()
-        if reloader.shadow
-        else asked.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
-        workers=workers,
-        flap_limit=flap_limit,
-        pod_checks=PodCheckSettings(per_second=looks),
-        identity=_identity(asked.replicas if leader_elect is None else leader_elect)
-        if not reloader.shadow
-        else "",
-        shadow=reloader.shadow,
-        patient=_POD_NAMESPACE.exists(),
-        listen=_address(asked.listen if listen is None else listen),
-    )
-    set_up_logging(log_format, level=asked.log_level)
+        if flags.leader_elect:
+            raise SettingsError("--shadow writes nothing, so it cannot be used with --leader-elect")
+        settings = _in_shadow(settings)
+    set_up_logging(log_format, level=compat.log_level)
     if reloader.shadow:
-        _log.warning("shadow: nothing is written; what is logged as done would be done")
-    for note in asked.notes:
-        _log.warning(note)
+        _log.warning("shadow mode: nothing is written; the log shows what would be done")
+    for warning in compat.warnings:
+        _log.warning(warning)
     # Most objects live for the whole process; young collections alone cost a third of a big
     # first list (measured: 0.37 s against 0.165 s for 20,000 Deployments).
     gc.set_threshold(50_000, 20, 100)
-    _give_back_big_blocks()
-    asyncio.run(_run(kubeconfig, context, settings))
+    _return_freed_blocks()
+    asyncio.run(_run(cluster, settings))
     return 0
 
 
-def _give_back_big_blocks() -> None:
-    """Let the C library return each big block to the system when it is freed.
+def _controller_settings(flags: ControllerFlags, compat: ReloaderSettings) -> Settings:
+    """Combine the controller's own flags with Reloader's; what is not set keeps its default."""
+    default = Settings()
+    defaults = _defaults(flags)._replace(
+        catch_up=compat.catch_up,
+        muted=compat.muted,
+        on_change=compat.on_change,
+        dialect=compat.dialect,
+    )
+    rate = default.pod_checks.per_second if flags.pod_check_rate is None else flags.pod_check_rate
+    listen = compat.listen if flags.listen is None else flags.listen
+    elect = compat.leader_elect if flags.leader_elect is None else flags.leader_elect
+    namespaces = _watched_namespaces(flags, compat)
+    return default._replace(
+        namespace=_own_namespace()
+        if flags.namespace is None
+        else namespace_name("--namespace", flags.namespace),
+        watch_namespaces=namespaces,
+        ignored_namespaces=() if namespaces else compat.ignored_namespaces,
+        namespace_selector=compat.namespace_selector,
+        source_selector=compat.source_selector,
+        defaults=defaults,
+        webhooks=compat.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
+        workers=default.workers if flags.workers is None else flags.workers,
+        flap_limit=default.flap_limit if flags.flap_limit is None else flags.flap_limit,
+        pod_checks=default.pod_checks._replace(per_second=rate),
+        identity=_identity(elect),
+        patient=_POD_NAMESPACE.exists(),
+        listen=default.listen if listen is None else _address(listen),
+    )
 
-    glibc raises its limit for that with the first such block (mallopt(3), M_MMAP_THRESHOLD), so
-    that pages, Secrets and records of some 100 KB leave holes: 10 of 260 MB beside 100,000 objects
-    (measured). Other C libraries have no such call, and need none.
+
+def _watched_namespaces(flags: ControllerFlags, compat: ReloaderSettings) -> tuple[str, ...]:
+    if flags.watch_namespace is None:
+        return compat.watch_namespaces
+    if compat.watch_namespaces:
+        raise SettingsError("--watch-namespace and --namespaces exclude each other; use one")
+    return (namespace_name("--watch-namespace", flags.watch_namespace),)
+
+
+def _return_freed_blocks() -> None:
+    """Make the C library return each large block to the system when it is freed.
+
+    glibc raises its threshold for that with the first such block (mallopt(3), M_MMAP_THRESHOLD),
+    so that pages, Secrets and records of some 100 KB leave holes: 10 of 260 MB with 100,000
+    objects (measured). Other C libraries have no such call, and need none.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 << 10)
 
 
-async def _run(kubeconfig: str | None, context: str | None, settings: Settings) -> None:
-    config = load_config(kubeconfig, context)
-    async with Client(config, user_agent="hotmap-controller") as client:
+async def _run(cluster: ClusterOptions, settings: Settings) -> None:
+    async with Client(cluster.load(), user_agent="hotmap-controller") as client:
         serving = asyncio.create_task(_serve(client, settings))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -144,19 +135,24 @@ async def _serve(client: Client, settings: Settings) -> None:
         await controller.run()
 
 
-def _in_shadow(defaults: Defaults) -> Defaults:
-    """Decide in hotmap's own way, whatever is written otherwise, and read Reloader's marks.
+def _in_shadow(settings: Settings) -> Settings:
+    """Decide as hotmap does by default, and read the marks that Reloader leaves; send nothing.
 
-    What Reloader wrote must not count as asked, nor a missed change be made up for.
+    What Reloader wrote must not count as applied by us, nor is a missed change caught up with.
     """
-    dialect = defaults.dialect._replace(writing=Writing.REVISION, compares=True)
-    return defaults._replace(dialect=dialect, catch_up=False)
+    dialect = settings.defaults.dialect._replace(writing=Writing.REVISION, compares=True)
+    return settings._replace(
+        defaults=settings.defaults._replace(dialect=dialect, catch_up=False),
+        webhooks=WebhookSettings(),
+        identity="",
+        shadow=True,
+    )
 
 
 def _identity(leader_elect: bool | None) -> str:
-    """Make our name for the Lease, another one for every process; "" without election."""
-    wanted = _POD_NAMESPACE.exists() if leader_elect is None else leader_elect
-    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}" if wanted else ""
+    """Make our holder identity for the Lease, unique per process; "" without leader election."""
+    enabled = _POD_NAMESPACE.exists() if leader_elect is None else leader_elect
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}" if enabled else ""
 
 
 def _own_namespace() -> str:
@@ -168,25 +164,23 @@ def _own_namespace() -> str:
         return DEFAULT_NAMESPACE
 
 
-def _defaults(follow: str, settle: str, settle_max: str | None) -> Defaults:
+def _defaults(flags: ControllerFlags) -> Defaults:
+    follow = DEFAULTS.follow if flags.follow is None else flags.follow
     try:
         parse_follow(follow)
     except ValueError as error:
         raise SettingsError(f"--follow: {error}") from error
-    quiet = _duration("--settle", settle)
-    if settle_max is None:
-        return Defaults(follow=follow, settle=quiet, settle_max=max(quiet, DEFAULTS.settle_max))
-    most = _duration("--settle-max", settle_max)
-    if most < quiet:
-        raise SettingsError(f"--settle-max: {settle_max} is shorter than --settle {settle}")
-    return Defaults(follow=follow, settle=quiet, settle_max=most)
-
-
-def _duration(flag: str, text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise SettingsError(f"{flag}: {error}") from error
+    settle = DEFAULTS.settle
+    if flags.settle is not None:
+        settle = read_duration("--settle", flags.settle)
+    settle_max = max(settle, DEFAULTS.settle_max)
+    if flags.settle_max is not None:
+        settle_max = read_duration("--settle-max", flags.settle_max)
+    if settle_max < settle:
+        raise SettingsError(
+            f"--settle-max: {flags.settle_max} is shorter than the settle time of {settle:g}s"
+        )
+    return DEFAULTS._replace(follow=follow, settle=settle, settle_max=settle_max)
 
 
 def _address(text: str) -> tuple[str, int] | None:
@@ -194,5 +188,5 @@ def _address(text: str) -> tuple[str, int] | None:
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(f"--listen: {text!r} is not HOST:PORT, :PORT or none")
+        raise invalid_value("--listen", "address", text, "HOST:PORT, :PORT or none")
     return host.strip("[]"), int(port)

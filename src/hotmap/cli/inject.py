@@ -1,73 +1,107 @@
-"""`hotmap inject`: adds the agent to manifests, and takes it out again.
+"""`hotmap inject`: adds the agent to manifests, and removes it.
 
-Works on the text: only what is added or replaced changes, and `--remove` gives the text back to
-the byte. Injecting again replaces what was injected before, so doing it twice is doing it once.
+Edits the text: only what is added or replaced changes, and `--remove` restores the original text
+byte for byte. Injecting again replaces the earlier injection, so the result is the same as
+injecting once.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from hotmap import __version__
-from hotmap.cli.injection.documents import Node, NotYaml, read_documents
-from hotmap.cli.injection.edits import Written, edit, means, raw_value
-from hotmap.cli.injection.pods import Template, find_templates
-from hotmap.cli.injection.removal import find_record, without_agent
-from hotmap.cli.injection.shape import require_shape
-from hotmap.cli.injection.template import Injection, NothingToDo, with_agent
+from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
+from hotmap.cli.injection.agent_addition import Injection, NothingToFollow, add_agent
+from hotmap.cli.injection.agent_removal import find_record, remove_agent
+from hotmap.cli.injection.pod_templates import Template, find_templates
+from hotmap.cli.injection.validation import validate_pod_template
+from hotmap.cli.injection.yaml_editor import SourceText, apply_changes, is_equivalent, value_text
+from hotmap.cli.injection.yaml_nodes import InvalidYaml, Node, read_documents
+from hotmap.cli.manifest_files import (
+    describe_file,
+    find_manifests,
+    join_manifests,
+    read_manifest,
+    write_manifest,
+)
 from hotmap.core.errors import ManifestError, SettingsError
 
 __all__ = ["Injection", "default_image", "inject", "run_inject"]
-
-#: What is read of a directory, as kubectl does it.
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 #: A pod template in a document of a manifest, counted from 1.
 _Found = tuple[int, Template]
 
 
-def run_inject(
-    filenames: Sequence[str], injection: Injection | None, *, output: str, in_place: bool
-) -> int:
-    """Write manifests with the agent added, or, without an injection, taken out.
+def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
+    """Write manifests with the agent added or removed; `flags` are the agent's.
 
-    To standard output as one stream, to a file, or each to where it came from. Nothing is written
-    unless everything went well.
+    To standard output as one stream, to a file, or each to where it was read from. Nothing is
+    written unless all manifests are valid.
+
+    Raises:
+        SettingsError: the options exclude each other.
+        ManifestError: a manifest cannot be read, edited or written.
     """
-    if in_place and (output or "-" in filenames):
-        raise SettingsError("--in-place writes files to where they came from; leave -o and - out")
-    places = [place for filename in filenames for place in _files(filename)]
-    if places.count("-") > 1:
-        raise SettingsError("standard input can be read only once; give one -f -")
-    texts = {place: _read(place) for place in dict.fromkeys(places)}
+    injection = _injection(options, flags)
+    if options.in_place and (options.output or "-" in options.filename):
+        raise SettingsError("--in-place excludes --output and standard input (-f -)")
+    filenames = [name for given in options.filename for name in find_manifests(given)]
+    if filenames.count("-") > 1:
+        raise SettingsError("standard input can be read only once; use one -f -")
+    texts = {filename: read_manifest(filename) for filename in dict.fromkeys(filenames)}
     results, notes = _inject_all(texts, injection)
-    if in_place:
-        for place, text in results.items():
-            if text != texts[place]:
-                _write(place, text)
-    elif output:
-        _write(output, _stream(results.values()))
+    if options.in_place:
+        for filename, text in results.items():
+            if text != texts[filename]:
+                write_manifest(filename, text)
+    elif options.output:
+        write_manifest(options.output, join_manifests(results.values()))
     else:
-        sys.stdout.write(_stream(results.values()))
+        sys.stdout.write(join_manifests(results.values()))
     for note in notes:
         sys.stderr.write(f"hotmap: {note}\n")
     return 0
 
 
+def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None:
+    """Make the injection that the options describe; None for a removal."""
+    named = (
+        ("--for", options.program),
+        ("--restart-on", options.restart_on),
+        ("--restart", options.restart),
+    )
+    words = (*(word for name, value in named if value for word in (name, value)), *flags)
+    if options.remove:
+        kept = ("filename", "output", "in_place", "remove", "mode")
+        given = [getattr(options, field) for field in InjectOptions._fields if field not in kept]
+        if words or any(value is not None and value is not False for value in given):
+            raise SettingsError("--remove removes any injection; omit the flags of an injection")
+        return None
+    return Injection(
+        options.image or default_image(),
+        options.container or "",
+        words,
+        options.mode,
+        options.stage,
+        options.keep_env,
+        options.user,
+    )
+
+
 def default_image() -> str:
     """Name the image of this version of hotmap."""
-    return f"hotmap:{__version__}"
+    return DEFAULT_IMAGE
 
 
 def inject(text: str, injection: Injection | None, place: str) -> tuple[str, list[str]]:
-    """Edit every pod template of a manifest; gives the text and what a person should know.
+    """Edit every pod template of a manifest; returns the text and notes for the user.
+
+    `place` is the manifest's name for messages; without an injection the agent is removed.
 
     Raises:
-        ManifestError: the text is no YAML, has no pod template, or one cannot take an agent.
+        ManifestError: the text is not valid YAML, has no pod template, or one does not allow the
+            injection.
     """
     results, notes = _inject_all({place: text}, injection)
     return results[place], notes
@@ -86,14 +120,14 @@ def _inject_all(
         found += len(templates)
         text, documents = _remove(text, documents, place)
         if injection is not None:
-            text, more, left = _add(text, documents, injection, place)
-            notes += [*more, *(f"{one}; it is left as it is" for one in left)]
-            skipped += left
-            added += len(templates) - len(left)
+            text, more, unchanged = _add(text, documents, injection, place)
+            notes += [*more, *(f"{reason}; it is left unchanged" for reason in unchanged)]
+            skipped += unchanged
+            added += len(templates) - len(unchanged)
         results[place] = text
     if not found:
-        where = ", ".join(map(_shown, texts))
-        raise ManifestError(f"{where} holds no pod template, so there is nothing to inject into")
+        where = ", ".join(map(describe_file, texts))
+        raise ManifestError(f"{where}: no pod template found, nothing to inject into")
     if injection is not None and not added:
         raise ManifestError(skipped[0])
     return results, notes
@@ -108,23 +142,23 @@ def _templates(documents: Sequence[Node]) -> list[_Found]:
 
 
 def _remove(text: str, documents: list[Node], place: str) -> tuple[str, list[Node]]:
-    wanted: list[tuple[_Found, dict[str, Any]]] = []
+    planned: list[tuple[_Found, dict[str, Any]]] = []
     for found in _templates(documents):
         data = found[1].node.data
         record = find_record(data)
         if record is not None:
-            require_shape(data, _called(place, documents, found))
-            wanted.append((found, without_agent(data, record)))
-    if not wanted:
+            validate_pod_template(data, _object_name(place, documents, found))
+            planned.append((found, remove_agent(data, record)))
+    if not planned:
         return text, documents
-    result = _rewritten(text, documents, wanted)
+    result = _edited_text(text, documents, planned)
     if result is None:
-        # Another program has laid the manifest out anew, so old texts do not fit any more.
-        result = _rewritten(text, documents, [(one, _without_texts(new)) for one, new in wanted])
+        # Another program has reformatted the manifest, so the original texts do not fit.
+        result = _edited_text(text, documents, [(one, _plain_value(new)) for one, new in planned])
     if result is None:
         raise ManifestError(
-            f"{_where(place, documents, wanted[0][0])}: what was there before the injection "
-            "cannot be put back, since the manifest was changed around it; take the original"
+            f"{_location(place, documents, planned[0][0])}: cannot restore the original, since "
+            "the manifest was changed after the injection; use the original file"
         )
     return result
 
@@ -132,45 +166,45 @@ def _remove(text: str, documents: list[Node], place: str) -> tuple[str, list[Nod
 def _add(
     text: str, documents: list[Node], injection: Injection, place: str
 ) -> tuple[str, list[str], list[str]]:
-    wanted: list[tuple[_Found, dict[str, Any]]] = []
+    planned: list[tuple[_Found, dict[str, Any]]] = []
     notes: list[str] = []
     skipped: list[str] = []
     for found in _templates(documents):
         template = found[1]
-        name = _called(place, documents, found)
-        texts = _Texts(text, template.node)
+        name = _object_name(place, documents, found)
+        texts = _TextLookup(text, template.node)
         try:
-            new, more = with_agent(template.node.data, injection, name, texts)
-        except NothingToDo as error:
+            new, more = add_agent(template.node.data, injection, name, texts)
+        except NothingToFollow as error:
             skipped.append(str(error))
             continue
-        wanted.append((found, new))
+        planned.append((found, new))
         notes += more
-    result = _rewritten(text, documents, wanted)
+    result = _edited_text(text, documents, planned)
     if result is None:
         raise ManifestError(
-            f"{_where(place, documents, wanted[0][0])}: a part that injection changes is "
-            "written so that others would change with it (an anchor, &) or cannot be edited; write "
-            "it out plainly where it is used"
+            f"{_location(place, documents, planned[0][0])}: cannot edit a part that injection "
+            "changes, such as one shared by an anchor (&) or in unusual syntax; write it out where "
+            "it is used"
         )
     return result[0], notes, skipped
 
 
-def _called(place: str, documents: Sequence[Node], found: _Found) -> str:
+def _object_name(place: str, documents: Sequence[Node], found: _Found) -> str:
     name = f"/{found[1].name}" if found[1].name else ""
-    return f"{_where(place, documents, found)}: {found[1].kind}{name}"
+    return f"{_location(place, documents, found)}: {found[1].kind}{name}"
 
 
-def _where(place: str, documents: Sequence[Node], found: _Found) -> str:
-    return f"{_shown(place)}, document {found[0]}" if len(documents) > 1 else _shown(place)
+def _location(place: str, documents: Sequence[Node], found: _Found) -> str:
+    return (
+        f"{describe_file(place)}, document {found[0]}"
+        if len(documents) > 1
+        else describe_file(place)
+    )
 
 
-def _shown(place: str) -> str:
-    return "standard input" if place == "-" else place
-
-
-class _Texts:
-    """Gives values of a pod template as they are written."""
+class _TextLookup:
+    """Looks up values of a pod template as they are written."""
 
     def __init__(self, text: str, template: Node) -> None:
         self._text = text
@@ -179,104 +213,58 @@ class _Texts:
     def __call__(self, path: tuple[str, ...]) -> str | None:
         node: Node | None = self._template
         for key in path[:-1]:
-            node = _inner(node, key) if node else None
+            node = _child(node, key) if node else None
         if node is None:
             return None
         if node.kind == "sequence":
-            item = _inner(node, path[-1])
+            item = _child(node, path[-1])
             return self._text[item.start : item.end] if item else None
-        return raw_value(self._text, node, path[-1])
+        return value_text(self._text, node, path[-1])
 
 
-def _inner(node: Node, key: str) -> Node | None:
+def _child(node: Node, key: str) -> Node | None:
     if node.kind == "sequence":
         names = [(item, item.get("name")) for item in node.items]
         return next((item for item, name in names if name and name.scalar == key), None)
     return node.get(key)
 
 
-def _rewritten(
-    text: str, documents: Sequence[Node], wanted: Sequence[tuple[_Found, dict[str, Any]]]
+def _edited_text(
+    text: str, documents: Sequence[Node], planned: Sequence[tuple[_Found, dict[str, Any]]]
 ) -> tuple[str, list[Node]] | None:
-    """Change the text, and read it again: None when it does not say what it should."""
-    result = edit(text, documents, [(found[1].node, new) for found, new in wanted])
+    """Edit the text and parse it again; None if the result is not what was intended."""
+    result = apply_changes(text, documents, [(found[1].node, new) for found, new in planned])
     expected = [document.data for document in documents]
-    for (number, template), new in wanted:
-        expected[number - 1] = _with(expected[number - 1], template.path, new)
+    for (number, template), new in planned:
+        expected[number - 1] = _with_value(expected[number - 1], template.path, new)
     try:
         after = read_documents(result)
-    except NotYaml:
+    except InvalidYaml:
         return None
-    return (result, after) if means(expected, [one.data for one in after]) else None
+    return (result, after) if is_equivalent(expected, [one.data for one in after]) else None
 
 
-def _with(data: Any, path: Sequence[str | int], new: Any) -> Any:
+def _with_value(data: Any, path: Sequence[str | int], new: Any) -> Any:
     if not path:
         return new
-    data[path[0]] = _with(data[path[0]], path[1:], new)
+    data[path[0]] = _with_value(data[path[0]], path[1:], new)
     return data
 
 
-def _without_texts(value: Any) -> Any:
-    if isinstance(value, Written):
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, SourceText):
         return value.value
     if isinstance(value, dict):
-        return {key: _without_texts(inner) for key, inner in value.items()}
+        return {key: _plain_value(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_without_texts(inner) for inner in value]
+        return [_plain_value(inner) for inner in value]
     return value
 
 
 def _documents(text: str, place: str) -> list[Node]:
     try:
         return read_documents(text)
-    except NotYaml as error:
-        raise ManifestError(f"{_shown(place)} is no YAML at line {error.line}: {error}") from None
-
-
-def _files(filename: str) -> Iterator[str]:
-    if filename == "-" or not Path(filename).is_dir():
-        yield filename
-        return
-    found = sorted(one for one in Path(filename).iterdir() if one.suffix in _SUFFIXES)
-    if not found:
-        raise ManifestError(f"{filename} holds no manifest: no {', '.join(_SUFFIXES)} file")
-    yield from map(str, found)
-
-
-def _read(place: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if place == "-" else Path(place).read_bytes()
-        return data.decode()
-    except UnicodeDecodeError:
-        raise ManifestError(f"{_shown(place)} cannot be read: it is not UTF-8") from None
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ManifestError(f"{place} cannot be read: {reason}") from None
-
-
-def _stream(texts: Iterator[str] | Any) -> str:
-    """Join manifests to one YAML stream."""
-    stream = ""
-    for text in texts:
-        if stream and not text.startswith("---"):
-            stream += "---\n" if stream.endswith("\n") else "\n---\n"
-        elif stream and not stream.endswith("\n"):
-            stream += "\n"
-        stream += text
-    return stream
-
-
-def _write(place: str, text: str) -> None:
-    """Write a file as a whole or not at all; it keeps its permissions."""
-    target = Path(place).resolve()
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(text.encode())
-        if target.exists():
-            draft.chmod(target.stat().st_mode & 0o7777)
-        draft.rename(target)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        reason = (error.strerror or str(error)).lower()
-        raise ManifestError(f"{place} cannot be written: {reason}") from None
+    except InvalidYaml as error:
+        raise ManifestError(
+            f"{describe_file(place)}: invalid YAML at line {error.line}: {error}"
+        ) from None

@@ -1,193 +1,178 @@
-"""Reloader's flags under their own names, as the controller command takes them.
+"""The flags of stakater/Reloader under their own names, as `hotmap controller` takes them.
 
-Declared here, read by `reloader_settings`. Values stay texts until then: Go's rules for them are
-not click's, a manifest may have left quotes around them, and what is not said must be told from
-what is said to be the default.
+Declared here, read by `reloader_settings`. Values stay text until then: Go's rules for them differ
+from click's, a manifest may have left quotes around them, and a flag that is not set must be told
+from one that is set to its default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-import click
+from hotmap.cli.options import Flag
 
-from hotmap.core.reloader.go_values import unquote
+__all__ = ["RENAMED_ANNOTATIONS", "ReloaderFlags"]
 
-__all__ = ["QuotedChoice", "ReloaderFlags", "SectionedCommand", "reloader_flags"]
+_SECTION = "Reloader flags"
 
-Command = Callable[..., Any]
+#: Which field of `Names` the flag of a field sets.
+RENAMED_ANNOTATIONS = {
+    "configmap_annotation": "config_map",
+    "secret_annotation": "secret",
+    "auto_annotation": "auto",
+    "configmap_auto_annotation": "config_map_auto",
+    "secret_auto_annotation": "secret_auto",
+    "ignore_annotation": "ignore",
+    "auto_search_annotation": "search",
+    "search_match_annotation": "match",
+    "pause_deployment_annotation": "pause_period",
+    "pause_deployment_time_annotation": "paused_at",
+}
+
+
+def _flag(
+    help: str, metavar: str = "", default: str | Callable[[], str] = "", compat_default: str = ""
+) -> Flag:
+    return Flag(help, metavar, default=default, compat_default=compat_default, section=_SECTION)
+
+
+def _boolean(help: str, default: str = "", compat_default: str = "") -> Flag:
+    """Declare a boolean as pflag has it: `--flag` alone is true, `--flag=false` is not."""
+    return _flag(help, "BOOL", default, compat_default)._replace(bare_value="true")
+
+
+def _annotation(field: str) -> Flag:
+    """Declare the flag that renames one of Reloader's annotations."""
+
+    def default() -> str:
+        from hotmap.core.reloader.annotations import Names
+
+        return str(Names._field_defaults[RENAMED_ANNOTATIONS[field]])
+
+    return _flag("Read this annotation instead of the default one.", "NAME", default)
 
 
 class ReloaderFlags(NamedTuple):
-    """What was said by flags; None or () where nothing was. Fields are named as the flags."""
+    """The values of the flags; None or () where one is not set."""
 
-    reloader_compat: bool = False
-    shadow: bool = False
-    reload_strategy: str | None = None
-    auto_reload_all: str | None = None
-    reload_on_create: str | None = None
-    reload_on_delete: str | None = None
-    sync_after_restart: str | None = None
-    is_argo_rollouts: str | None = None
-    resources_to_ignore: tuple[str, ...] = ()
-    ignored_workload_types: tuple[str, ...] = ()
-    namespaces: tuple[str, ...] = ()
-    namespaces_to_ignore: tuple[str, ...] = ()
-    namespace_selector: tuple[str, ...] = ()
-    resource_label_selector: tuple[str, ...] = ()
-    webhook_url: str | None = None
-    configmap_annotation: str | None = None
-    secret_annotation: str | None = None
-    auto_annotation: str | None = None
-    configmap_auto_annotation: str | None = None
-    secret_auto_annotation: str | None = None
-    ignore_annotation: str | None = None
-    auto_search_annotation: str | None = None
-    search_match_annotation: str | None = None
-    pause_deployment_annotation: str | None = None
-    pause_deployment_time_annotation: str | None = None
-    log_level: str | None = None
-    enable_ha: str | None = None
-    enable_pprof: str | None = None
-    pprof_addr: str | None = None
-    enable_csi_integration: str | None = None
-
-
-class QuotedChoice(click.Choice[str]):
-    """A choice whose value may stand in quotes that a manifest left."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Take the quotes off, then choose."""
-        return super().convert(unquote(value), param, ctx)
-
-
-class _Flag(NamedTuple):
-    name: str
-    #: "text", "bool" (also without a value), "list" (repeated, commas) or "switch".
-    type: str
-    metavar: str
-    help: str
-
-
-_FLAGS = (
-    _Flag(
-        "--reloader-compat",
-        "switch",
-        "",
-        "Behave as stakater/Reloader with the same flags: its defaults instead of hotmap's.",
-    ),
-    _Flag(
-        "--shadow",
-        "switch",
-        "",
-        "Write nothing; tell where hotmap would do otherwise than a Reloader that runs beside.",
-    ),
-    _Flag(
-        "--reload-strategy",
-        "text",
-        "revision|env-vars|annotations",
-        "How a rollout is written: in hotmap's own way (default) or in one of Reloader's.",
-    ),
-    _Flag("--auto-reload-all", "bool", "BOOL", "Consumers that do not speak of auto are auto."),
-    _Flag("--reload-on-create", "text", "true|false", "A source that appears is a change."),
-    _Flag("--reload-on-delete", "text", "true|false", "A source that goes is a change."),
-    _Flag("--sync-after-restart", "bool", "BOOL", "Make up for what was missed while down."),
-    _Flag("--is-Argo-Rollouts", "text", "true|false", "Serve Argo Rollouts."),
-    _Flag("--resources-to-ignore", "list", "configmaps|secrets", "Do not watch one kind."),
-    _Flag("--ignored-workload-types", "list", "jobs,cronjobs", "Leave these kinds alone."),
-    _Flag("--namespaces", "list", "LIST", "Serve these namespaces alone."),
-    _Flag("--namespaces-to-ignore", "list", "LIST", "Serve all namespaces but these."),
-    _Flag("--namespace-selector", "list", "SELECTOR", "Serve namespaces with these labels."),
-    _Flag("--resource-label-selector", "list", "SELECTOR", "Watch sources with these labels."),
-    _Flag("--webhook-url", "text", "URL", "Tell this URL of changes instead of acting."),
-    _Flag(
-        "--configmap-annotation",
-        "text",
-        "NAME",
-        "Read instead of configmap.reloader.stakater.com/reload.",
-    ),
-    _Flag(
-        "--secret-annotation",
-        "text",
-        "NAME",
-        "Read instead of secret.reloader.stakater.com/reload.",
-    ),
-    _Flag("--auto-annotation", "text", "NAME", "Read instead of reloader.stakater.com/auto."),
-    _Flag(
-        "--configmap-auto-annotation",
-        "text",
-        "NAME",
-        "Read instead of configmap.reloader.stakater.com/auto.",
-    ),
-    _Flag(
-        "--secret-auto-annotation",
-        "text",
-        "NAME",
-        "Read instead of secret.reloader.stakater.com/auto.",
-    ),
-    _Flag("--ignore-annotation", "text", "NAME", "Read instead of reloader.stakater.com/ignore."),
-    _Flag(
-        "--auto-search-annotation", "text", "NAME", "Read instead of reloader.stakater.com/search."
-    ),
-    _Flag(
-        "--search-match-annotation", "text", "NAME", "Read instead of reloader.stakater.com/match."
-    ),
-    _Flag(
-        "--pause-deployment-annotation",
-        "text",
-        "NAME",
-        "Read instead of deployment.reloader.stakater.com/pause-period.",
-    ),
-    _Flag(
-        "--pause-deployment-time-annotation",
-        "text",
-        "NAME",
-        "Read instead of deployment.reloader.stakater.com/paused-at.",
-    ),
-    _Flag("--log-level", "text", "LEVEL", "trace, debug, info, warning, error, fatal or panic."),
-    _Flag("--enable-ha", "bool", "BOOL", "Run several replicas, of which one acts."),
-    _Flag("--enable-pprof", "bool", "BOOL", "Accepted; there is no debug surface."),
-    _Flag("--pprof-addr", "text", "ADDRESS", "Accepted; there is no debug surface."),
-    _Flag("--enable-csi-integration", "bool", "BOOL", "Accepted; comes in a later version."),
-)
-
-
-class SectionedCommand(click.Command):
-    """A command whose help shows Reloader's flags in a section of their own."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, ours first."""
-        ours: list[tuple[str, str]] = []
-        reloaders: list[tuple[str, str]] = []
-        for param in self.get_params(ctx):
-            if record := param.get_help_record(ctx):
-                (reloaders if isinstance(param, _ReloaderOption) else ours).append(record)
-        for title, records in (("Options", ours), ("Reloader's flags", reloaders)):
-            with formatter.section(title):
-                formatter.write_dl(records)
-
-
-class _ReloaderOption(click.Option):
-    """A flag that Reloader has too, or that is about Reloader."""
-
-
-def reloader_flags(command: Command) -> Command:
-    """Add Reloader's flags to a command, which gets them as keywords named as in ReloaderFlags."""
-    for flag in reversed(_FLAGS):
-        command = _option(flag)(command)
-    return command
-
-
-def _option(flag: _Flag) -> Callable[[Command], Command]:
-    match flag.type:
-        case "switch":
-            settings: dict[str, Any] = {"is_flag": True}
-        case "list":
-            settings = {"metavar": flag.metavar, "multiple": True}
-        case "bool":
-            # As pflag has it: `--flag` alone is true, `--flag=false` is not.
-            settings = {"metavar": flag.metavar, "is_flag": False, "flag_value": "true"}
-        case _:
-            settings = {"metavar": flag.metavar}
-    return click.option(flag.name, cls=_ReloaderOption, help=flag.help, **settings)
+    log_level: Annotated[
+        str | None,
+        Flag(
+            "Log level: trace, debug, info, warning, error, fatal or panic.",
+            "LEVEL",
+            default="info",
+        ),
+    ] = None
+    reloader_compat: Annotated[
+        bool, _flag("Use Reloader's defaults instead of hotmap's, and read KUBERNETES_NAMESPACE.")
+    ] = False
+    shadow: Annotated[
+        bool,
+        _flag("Write nothing; log where hotmap's decisions differ from a running Reloader's."),
+    ] = False
+    reload_strategy: Annotated[
+        str | None,
+        _flag(
+            "How a rollout is written: as hotmap's annotation, or in one of Reloader's ways.",
+            "revision|env-vars|annotations",
+            "revision",
+            "env-vars",
+        ),
+    ] = None
+    auto_reload_all: Annotated[
+        str | None, _boolean("Treat workloads without the annotation as auto.", "false")
+    ] = None
+    reload_on_create: Annotated[
+        str | None,
+        _flag(
+            "Treat the creation of an optional or named source as a change.",
+            "true|false",
+            "true",
+            "false",
+        ),
+    ] = None
+    reload_on_delete: Annotated[
+        str | None,
+        _flag(
+            "Treat the deletion of an optional or named source as a change.", "true|false", "false"
+        ),
+    ] = None
+    sync_after_restart: Annotated[
+        str | None,
+        _boolean(
+            "At startup, roll out workloads not known to run with the current content; requires "
+            "--reload-on-create.",
+            "false",
+        ),
+    ] = None
+    is_argo_rollouts: Annotated[
+        str | None,
+        _flag(
+            "Serve Argo Rollouts.",
+            "true|false",
+            "true where the kind is installed",
+            "false",
+        )._replace(name="--is-Argo-Rollouts"),
+    ] = None
+    resources_to_ignore: Annotated[
+        tuple[str, ...],
+        _flag("Kind of source that is neither watched nor followed.", "configmaps|secrets"),
+    ] = ()
+    ignored_workload_types: Annotated[
+        tuple[str, ...], _flag("Kinds of workload that are not watched.", "jobs,cronjobs")
+    ] = ()
+    namespaces: Annotated[
+        tuple[str, ...],
+        _flag(
+            "Serve only these namespaces; no cluster-wide permission is needed.",
+            "LIST",
+            "all namespaces",
+            "KUBERNETES_NAMESPACE, else all",
+        ),
+    ] = ()
+    namespaces_to_ignore: Annotated[
+        tuple[str, ...], _flag("Serve all namespaces except these.", "LIST")
+    ] = ()
+    namespace_selector: Annotated[
+        tuple[str, ...], _flag("Serve namespaces with these labels.", "SELECTOR")
+    ] = ()
+    resource_label_selector: Annotated[
+        tuple[str, ...], _flag("Watch ConfigMaps and Secrets with these labels.", "SELECTOR")
+    ] = ()
+    webhook_url: Annotated[
+        str | None, _flag("Send each change to this URL instead of acting on it.", "URL")
+    ] = None
+    configmap_annotation: Annotated[str | None, _annotation("configmap_annotation")] = None
+    secret_annotation: Annotated[str | None, _annotation("secret_annotation")] = None
+    auto_annotation: Annotated[str | None, _annotation("auto_annotation")] = None
+    configmap_auto_annotation: Annotated[str | None, _annotation("configmap_auto_annotation")] = (
+        None
+    )
+    secret_auto_annotation: Annotated[str | None, _annotation("secret_auto_annotation")] = None
+    ignore_annotation: Annotated[str | None, _annotation("ignore_annotation")] = None
+    auto_search_annotation: Annotated[str | None, _annotation("auto_search_annotation")] = None
+    search_match_annotation: Annotated[str | None, _annotation("search_match_annotation")] = None
+    pause_deployment_annotation: Annotated[
+        str | None, _annotation("pause_deployment_annotation")
+    ] = None
+    pause_deployment_time_annotation: Annotated[
+        str | None, _annotation("pause_deployment_time_annotation")
+    ] = None
+    enable_ha: Annotated[
+        str | None,
+        _boolean(
+            "Run several replicas, one of which acts; requires POD_NAME and POD_NAMESPACE.",
+            "see --leader-elect",
+            "false",
+        ),
+    ] = None
+    enable_pprof: Annotated[
+        str | None, _boolean("Accepted without effect; there are no debug endpoints.")
+    ] = None
+    pprof_addr: Annotated[
+        str | None, _flag("Accepted without effect; there are no debug endpoints.", "ADDRESS")
+    ] = None
+    enable_csi_integration: Annotated[
+        str | None, _boolean("Accepted without effect in this version.")
+    ] = None

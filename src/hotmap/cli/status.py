@@ -1,4 +1,4 @@
-"""`hotmap status` and `hotmap why`: what the controller knows, for people and for scripts."""
+"""`hotmap status` and `hotmap why`: the controller's status, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -11,153 +11,165 @@ from typing import Any, NamedTuple
 import msgspec
 from rich.console import Console
 
-from hotmap.cli.asking import Asked, CannotTell, Where, reach
-from hotmap.cli.names import Name, read_name
-from hotmap.cli.show import Document, show_consumers, show_decisions, show_proof
+from hotmap.cli.command_options import StatusOptions
+from hotmap.cli.durations import read_duration
+from hotmap.cli.printers import print_decisions, print_proof, print_workloads
+from hotmap.cli.shared_options import ClusterOptions, ControllerAddress, WorkloadOptions
+from hotmap.cli.status_client import StatusClient, StatusUnavailable, connect
+from hotmap.cli.status_document import StatusDocument
+from hotmap.cli.workload_names import WorkloadName, parse_workload_name
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy.policy import parse_duration
 
-__all__ = ["Wanted", "run_status", "run_why"]
+__all__ = ["run_status", "run_why"]
 
 #: Exit statuses: everything is current, something is not.
 _CURRENT, _NOT_CURRENT = 0, 1
 
-#: The biggest pages that there are (docs/reference/status.md).
+#: The maximum page size (docs/reference/status.md).
 _PAGE = "5000"
 
-#: Seconds between two questions while waiting.
+#: Seconds between two requests while waiting.
 _PERIOD = 1.0
 
 
-class Wanted(NamedTuple):
-    """What a person asks for."""
-
-    names: tuple[str, ...] = ()
-    #: "" for the kubeconfig's own.
-    namespace: str = ""
-    all_namespaces: bool = False
-    #: "table" or "json".
-    output: str = "table"
-    quiet: bool = False
-    #: A duration, or "" not to wait.
-    wait: str = ""
-
-
-def run_status(wanted: Wanted, where: Where) -> int:
-    """Show how workloads stand; returns the exit status.
+def run_status(
+    names: Sequence[str],
+    workload: WorkloadOptions,
+    options: StatusOptions,
+    cluster: ClusterOptions,
+    address: ControllerAddress,
+) -> int:
+    """Print the state of workloads; returns the exit status.
 
     Raises:
-        SettingsError: a name or duration cannot be read, or nobody can tell (CannotTell).
+        SettingsError: a name or duration is invalid, or the status is unknown
+            (StatusUnavailable).
     """
-    if wanted.names and wanted.all_namespaces:
+    if names and options.all_namespaces:
         raise SettingsError("--all-namespaces and NAME exclude each other")
-    return asyncio.run(_status(wanted, where, _read_wait(wanted.wait)))
-
-
-def run_why(text: str, namespace: str, output: str, where: Where) -> int:
-    """Show the latest decisions on one workload in words; returns the exit status.
-
-    Raises:
-        SettingsError: the name cannot be read, or nobody can tell (CannotTell).
-    """
-    return asyncio.run(_why(text, namespace, output, where))
-
-
-async def _status(wanted: Wanted, where: Where, patience: float) -> int:
-    async with reach(where) as asked:
-        deadline = time.monotonic() + patience
-        while True:
-            answer = await _ask(asked, wanted)
-            current = all(one["state"] == "current" for one in answer["consumers"])
-            left = deadline - time.monotonic()
-            if current or left <= 0:
-                break
-            await asyncio.sleep(min(_PERIOD, left))
-    if not wanted.quiet:
-        _show(wanted, answer)
+    seconds = read_duration("--wait", options.wait) if options.wait else 0.0
+    scope = _Scope(names, workload.namespace, options.all_namespaces)
+    current, document = asyncio.run(_wait_until_current(scope, seconds, cluster, address))
+    if not options.quiet:
+        _print_status(document, scope, workload.output)
     return _CURRENT if current else _NOT_CURRENT
 
 
-async def _ask(asked: Asked, wanted: Wanted) -> dict[str, Any]:
-    namespace = wanted.namespace or asked.namespace
-    if not wanted.names:
-        query = {} if wanted.all_namespaces else {"namespace": namespace}
-        return await asked.status({**query, "limit": _PAGE})
-    answers = [await _ask_for(asked, read_name(text, namespace), text) for text in wanted.names]
-    consumers = [one for answer in answers for one in answer["consumers"]]
-    for one in consumers:
-        if one["state"] == "unfollowed":
-            raise CannotTell(f"{_title(one)} is not followed: {one['reason']}")
-    return {**answers[0], "consumers": consumers, **_sums(answers)}
+def run_why(
+    text: str, workload: WorkloadOptions, cluster: ClusterOptions, address: ControllerAddress
+) -> int:
+    """Print the latest decisions on one workload; returns the exit status.
 
-
-async def _ask_for(asked: Asked, name: Name, text: str) -> dict[str, Any]:
-    answer = await asked.status({"consumer": str(name)})
-    if not answer["consumers"]:
-        raise CannotTell(
-            f"{text!r}: the controller knows of no {name.kind or 'workload'} "
-            f"{name.namespace}/{name.name}; see 'hotmap status --all-namespaces'"
-        )
-    return answer
-
-
-def _sums(answers: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Add up the counts of several answers."""
-    counts: dict[str, int] = {}
-    for answer in answers:
-        for state, count in answer["counts"].items():
-            counts[state] = counts.get(state, 0) + count
-    return {"counts": counts, "behind": sum(answer["behind"] for answer in answers)}
-
-
-def _show(wanted: Wanted, answer: dict[str, Any]) -> None:
-    if wanted.output == "json":
-        _print_json(answer)
-        return
-    document = _converted(answer)
-    console = _console()
-    if not wanted.names:
-        show_consumers(console, document, namespaces=wanted.all_namespaces)
-        return
-    for number, one in enumerate(document.consumers):
-        if number:
-            console.print()
-        show_proof(console, one, now=time.time())
-
-
-async def _why(text: str, namespace: str, output: str, where: Where) -> int:
-    async with reach(where) as asked:
-        answer = await _ask_for(asked, read_name(text, namespace or asked.namespace), text)
-    if output == "json":
-        _print_json(answer)
+    Raises:
+        SettingsError: the name is invalid, or the status is unknown (StatusUnavailable).
+    """
+    document = asyncio.run(_get_workload(text, workload.namespace, cluster, address))
+    if workload.output == "json":
+        _print_json(document)
         return _CURRENT
     console = _console()
-    for one in _converted(answer).consumers:
-        show_decisions(console, one, now=time.time())
+    for consumer in _convert(document).consumers:
+        print_decisions(console, consumer, now=time.time())
     return _CURRENT
 
 
-def _converted(answer: dict[str, Any]) -> Document:
+class _Scope(NamedTuple):
+    """The workloads whose status is shown."""
+
+    names: Sequence[str]
+    #: "" for the context's own.
+    namespace: str
+    all_namespaces: bool
+
+
+async def _wait_until_current(
+    scope: _Scope, seconds: float, cluster: ClusterOptions, address: ControllerAddress
+) -> tuple[bool, dict[str, Any]]:
+    """Get the status, again each second until all is current or the time is over."""
+    async with connect(cluster, address) as client:
+        deadline = time.monotonic() + seconds
+        while True:
+            document = await _get_status(client, scope)
+            current = all(one["state"] == "current" for one in document["consumers"])
+            remaining = deadline - time.monotonic()
+            if current or remaining <= 0:
+                return current, document
+            await asyncio.sleep(min(_PERIOD, remaining))
+
+
+async def _get_status(client: StatusClient, scope: _Scope) -> dict[str, Any]:
+    namespace = scope.namespace or client.namespace
+    if not scope.names:
+        query = {} if scope.all_namespaces else {"namespace": namespace}
+        return await client.status({**query, "limit": _PAGE})
+    documents = [
+        await _get_consumer(client, parse_workload_name(text, namespace), text)
+        for text in scope.names
+    ]
+    consumers = [consumer for document in documents for consumer in document["consumers"]]
+    for consumer in consumers:
+        if consumer["state"] == "unfollowed":
+            raise StatusUnavailable(f"{_title(consumer)} is not followed: {consumer['reason']}")
+    return {**documents[0], "consumers": consumers, **_sums(documents)}
+
+
+async def _get_workload(
+    text: str, namespace: str, cluster: ClusterOptions, address: ControllerAddress
+) -> dict[str, Any]:
+    async with connect(cluster, address) as client:
+        name = parse_workload_name(text, namespace or client.namespace)
+        return await _get_consumer(client, name, text)
+
+
+async def _get_consumer(client: StatusClient, name: WorkloadName, text: str) -> dict[str, Any]:
+    document = await client.status({"consumer": str(name)})
+    if not document["consumers"]:
+        kind = name.kind or "workload"
+        raise StatusUnavailable(
+            f'"{text}": the controller knows no {kind} {name.namespace}/{name.name}; see '
+            "'hotmap status --all-namespaces'"
+        )
+    return document
+
+
+def _sums(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Add up the counts of several documents."""
+    counts: dict[str, int] = {}
+    for document in documents:
+        for state, count in document["counts"].items():
+            counts[state] = counts.get(state, 0) + count
+    return {"counts": counts, "behind": sum(document["behind"] for document in documents)}
+
+
+def _print_status(document: dict[str, Any], scope: _Scope, output: str) -> None:
+    if output == "json":
+        _print_json(document)
+        return
+    status = _convert(document)
+    console = _console()
+    if not scope.names:
+        print_workloads(console, status, namespaces=scope.all_namespaces)
+        return
+    for number, consumer in enumerate(status.consumers):
+        if number:
+            console.print()
+        print_proof(console, consumer, now=time.time())
+
+
+def _convert(document: dict[str, Any]) -> StatusDocument:
     try:
-        return msgspec.convert(answer, Document)
+        return msgspec.convert(document, StatusDocument)
     except msgspec.ValidationError as error:
-        raise CannotTell(f"the controller is of another version: {error}") from error
+        raise StatusUnavailable(f"the controller has another version: {error}") from error
 
 
-def _print_json(answer: dict[str, Any]) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
+def _print_json(document: dict[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
 def _console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def _title(one: dict[str, Any]) -> str:
-    return f"{one['kind']} {one['namespace']}/{one['name']}"
-
-
-def _read_wait(text: str) -> float:
-    try:
-        return parse_duration(text) if text else 0.0
-    except ValueError as error:
-        raise SettingsError(f"--wait: {error}") from error
+def _title(consumer: dict[str, Any]) -> str:
+    return f"{consumer['kind']} {consumer['namespace']}/{consumer['name']}"

@@ -1,14 +1,14 @@
-"""The demo's objects, as a person would write them."""
+"""The demo's objects."""
 
 from __future__ import annotations
 
 __all__ = ["MANIFESTS", "WORKLOADS"]
 
-#: The demo's workloads, and how each uses its configuration.
+#: The demo's workloads, and what each of them uses.
 WORKLOADS = {
-    "api": "LOG_LEVEL as variable",
-    "site": "greeting as file",
-    "batch": "BATCH_SIZE as variable",
+    "api": "variable LOG_LEVEL",
+    "site": "file greeting",
+    "batch": "variable BATCH_SIZE",
     "clock": "another ConfigMap",
 }
 

@@ -1,4 +1,4 @@
-"""What the demo shows: lines with the time since the last edit, and whether each is true."""
+"""The demo's output: lines with the time since the last edit, and whether each check passed."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hotmap.cli.terminal import print_unpadded
+
 __all__ = ["Line", "Timeline"]
 
 _STYLES = {
     "decided": "cyan",
     "refreshed": "green",
     "loaded": "green",
-    "left alone": "dim",
+    "unaffected": "dim",
     "same": "dim",
-    "WRONG": "bold red",
+    "FAILED": "bold red",
 }
 
 
 class Line(NamedTuple):
-    """One thing that happened."""
+    """A result of the demo."""
 
-    #: Seconds since the edit that it belongs to; None for a heading.
+    #: Seconds since the edit; None for a heading.
     after: float | None
     label: str
     text: str
-    true: bool = True
+    passed: bool = True
 
 
 class Timeline:
-    """Collects lines and prints each as it comes, unless there is no console to print on."""
+    """Collects lines, and prints each at once if there is a console."""
 
     def __init__(self, console: Console | None) -> None:
         self._console = console
@@ -45,26 +47,26 @@ class Timeline:
         return time.monotonic() - self._started
 
     @property
-    def true(self) -> bool:
-        """Whether everything that was shown is true."""
-        return all(line.true for line in self.lines)
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(line.passed for line in self.lines)
 
     def heading(self, text: str) -> None:
-        """Begin a chapter: something that a person does."""
+        """Begin a section: an action of the user."""
         self.lines.append(Line(None, "", text))
         if self._console:
             self._console.print()
             self._console.print(Text(text, style="bold"))
 
-    def note(self, after: float, label: str, text: str, *, true: bool = True) -> None:
-        """Show one thing that happened, some seconds after the edit."""
-        line = Line(after, label if true else "WRONG", text, true)
+    def add(self, after: float, label: str, text: str, *, passed: bool = True) -> None:
+        """Add a result, `after` seconds after the edit."""
+        line = Line(after, label if passed else "FAILED", text, passed)
         self.lines.append(line)
         if self._console:
-            self._console.print(self._formatted(line))
+            print_unpadded(self._console, self._formatted(line))
 
-    def say(self, text: str, *, style: str = "") -> None:
-        """Print a line that is no part of the record."""
+    def print_line(self, text: str, *, style: str = "") -> None:
+        """Print a line that is not a result."""
         if self._console:
             self._console.print(Text(text, style=style))
 

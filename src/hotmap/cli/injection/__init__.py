@@ -1,11 +1,12 @@
-"""What `hotmap inject` is made of: the manifest as text, and what each mode adds to a pod.
+"""The injection of the agent into manifests: from text to text.
 
-1. `documents` reads a manifest as a tree in which every value knows its place in the text.
-2. `pods` finds the pod templates in it; `shape` says where one is none.
-3. `removal` works out a template without what an earlier injection wrote.
-4. `template` works out a template with the agent, from `agent_flags`, `staging` (mounts),
-   `variables` (environment), `additions` (containers, volumes) and `wrapping` (a supervisor).
-5. `edits` changes the text so that it means the new template, and nothing else moves.
+1. `yaml_nodes` parses a manifest into nodes that know their position in the text.
+2. `pod_templates` finds the pod templates in it; `validation` rejects malformed ones.
+3. `agent_removal` removes what an earlier injection added.
+4. `agent_addition` adds the agent, with `agent_flags`, `stage_mounts`, `environment`, `containers`,
+   `volumes` and `supervisor_command`.
+5. `yaml_editor` edits the text so that it describes the new template, and changes nothing else.
 
-2 to 4 take values and give values. `record` is what 4 leaves in the manifest for 3.
+Steps 2 to 4 take values and return values. `record` is what step 4 leaves in the manifest for
+step 3.
 """

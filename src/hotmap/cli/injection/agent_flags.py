@@ -1,4 +1,4 @@
-"""The flags that an injected agent gets, and what they come to."""
+"""The flags of an injected agent."""
 
 from __future__ import annotations
 
@@ -12,47 +12,49 @@ from hotmap.cli.injection.record import POD_PATH, RUN_PATH, STAGE_PATH
 from hotmap.core.errors import ManifestError
 
 __all__ = [
-    "complete_flags", "flags_for_once", "frozen_way", "refuse_own_words", "restarts_all",
+    "complete_flags", "flags_for_once", "frozen_way", "reject_reserved_flags", "restarts_all",
     "settings_of", "signals",
 ]  # fmt: skip
 
-#: By flag of the agent that injection writes itself: what to do instead.
-_OWN_WORDS = {
-    "check-config": "injection checks the flags anyway; leave it out",
-    "env": "it follows from the manifest's env; use --mode supervisor",
-    "env-from": "it follows from the manifest's envFrom; use --mode supervisor",
-    "help": "ask hotmap agent --help",
-    "help-verify": "ask hotmap agent --help-verify",
+#: Flags of the agent that injection sets itself, with what to do instead.
+_RESERVED_FLAGS = {
+    "check-config": "injection validates the flags anyway; omit it",
+    "env": "it is derived from the manifest's env; use --mode supervisor",
+    "env-from": "it is derived from the manifest's envFrom; use --mode supervisor",
+    "help": "run 'hotmap agent --help'",
+    "help-verify": "run 'hotmap agent --help-verify'",
     "once": "use --mode init",
-    "stage": "write --stage before the --",
-    "target-file": "injection always writes it; leave it out",
-    "version": "ask hotmap agent --version",
+    "stage": "place --stage before the --",
+    "target-file": "injection always sets it; omit it",
+    "version": "run 'hotmap agent --version'",
 }
 
-#: What matters to an agent that only checks and publishes.
-_ONCE = (
+#: The flags that apply to an agent that only checks and publishes.
+_ONCE_FLAGS = (
     "dir", "rules", "for", "check", "check-timeout", "max-size", "not-empty", "syntax", "stage",
     "stage-mode", "work-dir",
 )  # fmt: skip
 
 
-def refuse_own_words(flags: tuple[str, ...], *, mode: str) -> None:
-    """Raise ManifestError for flags of the agent that do not go with an injection in this mode."""
+def reject_reserved_flags(flags: tuple[str, ...], *, mode: str) -> None:
+    """Raise ManifestError for flags of the agent that this mode of injection does not allow."""
     words = read_words(flags)
     for flag, spelled in words.given.items():
-        if flag in _OWN_WORDS:
-            raise ManifestError(f"{spelled} is no flag for an injected agent: {_OWN_WORDS[flag]}")
+        if flag in _RESERVED_FLAGS:
+            raise ManifestError(
+                f"{spelled} cannot be set on an injected agent: {_RESERVED_FLAGS[flag]}"
+            )
     if words.application:
         raise ManifestError(
-            f"there is a second -- before {words.application[0]!r}: the application's words are "
-            "in the manifest, from where --mode supervisor takes them"
+            f"unexpected second -- before {words.application[0]!r}: the application's command is "
+            "in the manifest, where --mode supervisor reads it"
         )
     if mode == "init" and ("restart" in words.values or "restart-on" in words.values):
         raise ManifestError(
-            "--mode init ends before the application starts, so it restarts nothing; use another"
+            "--mode init ends before the application starts and cannot restart it; use another mode"
         )
     if words.values.get("restart") == ["supervised"] and mode != "supervisor":
-        raise ManifestError("--restart supervised goes with --mode supervisor")
+        raise ManifestError("--restart supervised requires --mode supervisor")
 
 
 def complete_flags(
@@ -65,10 +67,10 @@ def complete_flags(
     environment: list[str],
     grace: int | None,
 ) -> list[str]:
-    """Put a person's flags and those that follow from the manifest together.
+    """Combine the given flags with those derived from the manifest.
 
-    `grace`: seconds that an application around which the agent is has to end; None where the
-    manifest does not say.
+    `grace`: the termination grace period of a supervised application in seconds; None where the
+    manifest does not set it.
     """
     values = read_words(given).values
     flags = [word for path in directories for word in ("--dir", path)]
@@ -88,18 +90,18 @@ def complete_flags(
             flags += [f"--{flag}", f"{RUN_PATH}/{name}"]
     flags += environment
     if grace is not None and "grace" not in values:
-        # Before the kubelet's own KILL, so that the application's status is known.
+        # Before the kubelet sends SIGKILL, so that the exit status of the application is known.
         flags += ["--grace", f"{max(grace - 2, 1)}s"]
     return flags
 
 
 def settings_of(flags: list[str], command: list[str]) -> Settings:
-    """Read flags as the agent will, around a command or around none.
+    """Read flags as the agent will, with or without a supervised command.
 
-    All but a rules file, which is in the pod.
+    A rules file is not read, since it is in the pod.
 
     Raises:
-        SettingsError: they are wrong.
+        SettingsError: they are invalid.
     """
     words = read_words([*flags, *(["--", *command] if command else [])])
     words.values.pop("rules", None)
@@ -107,28 +109,31 @@ def settings_of(flags: list[str], command: list[str]) -> Settings:
 
 
 def flags_for_once(flags: list[str]) -> list[str]:
-    """Give the flags of an init container that fills the stage, from those of the sidecar."""
+    """Return the flags of an init container that fills the stage, from those of the sidecar."""
     values = read_words(flags).values
     kept = [
-        word for name in _ONCE for value in values.get(name, ()) for word in (f"--{name}", value)
+        word
+        for name in _ONCE_FLAGS
+        for value in values.get(name, ())
+        for word in (f"--{name}", value)
     ]
     return [*kept, "--once", "--listen", "none"]
 
 
 def signals(settings: Settings) -> bool:
-    """Tell whether the agent has to see the application's processes."""
+    """Tell whether the agent needs to see the application's processes."""
     by_name = any(probe.kind == "workers" for rule in settings.rules for probe in rule.probes)
     return by_name or any(action.target not in ("", "child") for action in _actions(settings))
 
 
 def frozen_way(settings: Settings) -> str:
-    """Name the way in which the agent answers for frozen uses; "none" when it does not."""
+    """Name how the agent restarts for frozen uses; "none" when it does not."""
     frozen = [action for rule in settings.rules if rule.name == FROZEN for action in rule.actions]
     return next((action.way for action in frozen if action.way), "none")
 
 
 def restarts_all(settings: Settings) -> bool:
-    """Tell whether the agent's end is to restart all containers of the pod."""
+    """Tell whether the agent's exit restarts all containers of the pod."""
     return any(action.way == "all-containers" for action in _actions(settings))
 
 

@@ -1,8 +1,8 @@
-"""What an injection leaves in the manifest, so that it can be undone.
+"""The record of an injection in the manifest, from which it is undone.
 
-Names tell most of it: containers and volumes of ours have names of ours. What cannot be told from
-them, keys that were made and values that were replaced, is kept as JSON in an environment
-variable of the agent's container: the text of each value, so that it comes back to the byte.
+Added containers and volumes are known by their names. Keys that were added and values that were
+replaced are recorded as JSON in an environment variable of the agent's container: the text of each
+value, so that the removal restores it byte for byte.
 """
 
 from __future__ import annotations
@@ -13,18 +13,38 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 __all__ = [
-    "AGENT", "ANNOTATION", "BIN", "BIN_PATH", "FIRST", "POD", "POD_PATH", "PROGRAM", "RUN",
-    "RUN_PATH", "STAGE", "STAGE_PATH", "VARIABLE", "Change", "Ledger", "Path", "Record", "Texts",
-    "is_our_mount", "is_ours", "parse_record", "protected", "unprotected",
+    "AGENT",
+    "ANNOTATION",
+    "BIN",
+    "BIN_PATH",
+    "FIRST",
+    "POD",
+    "POD_PATH",
+    "PROGRAM",
+    "RUN",
+    "RUN_PATH",
+    "STAGE",
+    "STAGE_PATH",
+    "VARIABLE",
+    "Change",
+    "ChangeRecorder",
+    "Path",
+    "Record",
+    "Texts",
+    "escape_references",
+    "is_our_mount",
+    "is_ours",
+    "parse_record",
+    "unescape_references",
 ]  # fmt: skip
 
-#: The agent's container; for a supervisor, the one that brings its program.
+#: The agent's container; for a supervisor, the init container that copies its program.
 AGENT = "hotmap-agent"
 
-#: Fills the stage before the application starts, where the sidecar cannot be waited for.
+#: Fills the stage before the application starts, where no probe can wait for the sidecar.
 FIRST = "hotmap-agent-first"
 
-#: On the pod template: an agent answers for changes (docs/reference/annotations.md).
+#: On the pod template: an agent handles changes (docs/reference/annotations.md).
 ANNOTATION = "hotmap.dev/agent"
 
 #: In the agent's container: the record.
@@ -45,23 +65,23 @@ Texts = Callable[[Path], str | None]
 
 
 class Change(NamedTuple):
-    """One key that injection made, or whose value it replaced."""
+    """One key that injection added, or whose value it replaced."""
 
     path: Path
     #: The text of the value before; None for a key that was not there.
     text: str | None
-    #: Of a list: which of its items were taken out.
+    #: Of a list: the indexes of the items that were removed.
     taken: tuple[int, ...] = ()
 
 
 class Record(NamedTuple):
-    """All of it; `container` is the application's."""
+    """All changes of one pod template; `container` is the application's."""
 
     container: str
     changes: tuple[Change, ...]
 
-    def written(self) -> str:
-        """Write it for the environment variable."""
+    def to_json(self) -> str:
+        """Encode it for the environment variable."""
         changes = [
             [list(one.path), one.text, *([list(one.taken)] if one.taken else [])]
             for one in self.changes
@@ -69,36 +89,36 @@ class Record(NamedTuple):
         return json.dumps([self.container, changes], ensure_ascii=False, separators=(",", ":"))
 
 
-class Ledger:
-    """Takes note of changes while a template is worked out: before each of them is made."""
+class ChangeRecorder:
+    """Records each change of a template before it is made."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
         self.changes: list[Change] = []
 
-    def replacing(self, path: Path, taken: tuple[int, ...] = ()) -> None:
-        """Note the text of a value that is about to be replaced, or that its key is new."""
-        if not self._on_the_way(path):
-            self._note(Change(path, self._texts(path), taken))
+    def record_replacement(self, path: Path, taken: tuple[int, ...] = ()) -> None:
+        """Record the text of a value that will be replaced, or that its key is new."""
+        if not self._record_missing_parent(path):
+            self._append(Change(path, self._texts(path), taken))
 
-    def adding_to(self, path: Path) -> None:
-        """Note what taking away what is added to a value would not bring back."""
-        self._on_the_way((*path, ""))
+    def record_addition(self, path: Path) -> None:
+        """Record what removing an addition to a value would not restore."""
+        self._record_missing_parent((*path, ""))
 
-    def _on_the_way(self, path: Path) -> bool:
-        """Note the first value above the last that is missing, empty or an alias, if one is."""
+    def _record_missing_parent(self, path: Path) -> bool:
+        """Record the first parent that is missing, empty or an alias; True if there is one."""
         for length in range(1, len(path)):
             part = path[:length]
             text = self._texts(part)
             if text is None or text.strip().startswith("*") or _is_blank(text):
-                if part[-2:-1] == ("containers",):  # an item: the list as a whole is put back
+                if part[-2:-1] == ("containers",):  # an item: the list as a whole is restored
                     part = part[:-1]
                     text = self._texts(part)
-                self._note(Change(part, text))
+                self._append(Change(part, text))
                 return True
         return False
 
-    def _note(self, change: Change) -> None:
+    def _append(self, change: Change) -> None:
         known = [one.path for one in self.changes]
         if not any(change.path[: len(one)] == one for one in known):
             self.changes.append(change)
@@ -111,7 +131,7 @@ def _is_blank(text: str) -> bool:
 
 
 def parse_record(text: str) -> Record | None:
-    """Read what `written` wrote; None for anything else."""
+    """Read what `to_json` wrote; None for anything else."""
     try:
         container, changes = json.loads(text)
         return Record(
@@ -132,20 +152,20 @@ def is_ours(volume: Any) -> bool:
 
 
 def is_our_mount(mount: Any) -> bool:
-    """Tell whether a mount is of a volume of ours, or where only we mount anything."""
+    """Tell whether a mount is of a volume of ours, or below /hotmap, which is ours."""
     path = mount.get("mountPath") if isinstance(mount, dict) else None
     return is_ours(mount) or (isinstance(path, str) and path.startswith("/hotmap/"))
 
 
-def protected(word: str) -> str:
-    """Write a word of `command` or `args` so that the kubelet leaves it as it is.
+def escape_references(word: str) -> str:
+    """Escape a word of `command` or `args` so that the kubelet does not expand it.
 
-    The kubelet replaces `$(NAME)`, and makes `$$` a `$`, before the container starts
+    The kubelet replaces `$(NAME)` and turns `$$` into `$` before the container starts
     (kubernetes: third_party/forked/golang/expansion/expand.go).
     """
     return word.replace("$", "$$") if "$(" in word or "$$" in word else word
 
 
-def unprotected(word: str) -> str:
-    """Give the word that `protected` was given."""
+def unescape_references(word: str) -> str:
+    """Undo `escape_references`."""
     return word.replace("$$", "$")

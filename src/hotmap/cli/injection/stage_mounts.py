@@ -1,12 +1,12 @@
-"""Puts a stage between mounted sources and the application.
+"""The mounts of a pod with a stage between the sources and the application.
 
-The agent gets the sources; the application finds, at the same paths, a directory in which content
-appears only after it passed its check. So each mount of the application turns into one of the
-stage, with the folder of its volume as `subPath`.
+The agent mounts the sources; the application mounts, at the same paths, a directory in which
+content appears only after it passed its check. So each mount of the application is replaced by one
+of the stage, with the directory of its volume as `subPath`.
 
-A `subPath` that names a folder of the volume is frozen by the kubelet: it mounts what the folder is
-when the container starts. Through the stage it is live: the agent gets a volume of that folder's
-files alone. One that names a file stays frozen, since a mounted file is that file for ever.
+The kubelet resolves a `subPath` when the container starts, so a directory mounted that way never
+changes. Through the stage it does: the agent mounts a volume of that directory's files only. A
+`subPath` that names a file never changes in either case.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 
 from hotmap.cli.injection.record import STAGE, STAGE_PATH
 
-__all__ = ["Staging", "default_mode", "is_live", "plan_stage", "staged_mounts"]
+__all__ = ["StagePlan", "default_mode", "is_live", "plan_stage", "staged_mounts"]
 
 _PATH = "/hotmap/source"
 
 
-class Staging(NamedTuple):
-    """Which volumes go through the stage, and where the agent has them."""
+class StagePlan(NamedTuple):
+    """The volumes that go through the stage, and the agent's mounts of them."""
 
-    #: By index of the application's mount, the directory in which the agent has its files.
+    #: By index of the application's mount, the directory of its files in the agent's container.
     directories: dict[int, str]
-    #: The agent's mounts, and the volumes that are new.
+    #: The agent's mounts, and the added volumes.
     mounts: list[dict[str, Any]]
     volumes: list[dict[str, Any]]
-    #: The permission bits that all of them ask for; "" where they do not agree or do not say.
+    #: The permission bits of all of them; "" where they differ or are not set.
     mode: str
     notes: list[str]
 
@@ -38,7 +38,7 @@ class Staging(NamedTuple):
 def is_live(volume: dict[str, Any]) -> bool:
     """Tell whether a volume has ConfigMaps or Secrets as files.
 
-    One of tokens alone is swapped every few minutes, and no concern of ours.
+    One with tokens only is rewritten every few minutes and is not followed.
     """
     sources = (volume.get("projected") or {}).get("sources") or ()
     projected = any("configMap" in one or "secret" in one for one in sources)
@@ -47,13 +47,14 @@ def is_live(volume: dict[str, Any]) -> bool:
 
 def plan_stage(
     volumes: dict[str, dict[str, Any]], mounts: list[dict[str, Any]], *, apart: bool
-) -> Staging:
-    """Choose what goes through the stage. `apart`: the agent shares its root with the application.
+) -> StagePlan:
+    """Choose the mounts that go through the stage.
 
-    A directory of the agent has the path that the application has, so that absolute paths in the
-    files mean the same to a checker; unless they share a root, or two end in the same name.
+    `apart`: the agent runs in the application's container, so its directories need other paths.
+    Otherwise they have the application's paths, so that absolute paths in the files mean the same
+    to a checker, unless two end in the same name.
     """
-    found = Staging({}, [], [], _mode(volumes, mounts), [])
+    found = StagePlan({}, [], [], _mode(volumes, mounts), [])
     places: dict[tuple[str, str], str] = {}
     for index, mount in enumerate(mounts):
         volume = volumes.get(mount["name"], {})
@@ -62,14 +63,14 @@ def plan_stage(
         part = str(mount.get("subPath") or "").strip("/")
         if "subPathExpr" in mount or (part and not _part_of(volume, part)):
             found.notes.append(
-                f"{mount['mountPath']} is one file of volume {mount['name']}, and a mounted file "
-                "never changes while the container runs; mount a directory"
+                f"{mount['mountPath']} is a single file of volume {mount['name']}, which never "
+                "changes while the container runs; mount a directory"
             )
             continue
         if _holds_token(volume):
             found.notes.append(
-                f"{mount['mountPath']} holds a token, too, which must not be held back; it is "
-                "neither staged nor watched"
+                f"{mount['mountPath']} contains a service account token, which must not be "
+                "delayed; it is neither staged nor watched"
             )
             continue
         source = (mount["name"], part)
@@ -89,13 +90,13 @@ def plan_stage(
 
 
 def staged_mounts(
-    mounts: list[dict[str, Any]], staging: Staging, places: dict[str, str]
+    mounts: list[dict[str, Any]], stage: StagePlan, places: dict[str, str]
 ) -> list[dict[str, Any]]:
-    """Give the application's mounts with the stage in them; `places`: what is published where."""
+    """Return the application's mounts with the stage; `places`: published path by directory."""
     found = []
     for index, mount in enumerate(mounts):
-        if index in staging.directories:
-            place = places[staging.directories[index]]
+        if index in stage.directories:
+            place = places[stage.directories[index]]
             mount = {key: value for key, value in mount.items() if key != "subPath"}
             mount["name"] = STAGE
             mount["readOnly"] = True
@@ -111,7 +112,7 @@ def _holds_token(volume: dict[str, Any]) -> bool:
 
 
 def _part_of(volume: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Give the volume with the files of one of its folders; {} where it has no such folder."""
+    """Return the volume with the files of one directory only; {} without such a directory."""
     narrowed = {key: copy.deepcopy(value) for key, value in volume.items() if key != "name"}
     sources = (narrowed.get("projected") or {}).get("sources")
     everything = [narrowed] if sources is None else sources
@@ -134,7 +135,7 @@ def _narrow(source: dict[str, Any], folder: str) -> bool:
 
 
 def default_mode(volume: dict[str, Any]) -> int | None:
-    """Give the permission bits that a volume of sources asks for; None where it does not."""
+    """Return the default mode of a volume of sources; None where it is not set."""
     for kind in ("configMap", "secret", "projected"):
         if kind in volume and is_live(volume):
             mode = (volume[kind] or {}).get("defaultMode")

@@ -1,7 +1,7 @@
-"""Where the controller is looked for, and what is said when it cannot be asked.
+"""Discovery of the controller, and the errors when it cannot be reached.
 
-The API server is played: it lists the controller's pods and stands between them and us, as the
-proxy of a real one does. That one is met in tests/deploy.
+The API server is a fake: it lists the controller's pods and proxies requests to them. The proxy of
+a real one is tested in tests/deploy.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from hotmap.cli.asking import CannotTell, Where, reach
+from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
+from hotmap.cli.status_client import StatusUnavailable, connect
 
 LABELS = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controller"
 
 
 def answer(**fields: Any) -> dict[str, Any]:
-    """What a controller says that leads and follows nothing."""
+    """The status of a leader without workloads."""
     document = {
         "kind": "ControllerStatus",
         "ready": True,
@@ -34,18 +35,18 @@ def answer(**fields: Any) -> dict[str, Any]:
 
 
 class Server:
-    """An API server with some pods of the controller."""
+    """A fake API server with pods of the controller."""
 
     def __init__(self) -> None:
-        #: By pod: what it answers, or a status with which it cannot be asked.
+        #: By pod: its answer, or the status of the proxy's error.
         self.pods: dict[str, dict[str, Any] | int] = {}
         self.port = 9533
-        #: Namespaces whose pods may be listed; "" is all at once.
+        #: Namespaces whose pods may be listed; "" stands for all.
         self.allowed = {"", "hotmap", "ops"}
         self.asked: list[str] = []
         self._server: TestServer | None = None
 
-    async def start(self, directory: Path) -> Where:
+    async def start(self, directory: Path) -> ClusterOptions:
         app = web.Application()
         app.router.add_get("/api/v1/pods", self._list)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods", self._list)
@@ -61,7 +62,7 @@ class Server:
         }
         path = directory / "kubeconfig"
         path.write_text(yaml.safe_dump(content))
-        return Where(kubeconfig=str(path))
+        return ClusterOptions(kubeconfig=str(path))
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -89,10 +90,10 @@ class Server:
         self.asked.append(request.match_info["pod"])
         name, _, port = request.match_info["pod"].partition(":")
         assert int(port) == self.port
-        said = self.pods[name]
-        if isinstance(said, int):
-            return web.json_response({"kind": "Status", "message": "no route"}, status=said)
-        return web.json_response(said)
+        message = self.pods[name]
+        if isinstance(message, int):
+            return web.json_response({"kind": "Status", "message": "no route"}, status=message)
+        return web.json_response(message)
 
 
 @pytest.fixture
@@ -102,19 +103,19 @@ async def server() -> AsyncIterator[Server]:
     await server.stop()
 
 
-async def ask(where: Where) -> dict[str, Any]:
-    async with reach(where) as asked:
-        return await asked.status({})
+async def ask(cluster: ClusterOptions, **address: str) -> dict[str, Any]:
+    async with connect(cluster, ControllerAddress(**address)) as client:
+        return await client.status({})
 
 
-async def refused(where: Where) -> str:
-    with pytest.raises(CannotTell) as caught:
-        await ask(where)
+async def refused(cluster: ClusterOptions, **address: str) -> str:
+    with pytest.raises(StatusUnavailable) as caught:
+        await ask(cluster, **address)
     return str(caught.value)
 
 
-async def test_the_replica_that_leads_is_asked(server: Server, tmp_path: Path) -> None:
-    """Of several pods the one that says so; a standby knows nothing, and one may be ill."""
+async def test_status_comes_from_the_leader(server: Server, tmp_path: Path) -> None:
+    """Of several pods the leader; standbys and failing pods are skipped."""
     server.pods = {
         "hotmap-a": answer(ready=False, role="standby"),
         "hotmap-b": 503,
@@ -124,22 +125,23 @@ async def test_the_replica_that_leads_is_asked(server: Server, tmp_path: Path) -
     assert document["sources"] == 7
 
 
-async def test_the_port_is_the_pods_own(server: Server, tmp_path: Path) -> None:
-    """With Reloader's defaults it is another one; the pod says which is called metrics."""
+async def test_port_is_the_pods_metrics_port(server: Server, tmp_path: Path) -> None:
+    """With Reloader's defaults it is another one."""
     server.pods, server.port = {"hotmap-a": answer()}, 9090
     await ask(await server.start(tmp_path))
     assert set(server.asked) == {"hotmap-a:9090"}
 
 
-async def test_the_namespace_of_the_context_is_meant(server: Server, tmp_path: Path) -> None:
-    """As kubectl takes it where none is named."""
+async def test_namespace_defaults_to_the_contexts(server: Server, tmp_path: Path) -> None:
+    """As in kubectl."""
     server.pods = {"hotmap-a": answer()}
-    async with reach(await server.start(tmp_path)) as asked:
-        assert asked.namespace == "shop"
+    cluster = await server.start(tmp_path)
+    async with connect(cluster, ControllerAddress()) as client:
+        assert client.namespace == "shop"
 
 
-async def test_pages_become_one_document(server: Server, tmp_path: Path) -> None:
-    """However many workloads there are."""
+async def test_status_joins_pages(server: Server, tmp_path: Path) -> None:
+    """`continue` is followed to the end."""
     pages = iter(
         [answer(), answer(consumers=["a", "b"], **{"continue": "b"}), answer(consumers=["c"])]
     )
@@ -154,67 +156,69 @@ async def test_pages_become_one_document(server: Server, tmp_path: Path) -> None
     assert "continue" not in document
 
 
-async def test_without_the_right_to_see_all_namespaces(server: Server, tmp_path: Path) -> None:
-    """The usual namespace is tried."""
+async def test_discovery_without_cluster_wide_permission(server: Server, tmp_path: Path) -> None:
+    """The default namespace is tried."""
     server.pods, server.allowed = {"hotmap-a": answer()}, {"hotmap"}
     assert (await ask(await server.start(tmp_path)))["ready"]
 
 
-async def test_only_standbys(server: Server, tmp_path: Path) -> None:
-    """Nobody leads at this moment: the next question may find who does."""
+async def test_discovery_of_standbys_only(server: Server, tmp_path: Path) -> None:
+    """There is no leader at this moment; the user is told to try again."""
     standby = answer(ready=False, role="standby")
     server.pods = {"hotmap-a": standby, "hotmap-b": standby}
-    said = await refused(await server.start(tmp_path))
-    assert said.startswith("all 2 controllers that answered stand by; ")
-    assert said.endswith("try again")
+    message = await refused(await server.start(tmp_path))
+    assert message.startswith("all 2 controllers that answered are standbys; ")
+    assert message.endswith("try again")
 
 
 @pytest.mark.parametrize("status", [403, 404, 502, 503])
-async def test_a_pod_that_cannot_be_asked(server: Server, tmp_path: Path, status: int) -> None:
-    """No right to the proxy, or a policy in between: the way around is a command."""
+async def test_unreachable_pod_suggests_port_forward(
+    server: Server, tmp_path: Path, status: int
+) -> None:
+    """No permission for the proxy, or a network policy: the message has the workaround."""
     server.pods = {"hotmap-a": status}
-    said = await refused(await server.start(tmp_path))
-    assert "Pod hotmap/hotmap-a cannot be asked through the API server: no route" in said
-    assert "'kubectl --namespace=hotmap port-forward pod/hotmap-a 9533'" in said
-    assert said.endswith("--url http://127.0.0.1:9533")
+    message = await refused(await server.start(tmp_path))
+    assert "cannot reach Pod hotmap/hotmap-a through the API server: no route" in message
+    assert "'kubectl --namespace=hotmap port-forward pod/hotmap-a 9533'" in message
+    assert message.endswith("--url http://127.0.0.1:9533")
 
 
-async def test_no_right_to_look_for_it(server: Server, tmp_path: Path) -> None:
+async def test_forbidden_discovery_names_the_flags(server: Server, tmp_path: Path) -> None:
     """The flags that make it unnecessary are named."""
     server.pods, server.allowed = {"hotmap-a": answer()}, set()
-    said = await refused(await server.start(tmp_path))
-    assert "pods is forbidden" in said
-    assert "--controller-namespace" in said
-    assert "--url" in said
+    message = await refused(await server.start(tmp_path))
+    assert "pods is forbidden" in message
+    assert "--controller-namespace" in message
+    assert "--url" in message
 
 
-async def test_no_pod_of_the_controller(server: Server, tmp_path: Path) -> None:
-    """Where it was looked for is said; another namespace may be named."""
-    where = await server.start(tmp_path)
-    said = await refused(where._replace(controller_namespace="ops"))
-    assert "was found: it runs no pod with the labels" in said
+async def test_missing_controller_names_its_labels(server: Server, tmp_path: Path) -> None:
+    """The message says what was searched."""
+    cluster = await server.start(tmp_path)
+    message = await refused(cluster, controller_namespace="ops")
+    assert "no Pod there has the labels app.kubernetes.io/name=hotmap," in message
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("hello", "no JSON object"),
-        ('["a"]', "no JSON object"),
-        ('{"kind": "Other"}', "no controller of hotmap"),
-        ('{"kind": "ControllerStatus", "ready": false}', "stands by, or still starts"),
+        ("hello", "not a JSON object"),
+        ('["a"]', "not a JSON object"),
+        ('{"kind": "Other"}', "not a hotmap controller"),
+        ('{"kind": "ControllerStatus", "ready": false}', "a standby or still starting"),
     ],
 )
-async def test_what_answers_at_an_address(body: str, words: str) -> None:
-    """Something else, or who does not lead: what it is, and no table of nothing."""
+async def test_invalid_answer_is_an_error(body: str, words: str) -> None:
+    """Another server, or a controller that is not the leader."""
 
-    async def said(request: web.Request) -> web.Response:
+    async def message(request: web.Request) -> web.Response:
         return web.Response(text=body)
 
     app = web.Application()
-    app.router.add_get("/v1/status", said)
+    app.router.add_get("/v1/status", message)
     server = TestServer(app)
     await server.start_server()
     try:
-        assert words in await refused(Where(url=str(server.make_url("/"))))
+        assert words in await refused(ClusterOptions(), url=str(server.make_url("/")))
     finally:
         await server.close()

@@ -1,7 +1,7 @@
-"""The demo's stage: a local cluster in this process, and a controller in one of its own.
+"""The demo's cluster: a local control plane in this process, and a controller process.
 
-The controller is started as a user would start it and is killed as an accident would, so what it
-finds after that it found from the cluster alone.
+The controller is started as a user starts it and killed without warning, so everything that it
+knows after a restart comes from the cluster.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, PODS
 from hotmap.local.cluster import LocalCluster
 
-__all__ = ["Decided", "ObservedPod", "Stage"]
+__all__ = ["Decision", "DemoCluster", "PodSnapshot"]
 
 T = TypeVar("T")
 
 NAMESPACE = "default"
 
-#: Seconds after which something that should have happened counts as not happened.
-PATIENCE = 15.0
+#: Seconds to wait for an expected result.
+TIMEOUT = 15.0
 
 
 class _Any(msgspec.Struct):
@@ -60,8 +60,8 @@ class _Pod(msgspec.Struct):
     status: _Status
 
 
-class ObservedPod(NamedTuple):
-    """A pod that is meant to live."""
+class PodSnapshot(NamedTuple):
+    """What matters of a pod that is not terminating."""
 
     name: str
     uid: str
@@ -70,8 +70,8 @@ class ObservedPod(NamedTuple):
     replica_set: str
 
 
-class Decided(NamedTuple):
-    """A decision as the controller logged it."""
+class Decision(NamedTuple):
+    """A decision that the controller logged."""
 
     #: POSIX seconds.
     at: float
@@ -79,15 +79,15 @@ class Decided(NamedTuple):
     reason: str
 
 
-class Stage:
-    """Everything the demo acts on, from entering the context to leaving it."""
+class DemoCluster:
+    """A control plane and a controller, from entering the context to leaving it."""
 
     def __init__(self) -> None:
         self._exit = AsyncExitStack()
         self._controller: asyncio.subprocess.Process | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
-        self.decisions: list[Decided] = []
+        self.decisions: list[Decision] = []
         self.plane_ready_after = 0.0
 
     async def __aenter__(self) -> Self:
@@ -120,7 +120,7 @@ class Stage:
         """Start a controller process and wait until it acts.
 
         Raises:
-            HotmapError: it ended instead.
+            HotmapError: it exited instead.
         """
         self._ready.clear()
         self._controller = await asyncio.create_subprocess_exec(
@@ -139,54 +139,55 @@ class Stage:
             stderr=asyncio.subprocess.PIPE,
             stdin=asyncio.subprocess.DEVNULL,
         )
-        self._listening = asyncio.create_task(self._listen(self._controller))
+        self._reading = asyncio.create_task(self._read_log(self._controller))
         ready = asyncio.create_task(self._ready.wait())
         done, _ = await asyncio.wait(
-            [ready, self._listening], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
+            [ready, self._reading], timeout=TIMEOUT, return_when=asyncio.FIRST_COMPLETED
         )
         if ready not in done:
             ready.cancel()
             raise HotmapError(
-                "the demo's controller did not start; run `hotmap controller` to see why"
+                "the demo's controller did not start; run 'hotmap controller' to see the reason"
             )
 
     async def kill_controller(self) -> None:
-        """Kill the controller without a word, as an accident would."""
-        if self._controller is not None and self._listening is not None:
+        """Kill the controller without warning."""
+        if self._controller is not None and self._reading is not None:
             if self._controller.returncode is None:
                 self._controller.kill()
             await self._controller.wait()
-            await self._listening
-        self._controller = self._listening = None
+            await self._reading
+        self._controller = self._reading = None
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    async def _read_log(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         async for line in process.stderr:
             try:
-                said = json.loads(line)
+                entry = json.loads(line)
             except ValueError:
                 continue
-            if said["message"].startswith("ready"):
+            if entry["message"].startswith("ready"):
                 self._ready.set()
-            elif "consumer" in said:
-                name = said["consumer"].rpartition("/")[2]
-                self.decisions.append(Decided(said["at"], name, said["message"]))
+            elif "consumer" in entry:
+                name = entry["consumer"].rpartition("/")[2]
+                self.decisions.append(Decision(entry["at"], name, entry["message"]))
 
-    async def decision(self, consumer: str, *, since: float, about: str) -> Decided | None:
-        """Wait for the controller's word on a consumer that mentions `about`."""
+    async def decision(self, consumer: str, *, since: float, about: str) -> Decision | None:
+        """Wait for a decision on a consumer whose reason contains `about`."""
 
-        async def look() -> Decided | None:
-            for one in self.decisions:
-                if one.consumer == consumer and one.at >= since and about in one.reason:
-                    return one
+        async def find() -> Decision | None:
+            for decision in self.decisions:
+                matches = decision.consumer == consumer and about in decision.reason
+                if matches and decision.at >= since:
+                    return decision
             return None
 
-        return await self.until(look)
+        return await self.wait_for(find)
 
     # -- the cluster ---------------------------------------------------------------------------
 
     async def apply(self, manifests: str) -> None:
-        """Create every object of a YAML text."""
+        """Create every object of a YAML stream."""
         for body in yaml.safe_load_all(manifests):
             await self._client.create(
                 BY_KIND[body["kind"]], NAMESPACE, body, type=_Any, field_manager="demo"
@@ -206,13 +207,13 @@ class Stage:
         )
         return began
 
-    async def pods(self, app: str) -> list[ObservedPod]:
-        """List the pods of a workload that are not about to go."""
+    async def pods(self, app: str) -> list[PodSnapshot]:
+        """List the pods of a workload that are not terminating."""
         page = await self._client.list_page(PODS, NAMESPACE, type=_Pod, label_selector=f"app={app}")
-        return [_seen(pod) for pod in page.items if pod.metadata.deletion_timestamp is None]
+        return [_snapshot(pod) for pod in page.items if pod.metadata.deletion_timestamp is None]
 
-    async def printed(self, pod: str) -> list[tuple[float, str]]:
-        """Read what a pod has printed: (POSIX seconds, line)."""
+    async def output(self, pod: str) -> list[tuple[float, str]]:
+        """Read the output of a pod: (POSIX seconds, line)."""
         path = PODS.path(NAMESPACE, pod, "log")
         body = await self._client.request("GET", path, params={"timestamps": "true"}, attempts=3)
         lines = []
@@ -221,20 +222,20 @@ class Stage:
             lines.append((_posix(stamp), text))
         return lines
 
-    async def until(self, look: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Ask again and again until the answer is something, for PATIENCE at most."""
-        deadline = time.monotonic() + PATIENCE
+    async def wait_for(self, find: Callable[[], Awaitable[T | None]]) -> T | None:
+        """Poll until something is found; None after TIMEOUT."""
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline:
-            if (found := await look()) is not None:
+            if (found := await find()) is not None:
                 return found
             await asyncio.sleep(0.01)
         return None
 
 
-def _seen(pod: _Pod) -> ObservedPod:
+def _snapshot(pod: _Pod) -> PodSnapshot:
     statuses = pod.status.container_statuses
     owners = pod.metadata.owner_references
-    return ObservedPod(
+    return PodSnapshot(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         running=bool(statuses) and all(one.state.running is not None for one in statuses),
@@ -244,7 +245,7 @@ def _seen(pod: _Pod) -> ObservedPod:
 
 
 def _posix(stamp: str) -> float:
-    """Read an RFC 3339 time with nanoseconds, as logs carry them."""
+    """Read an RFC 3339 time with nanoseconds, as container logs have them."""
     head, _, fraction = stamp.rstrip("Z").partition(".")
     whole = datetime.fromisoformat(f"{head}+00:00").timestamp()
     return whole + (float(f"0.{fraction}") if fraction else 0.0)

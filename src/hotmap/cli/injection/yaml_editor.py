@@ -1,12 +1,11 @@
-"""Changes a manifest's text so that it means other values, and leaves all the rest as it is.
+"""Edits a manifest's text so that it describes other values, and changes nothing else.
 
-What is new goes to the end of its mapping or list, in the manifest's own style: lines where it is
-written in lines, brackets where it is written in brackets (JSON). So comments, quotes, indentation
-and line ends of everything else stay to the byte, and taking away what was put in gives the text
-back.
+Additions go to the end of their mapping or list, in the manifest's own style: block style or flow
+style (brackets, as in JSON). So comments, quotes, indentation and line ends of everything else are
+kept byte for byte, and removing the additions restores the text.
 
-A key or item in lines owns the text from the end of the line before it, which is that of its
-predecessor, up to the end of its own last line.
+A key or item in block style owns the text from the end of its predecessor's last line up to the
+end of its own last line.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from hotmap.cli.injection.documents import Entry, Node
+from hotmap.cli.injection.yaml_nodes import Entry, Node
 
-__all__ = ["Written", "edit", "means", "raw_value"]
+__all__ = ["SourceText", "apply_changes", "is_equivalent", "value_text"]
 
 
-class Written(NamedTuple):
-    """A value with the text that it had: the text is put back as it is."""
+class SourceText(NamedTuple):
+    """A value together with its original text, which is restored as it is."""
 
     text: str
-    #: What it means; None where it cannot be told from the text alone (an alias).
+    #: The value; None where the text alone does not determine it (an alias).
     value: Any
 
 
@@ -37,10 +36,10 @@ class _Edit(NamedTuple):
     text: str
 
 
-def edit(text: str, documents: Sequence[Node], changes: Sequence[tuple[Node, Any]]) -> str:
-    """Make each of these mappings mean its new value; they may not lie in each other.
+def apply_changes(text: str, documents: Sequence[Node], changes: Sequence[tuple[Node, Any]]) -> str:
+    """Give each of these mappings its new value; none may contain another.
 
-    `documents` are all that the text holds; they tell its style.
+    `documents` are all documents of the text; they determine its style.
     """
     editor = _Editor(text, documents)
     found = [one for node, new in changes for one in editor.mapping(node, new)]
@@ -52,8 +51,8 @@ def edit(text: str, documents: Sequence[Node], changes: Sequence[tuple[Node, Any
     return "".join([*pieces, text[place:]])
 
 
-def raw_value(text: str, mapping: Node, key: str) -> str | None:
-    """Give the text of a key's value, with what follows on its line; None without such a key."""
+def value_text(text: str, mapping: Node, key: str) -> str | None:
+    """Return the text of a key's value up to the end of its line; None without such a key."""
     entry = mapping.entry(key)
     if mapping.alias or entry is None:
         return None
@@ -61,26 +60,26 @@ def raw_value(text: str, mapping: Node, key: str) -> str | None:
     return text[start:end]
 
 
-def means(wanted: Any, found: Any) -> bool:
-    """Tell whether a value is the wanted one, in which some parts may be `Written`."""
-    return _equal(wanted, found, texts=True)
+def is_equivalent(expected: Any, found: Any) -> bool:
+    """Compare a value with the expected one, in which some parts may be `SourceText`."""
+    return _equal(expected, found, texts=True)
 
 
-def _equal(wanted: Any, found: Any, *, texts: bool = False) -> bool:
-    """Compare values, types too. `texts`: a `Written` may be equal; without, it never is."""
-    if isinstance(wanted, Written):
-        return texts and (wanted.value is None or _equal(wanted.value, found))
-    if type(wanted) is not type(found):
+def _equal(expected: Any, found: Any, *, texts: bool = False) -> bool:
+    """Compare values, types too. `texts`: a `SourceText` may be equal; without, it never is."""
+    if isinstance(expected, SourceText):
+        return texts and (expected.value is None or _equal(expected.value, found))
+    if type(expected) is not type(found):
         return False
-    if isinstance(wanted, dict):
-        return wanted.keys() == found.keys() and all(
-            _equal(value, found[key], texts=texts) for key, value in wanted.items()
+    if isinstance(expected, dict):
+        return expected.keys() == found.keys() and all(
+            _equal(value, found[key], texts=texts) for key, value in expected.items()
         )
-    if isinstance(wanted, list):
-        return len(wanted) == len(found) and all(
-            _equal(one, other, texts=texts) for one, other in zip(wanted, found, strict=True)
+    if isinstance(expected, list):
+        return len(expected) == len(found) and all(
+            _equal(one, other, texts=texts) for one, other in zip(expected, found, strict=True)
         )
-    return bool(wanted == found)
+    return bool(expected == found)
 
 
 def _value_place(text: str, mapping: Node, entry: Entry) -> tuple[int, int]:
@@ -101,11 +100,11 @@ def _start_of_line(text: str, place: int) -> int:
 
 
 class _Unmatched(Exception):
-    """Items of a list cannot be told apart, so the list is written anew."""
+    """Items of a list cannot be matched, so the list is replaced as a whole."""
 
 
 class _Editor:
-    """Finds the edits; offsets are those of the text before any of them."""
+    """Computes the edits; offsets refer to the text before any of them."""
 
     def __init__(self, text: str, documents: Sequence[Node]) -> None:
         self._text = text
@@ -125,17 +124,17 @@ class _Editor:
             entry = node.entry(key)
             if entry is not None:
                 yield from self._value(node, entry, value)
-        yield from self._without_entries(node, own)
+        yield from self._remove_entries(node, own)
         for key, value in new.items():
             if node.entry(key) is None and not (key in old and _equal(value, old[key])):
-                yield self._another_entry(node, key, value)
+                yield self._append_entry(node, key, value)
         for key in gone:
-            if node.entry(key) is None:  # it is merged in: only a null of our own hides it
-                yield self._another_entry(node, key, None)
+            if node.entry(key) is None:  # merged in: only an explicit null hides it
+                yield self._append_entry(node, key, None)
 
     def _value(self, parent: Node, entry: Entry, new: Any) -> Iterator[_Edit]:
         node = entry.value
-        if isinstance(new, Written):
+        if isinstance(new, SourceText):
             start, end = _value_place(self._text, parent, entry)
             yield _Edit(start, end, new.text)
             return
@@ -149,12 +148,12 @@ class _Editor:
                     return
                 except _Unmatched:
                     pass
-        yield self._anew(parent, entry, new)
+        yield self._replace(parent, entry, new)
 
-    def _anew(self, parent: Node, entry: Entry, new: Any) -> _Edit:
+    def _replace(self, parent: Node, entry: Entry, new: Any) -> _Edit:
         start, end = _value_place(self._text, parent, entry)
         if parent.flow:
-            return _Edit(start, end, f" {self._brackets(new)}")
+            return _Edit(start, end, f" {self._flow_text(new)}")
         if entry.value.kind == "scalar" and not isinstance(new, dict | list):
             kept = entry.value
             if kept.start < kept.end and "\n" not in self._text[kept.start : kept.end]:
@@ -163,31 +162,31 @@ class _Editor:
         lines = self._lines({"x": new})
         if len(lines) == 1:
             return _Edit(start, end, lines[0].removeprefix("x:"))
-        return _Edit(start, end, self._newline + self._joined(lines[1:], column))
+        return _Edit(start, end, self._newline + self._indent(lines[1:], column))
 
-    def _another_entry(self, node: Node, key: str, value: Any) -> _Edit:
-        if isinstance(value, Written):
+    def _append_entry(self, node: Node, key: str, value: Any) -> _Edit:
+        if isinstance(value, SourceText):
             value = value.value
         if node.flow:
-            return self._in_brackets(
+            return self._append_flow(
                 node,
                 [entry.value for entry in node.entries],
-                self._brackets({key: value})[1:-1],
+                self._flow_text({key: value})[1:-1],
             )
         first = node.entries[0].key.start
         column = first - _start_of_line(self._text, first)
         place = _end_of_line(self._text, node.end)
-        return _Edit(place, place, self._newline + self._joined(self._lines({key: value}), column))
+        return _Edit(place, place, self._newline + self._indent(self._lines({key: value}), column))
 
-    def _without_entries(self, node: Node, gone: Sequence[Entry]) -> Iterator[_Edit]:
+    def _remove_entries(self, node: Node, gone: Sequence[Entry]) -> Iterator[_Edit]:
         spans = [(entry.key.start, entry.value.end) for entry in node.entries]
         indexes = [node.entries.index(entry) for entry in gone]
-        yield from self._without(node, spans, indexes)
+        yield from self._remove(node, spans, indexes)
 
     # Lists
 
     def _sequence(self, node: Node, new: Sequence[Any]) -> Iterator[_Edit]:
-        """Match items in order: equal ones, then those with the same name; the rest come or go."""
+        """Match items in order: equal ones, then those of the same name; add or remove the rest."""
         rest = list(new)
         gone = []
         later = [item.data for item in node.items[1:]]
@@ -202,20 +201,20 @@ class _Editor:
         kept = [item for index, item in enumerate(node.items) if index not in gone]
         if (rest and gone) or not kept:
             raise _Unmatched
-        yield from self._without(node, [(item.start, item.end) for item in node.items], gone)
+        yield from self._remove(node, [(item.start, item.end) for item in node.items], gone)
         for item in rest:
-            yield self._another_item(node, item)
+            yield self._append_item(node, item)
 
-    def _another_item(self, node: Node, value: Any) -> _Edit:
+    def _append_item(self, node: Node, value: Any) -> _Edit:
         if node.flow:
-            return self._in_brackets(node, node.items, self._brackets(value))
+            return self._append_flow(node, node.items, self._flow_text(value))
         dash = self._text.rfind("-", 0, node.items[0].start)
         column = dash - _start_of_line(self._text, dash)
         place = _end_of_line(self._text, node.end)
         lines = self._lines([value])
-        return _Edit(place, place, self._newline + self._joined(lines, column))
+        return _Edit(place, place, self._newline + self._indent(lines, column))
 
-    def _in_brackets(self, node: Node, items: Sequence[Node], new: str) -> _Edit:
+    def _append_flow(self, node: Node, items: Sequence[Node], new: str) -> _Edit:
         if items:
             return _Edit(items[-1].end, items[-1].end, f", {new}")
         place = min(
@@ -225,7 +224,7 @@ class _Editor:
         )
         return _Edit(place + 1, place + 1, new)
 
-    def _without(
+    def _remove(
         self, node: Node, spans: Sequence[tuple[int, int]], gone: Sequence[int]
     ) -> Iterator[_Edit]:
         for index in gone:
@@ -254,8 +253,8 @@ class _Editor:
         lines: list[str] = written.rstrip("\n").split("\n")
         return lines
 
-    def _brackets(self, value: Any) -> str:
-        """Write a value in one line: as JSON where all of it is, as YAML's own brackets else."""
+    def _flow_text(self, value: Any) -> str:
+        """Write a value in one line: as JSON in a JSON manifest, else in YAML's flow style."""
         if self._json:
             written = json.dumps(value, ensure_ascii=False)
             return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
@@ -269,17 +268,17 @@ class _Editor:
         )
         return written.strip()[1:-1]
 
-    def _joined(self, lines: Sequence[str], column: int) -> str:
+    def _indent(self, lines: Sequence[str], column: int) -> str:
         return self._newline.join(f"{' ' * column}{line}" for line in lines)
 
 
 def _keeps_any(node: Node, new: dict[Any, Any]) -> bool:
-    """Tell whether there is a key to stay, so that the mapping is never without one meanwhile."""
+    """Tell whether a key stays, so that the mapping is never empty in between."""
     return not node.entries or any(entry.key.scalar in new for entry in node.entries)
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Tell whether two items are about the same thing: mounts by path, all else by name."""
+    """Tell whether two items have the same identity: mounts by path, all else by name."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return False
     key = "mountPath" if "mountPath" in old else "name"
@@ -287,23 +286,23 @@ def _same(old: Any, new: Any) -> bool:
 
 
 class _Compact(yaml.SafeDumper):
-    """Writes lists below their key without indenting them."""
+    """Writes lists without indenting them below their key."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 class _Indented(_Compact):
-    """Writes lists two spaces further in than their key."""
+    """Writes lists indented by two spaces below their key."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
 
 
-#: Plain words that other readers than PyYAML take for a boolean or a number.
+#: Plain scalars that other parsers than PyYAML's read as a boolean or a number.
 _MISREAD = re.compile(r"[yYnN]|0o[0-7_]+|(?=.*[0-9])[-+.0-9][-+.0-9_eE:xa-fA-F]*")
 
-#: What JSON takes and YAML would read as the end of a line, or not at all.
+#: Characters that JSON allows and YAML reads as a line end or rejects.
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 
 
@@ -317,7 +316,7 @@ _Compact.add_representer(str, _represent_text)
 
 
 def _lists_are_indented(text: str, documents: Sequence[Node]) -> bool:
-    """Tell how the manifest indents lists: below their key, or two spaces further in."""
+    """Tell whether the manifest indents lists below their key."""
     pending = list(documents)
     while pending:
         node = pending.pop(0)

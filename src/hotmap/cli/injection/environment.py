@@ -1,14 +1,14 @@
-"""Turns environment variables of ConfigMaps and Secrets into files that the agent builds them from.
+"""Converts environment variables of ConfigMaps and Secrets to files that the agent reads.
 
-An `envFrom` becomes a volume and `--env-from`, a variable of one data key a file with its name.
-What is left follows the order in which the kubelet builds an environment (kubernetes:
+An `envFrom` becomes a volume and `--env-from`, a variable of one data key becomes a file with its
+name. The result follows the order in which the kubelet builds an environment (kubernetes:
 pkg/kubelet/kubelet_pods.go, makeEnvironmentVariables):
 
 1. `envFrom`, in order; a later one wins
-2. `env`, in order; goes over those, and `$(NAME)` is what NAME is by then
+2. `env`, in order; it overrides those, and `$(NAME)` expands to the value of NAME so far
 
-The agent starts with what the container has, puts `--env-from` over it, and then `--env` in order.
-So a variable that stays in the container is named again by `--env NAME`, to win over files, and one
+The agent starts with the container's environment, then applies `--env-from`, then `--env` in order.
+So a variable that stays in the container is repeated as `--env NAME`, to override files, and one
 whose text refers to others moves to `--env NAME=TEXT`, since the kubelet could not expand it.
 """
 
@@ -31,23 +31,23 @@ _KINDS = {
 
 
 class Conversion(NamedTuple):
-    """What becomes of a container's environment."""
+    """The changes that replace a container's environment by files."""
 
-    #: Of the container's lists, the indexes of what goes.
+    #: Indexes of the removed items in the container's lists.
     env_from_taken: tuple[int, ...]
     env_taken: tuple[int, ...]
     volumes: list[dict[str, Any]]
     mounts: list[dict[str, Any]]
     flags: list[str]
-    #: For a person: what could not be converted, and what may mean something else.
+    #: For the user: what could not be converted, and what may change its meaning.
     notes: list[str]
 
 
 def convert_environment(container: dict[str, Any]) -> Conversion:
-    """Work out volumes, mounts and flags for every variable of a ConfigMap or Secret.
+    """Determine volumes, mounts and flags for every variable of a ConfigMap or Secret.
 
-    A variable stays as it is where files could not say the same: its name can be no file's, or an
-    earlier entry of the same name stays, over which it has to win.
+    A variable stays as it is where a file cannot replace it: its name is not a valid file name, or
+    it has to override an earlier entry of the same name that stays.
     """
     volumes: list[dict[str, Any]] = []
     mounts: list[dict[str, Any]] = []
@@ -108,7 +108,7 @@ def _reference(one: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
 
 
 def _files(env: list[dict[str, Any]]) -> tuple[list[int], list[str]]:
-    """Choose the variables that become files; tell of those that would but cannot."""
+    """Choose the variables that become files; note those that cannot."""
     taken, notes, staying = [], [], set()
     for index, one in enumerate(env):
         name = one["name"]
@@ -117,9 +117,9 @@ def _files(env: list[dict[str, Any]]) -> tuple[list[int], list[str]]:
             kind, reference = found
             what = f"{name} of {_KINDS[kind][1]}/{reference.get('name')}"
             if name in staying:
-                notes.append(f"{what}, which goes over another {name}, {_FIXED}")
+                notes.append(f"{what}, which overrides another {name}, {_FIXED}")
             elif "/" in name or name.startswith("..") or name == ".":
-                notes.append(f"{what}, a name that no file can have, {_FIXED}")
+                notes.append(f"{what}, which is not a valid file name, {_FIXED}")
             else:
                 taken.append(index)
                 continue
@@ -128,7 +128,7 @@ def _files(env: list[dict[str, Any]]) -> tuple[list[int], list[str]]:
 
 
 def _volumes_of(env: list[dict[str, Any]], taken: list[int]) -> list[list[dict[str, Any]]]:
-    """Give the sources of as few volumes as can be: a path may be in a volume only once."""
+    """Distribute sources to as few volumes as possible: a path may occur in a volume only once."""
     volumes: list[list[dict[str, Any]]] = []
     names: set[str] = set()
     for index in taken:
@@ -149,11 +149,11 @@ def _volumes_of(env: list[dict[str, Any]], taken: list[int]) -> list[list[dict[s
 
 
 def _moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list[int]:
-    """Choose the texts that the agent has to work out in the kubelet's stead, and in its order."""
+    """Choose the variables that the agent has to expand instead of the kubelet, in its order."""
     if not needed:
         return []
     counts = Counter(one["name"] for one in env)
-    # Where a data key's variable stays to go over others of its name, the kubelet sees to them.
+    # Where a data key's variable stays to override others of its name, the kubelet sets them.
     staying = {one["name"] for i, one in enumerate(env) if i not in taken and _reference(one)}
     return [
         index
@@ -168,16 +168,16 @@ def _moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list
 
 
 def _set_later(env: list[dict[str, Any]], index: int, moved: list[int]) -> set[str]:
-    """Name what the agent knows already at an entry that the kubelet would not know yet.
+    """Name the variables that are set for the agent at an entry, but not yet for the kubelet.
 
-    The agent has the container's own variables and all files' from the beginning, and what is
-    moved one after the other; the kubelet has every entry one after the other.
+    The agent starts with the container's own variables and those of all files, and sets moved ones
+    one after the other; the kubelet sets every entry one after the other.
     """
     before = {one["name"] for one in env[:index]}
     return {one["name"] for i, one in enumerate(env) if i > index and i not in moved} - before
 
 
-#: What the kubelet replaces: `$$`, and `$(NAME)`.
+#: What the kubelet expands: `$$`, and `$(NAME)`.
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 
@@ -186,7 +186,7 @@ def _referred(text: str) -> set[str]:
 
 
 def _with_literals(text: str, names: set[str]) -> str:
-    """Let references to variables that are not set yet stay as they are written."""
+    """Escape references to variables that are not set yet, so that they stay as written."""
 
     def escaped(found: re.Match[str]) -> str:
         return f"${found[0]}" if found[0] != "$$" and found[1] in names else found[0]
@@ -196,6 +196,6 @@ def _with_literals(text: str, names: set[str]) -> str:
 
 def _ambiguous(name: str, other: str) -> str:
     return (
-        f"{name} refers to {other}, which is set after it and maybe by an envFrom, too; it gets "
-        "what is set after it"
+        f"{name} refers to {other}, which is set after it and possibly by an envFrom too; it gets "
+        "the value that is set after it"
     )

@@ -1,7 +1,7 @@
-"""A manifest as a tree of values that know where they stand in the text.
+"""A manifest as a tree of nodes that know their position in the text.
 
-Read with PyYAML's parser, which tells places; its composer follows aliases and forgets where they
-stood, so the tree is built here. JSON is read as the YAML that it is.
+Parsed with PyYAML's parser, which gives positions; its composer resolves aliases and loses their
+positions, so the tree is built here. JSON is parsed as YAML, of which it is a subset.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import yaml
 
-__all__ = ["Entry", "Node", "NotYaml", "read_documents"]
+__all__ = ["Entry", "InvalidYaml", "Node", "read_documents"]
 
 Kind = Literal["mapping", "sequence", "scalar"]
 
 
-class NotYaml(Exception):
-    """The text is no YAML; says what is wrong, and `line` where, counted from 1."""
+class InvalidYaml(Exception):
+    """The text is not valid YAML: the problem, and `line`, counted from 1."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
@@ -26,7 +26,7 @@ class NotYaml(Exception):
 
 
 class Entry:
-    """One key of a mapping with its value."""
+    """A key of a mapping with its value."""
 
     __slots__ = ("key", "value")
 
@@ -36,7 +36,7 @@ class Entry:
 
 
 class Node:
-    """One value: what it is, and the part of the text from `start` up to `end` that says so."""
+    """A value, and the part of the text from `start` up to `end` that holds it."""
 
     __slots__ = ("alias", "end", "entries", "flow", "items", "kind", "scalar", "start")
 
@@ -44,19 +44,19 @@ class Node:
         self.kind = kind
         self.start = start
         self.end = start
-        #: Written in brackets, as JSON is.
+        #: SourceText in brackets, as JSON is.
         self.flow = False
-        #: Written as `*name`: the value stands elsewhere, and more than one place has it.
+        #: SourceText as `*name`: the value stands elsewhere, and more than one place has it.
         self.alias = False
         self.scalar: Any = None
         #: Of a sequence.
         self.items: list[Node] = []
-        #: Of a mapping, in the order of the text; a merge (`<<`) is one of them.
+        #: Of a mapping, in the order of the text; a merge key (`<<`) is one of them.
         self.entries: list[Entry] = []
 
     @property
     def data(self) -> Any:
-        """The value as Python has it, merges applied; nothing in it is shared."""
+        """The value as Python data, merge keys applied; nothing in it is shared."""
         if self.kind == "scalar":
             return self.scalar
         if self.kind == "sequence":
@@ -74,7 +74,7 @@ class Node:
         return merged
 
     def entry(self, key: str) -> Entry | None:
-        """Find a key that stands in the mapping itself, not in one that is merged into it."""
+        """Find a key of the mapping itself, not of one that is merged into it."""
         found = None
         for entry in self.entries:
             if entry.key.scalar == key:
@@ -82,7 +82,7 @@ class Node:
         return found
 
     def get(self, *path: str) -> Node | None:
-        """Follow keys down to a value; None where there is none."""
+        """Find a value by its path; None where there is none."""
         node: Node | None = self
         for key in path:
             entry = node.entry(key) if node is not None and node.kind == "mapping" else None
@@ -91,23 +91,23 @@ class Node:
 
 
 def read_documents(text: str) -> list[Node]:
-    """Read every document of a YAML stream; one that is empty is a scalar None.
+    """Parse every document of a YAML stream; an empty one is a scalar None.
 
     Raises:
-        NotYaml: it is none.
+        InvalidYaml: it is not valid YAML.
     """
     try:
         return list(_Composer(text).documents())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        problem = error.problem or "it is none"
+        problem = error.problem or "syntax error"
         if "'\\t'" in problem:
-            problem = "a tab indents; YAML wants spaces"
-        raise NotYaml(problem, mark.line + 1 if mark else 1) from None
+            problem = "indented with a tab; YAML requires spaces"
+        raise InvalidYaml(problem, mark.line + 1 if mark else 1) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         found = error.character if isinstance(error.character, int) else ord(error.character)
-        raise NotYaml(f"the character U+{found:04X} may not be in it", line) from None
+        raise InvalidYaml(f"the character U+{found:04X} is not allowed", line) from None
 
 
 class _Composer:
@@ -142,7 +142,7 @@ class _Composer:
         original = self._anchors.get(event.anchor)
         if original is None:
             raise yaml.composer.ComposerError(
-                None, None, f"nothing has the anchor &{event.anchor} that an alias names",
+                None, None, f"the alias *{event.anchor} has no anchor &{event.anchor}",
                 event.start_mark,
             )  # fmt: skip
         node = Node(original.kind, event.start_mark.index)
@@ -174,7 +174,7 @@ class _Composer:
         raise AssertionError("the parser ended inside a mapping")
 
     def _scalar_end(self, event: Any) -> int:
-        """Leave the blank lines behind a block scalar out, unless they belong to it (`|+`)."""
+        """Exclude the blank lines after a block scalar, unless they belong to it (`|+`)."""
         start, end = event.start_mark.index, event.end_mark.index
         if event.style not in ("|", ">"):
             return int(end)
@@ -190,7 +190,7 @@ def _end(event: Any) -> int:
 
 
 class _Scalars(yaml.SafeLoader):
-    """Knows which plain words are numbers, booleans and null; dates stay as they are written."""
+    """Resolves plain scalars to numbers, booleans and null; dates stay text."""
 
     def value(self, event: Any) -> Any:
         tag = event.tag

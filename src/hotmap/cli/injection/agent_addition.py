@@ -1,13 +1,13 @@
-"""Works out a pod template with the agent in it: values in, values out.
+"""Adds the agent to a pod template: values in, values out.
 
 Modes:
 
     native-sidecar   an init container that stays (Kubernetes ≥ 1.29): starts before the
                      application, ends after it, lets Jobs complete
-    sidecar          one container more, for clusters before that
+    sidecar          a regular container, for older clusters
     init             checks and publishes once, before the application starts
-    supervisor       the agent is the application's parent: its program is brought by an init
-                     container, and the container's command goes behind it
+    supervisor       the agent is the application's parent process: an init container copies its
+                     program, and the agent starts the container's command
 """
 
 from __future__ import annotations
@@ -18,48 +18,62 @@ from typing import Any, NamedTuple
 from hotmap.agent.flags import read_words
 from hotmap.agent.settings import Settings
 from hotmap.agent.stage import Stage
-from hotmap.cli.injection import additions
-from hotmap.cli.injection.additions import User
+from hotmap.cli.injection import volumes
 from hotmap.cli.injection.agent_flags import (
     complete_flags,
     flags_for_once,
     frozen_way,
-    refuse_own_words,
+    reject_reserved_flags,
     restarts_all,
     settings_of,
     signals,
 )
+from hotmap.cli.injection.containers import (
+    AgentContainer,
+    User,
+    copy_container,
+    first_container,
+    memory_limit,
+    once_container,
+    sidecar_container,
+)
+from hotmap.cli.injection.environment import Conversion, convert_environment
 from hotmap.cli.injection.record import (
     AGENT,
     ANNOTATION,
     FIRST,
     POD_PATH,
-    Ledger,
+    ChangeRecorder,
     Path,
     Record,
     Texts,
     is_ours,
 )
-from hotmap.cli.injection.shape import require_shape
-from hotmap.cli.injection.staging import Staging, default_mode, is_live, plan_stage, staged_mounts
-from hotmap.cli.injection.variables import Conversion, convert_environment
-from hotmap.cli.injection.wrapping import wrap
+from hotmap.cli.injection.stage_mounts import (
+    StagePlan,
+    default_mode,
+    is_live,
+    plan_stage,
+    staged_mounts,
+)
+from hotmap.cli.injection.supervisor_command import wrap_command
+from hotmap.cli.injection.validation import validate_pod_template
 from hotmap.core.errors import ManifestError
 
-__all__ = ["MODES", "Injection", "NothingToDo", "with_agent"]
+__all__ = ["MODES", "Injection", "NothingToFollow", "add_agent"]
 
 MODES = ("native-sidecar", "sidecar", "init", "supervisor")
 
-#: The agent's user where the pod names none, and it does not matter to whom it is near.
+#: The agent's user where the pod names none, and any user will do.
 _NOBODY = 65532
 
 
-class NothingToDo(ManifestError):
-    """The pod has nothing for an agent; others of the manifest may."""
+class NothingToFollow(ManifestError):
+    """The pod has nothing that an agent could follow; other pods of the manifest may."""
 
 
 class Injection(NamedTuple):
-    """What to add."""
+    """How the agent is added."""
 
     #: The image of the agent's container: it has hotmap, and the checker if there is a check.
     image: str
@@ -68,7 +82,7 @@ class Injection(NamedTuple):
     #: Flags of `hotmap agent`.
     flags: tuple[str, ...]
     mode: str = MODES[0]
-    #: The application finds its files only after they passed their check.
+    #: Files are mounted into the application only after they passed their check.
     stage: bool = False
     #: A supervisor leaves the container's environment as it is.
     keep_env: bool = False
@@ -76,26 +90,26 @@ class Injection(NamedTuple):
     user: int | None = None
 
 
-def with_agent(
+def add_agent(
     template: dict[str, Any], injection: Injection, name: str, texts: Texts
 ) -> tuple[dict[str, Any], list[str]]:
-    """Add the agent to a pod template that has none; gives the template and what to tell a person.
+    """Add the agent to a pod template that has none; returns the template and notes for the user.
 
-    `name` is the object's, for those texts; `texts` gives values as they are written, to be kept
-    for a removal.
+    `name` is the object's, for the notes; `texts` gives values as they are written in the manifest,
+    to be recorded for a removal.
 
     Raises:
-        NothingToDo: the container has nothing that an agent could follow.
-        ManifestError: the pod cannot take what is asked for.
-        SettingsError: the agent's flags are wrong.
+        NothingToFollow: there is nothing that an agent could follow.
+        ManifestError: the pod does not allow what was requested.
+        SettingsError: the agent's flags are invalid.
     """
-    draft = _Draft(copy.deepcopy(template), injection, name, texts)
-    draft.add()
-    return draft.template, [f"{name}: {note}" for note in draft.notes]
+    editor = _TemplateEditor(copy.deepcopy(template), injection, name, texts)
+    editor.add()
+    return editor.template, [f"{name}: {note}" for note in editor.notes]
 
 
-class _Draft:
-    """A pod template on its way."""
+class _TemplateEditor:
+    """Edits one pod template."""
 
     def __init__(
         self, template: dict[str, Any], injection: Injection, name: str, texts: Texts
@@ -104,25 +118,25 @@ class _Draft:
         self.notes: list[str] = []
         self._injection = injection
         self._name = name
-        self._ledger = Ledger(texts)
+        self._recorder = ChangeRecorder(texts)
         self._spec: dict[str, Any] = self._pod_spec()
         self._application = self._choose_application()
         self._given = read_words(injection.flags).values
         self._supervises = injection.mode == "supervisor"
         self._once = injection.mode == "init"
 
-    # What is there
+    # The pod as it is
 
     def _pod_spec(self) -> dict[str, Any]:
-        require_shape(self.template, self._name)
+        validate_pod_template(self.template, self._name)
         spec: dict[str, Any] = self.template["spec"]
         everyone = [*spec["containers"], *(spec.get("initContainers") or ())]
         names = [one["name"] for one in everyone if one["name"] in (AGENT, FIRST)]
         names += [one["name"] for one in spec.get("volumes") or () if is_ours(one)]
         if names:
             raise ManifestError(
-                f"{self._name} has {names[0]}, which injection wants to add; rename it, or take "
-                "it out if an older version has added it"
+                f"{self._name} already has {names[0]}, a name that injection uses; rename it, or "
+                "remove it if an older version added it"
             )
         return spec
 
@@ -133,8 +147,9 @@ class _Draft:
         }
         if wanted:
             if wanted not in containers:
-                raise NothingToDo(
-                    f"{self._name} has no container {wanted}: it has {', '.join(containers)}"
+                raise NothingToFollow(
+                    f"{self._name} has no container {wanted}; its containers are "
+                    f"{', '.join(containers)}"
                 )
             return containers[wanted]
         if len(containers) == 1:
@@ -143,13 +158,13 @@ class _Draft:
         if len(using) == 1:
             return using[0]
         if not using:
-            raise NothingToDo(
-                f"{self._name}: none of its containers uses a ConfigMap or Secret, so there is "
-                "nothing to follow"
+            raise NothingToFollow(
+                f"{self._name}: no container uses a ConfigMap or Secret, so there is nothing to "
+                "follow"
             )
         raise ManifestError(
-            f"{self._name} has {len(containers)} containers ({', '.join(containers)}); name one "
-            "with --container"
+            f"{self._name} has {len(containers)} containers ({', '.join(containers)}); choose "
+            "one with --container"
         )
 
     def _uses_sources(self, container: dict[str, Any]) -> bool:
@@ -168,73 +183,73 @@ class _Draft:
             if is_live(self._volume(one)) and "subPath" not in one and "subPathExpr" not in one
         ]
 
-    # What is added
+    # Additions
 
     def add(self) -> None:
-        """Work out everything, then put it in."""
-        self._refuse_what_cannot_be()
-        staging = self._staging()
-        watched = self._watched(staging)
+        """Determine all changes, then make them."""
+        self._reject_unsupported()
+        stage = self._stage()
+        watched = self._watched(stage)
         conversion = self._conversion()
         if not watched and conversion is None:
-            if "restart-on" not in self._given or not self._frozen_uses(staging, conversion):
-                raise NothingToDo(self._nothing())
-            watched = [POD_PATH]  # announcements are all there is to follow
-        flags, settings = self._flags(watched, staging, conversion)
+            if "restart-on" not in self._given or not self._frozen_uses(stage, conversion):
+                raise NothingToFollow(self._nothing_to_follow())
+            watched = [POD_PATH]  # only announcements are followed
+        flags, settings = self._flags(watched, stage, conversion)
         way = frozen_way(settings)
-        self._require_renewal(way, staging, conversion)
+        self._require_effective_restart(way, stage, conversion)
         places = self._places(settings)
         self._share_processes(settings)
         self._warn_of_unreadable_files(settings)
         self._annotate(settings, way)
-        self._replace_mounts(staging, places)
-        self._put_in_containers(flags, settings, staging, conversion)
+        self._replace_mounts(stage, places)
+        self._add_volumes_and_containers(flags, settings, stage, conversion)
         if settings.listen and self._spec.get("hostNetwork"):
             self.notes.append(
-                f"the pod is on the node's network, where port {settings.listen.port} can be had "
-                "only once; give --listen another port, or none"
+                f"the pod uses the host network, where port {settings.listen.port} may be in use; "
+                "set --listen to another port or none"
             )
 
-    def _refuse_what_cannot_be(self) -> None:
+    def _reject_unsupported(self) -> None:
         injection, name = self._injection, self._name
-        refuse_own_words(injection.flags, mode=injection.mode)
-        if injection.mode == "sidecar" and self._ends():
+        reject_reserved_flags(injection.flags, mode=injection.mode)
+        if injection.mode == "sidecar" and self._runs_to_completion():
             raise ManifestError(
-                f"{name} ends when its containers do, and a plain sidecar does not end; use "
-                "--mode native-sidecar"
+                f"{name} runs to completion, which a plain sidecar prevents; use --mode "
+                "native-sidecar"
             )
         if self._supervises and not self._application.get("command"):
             raise ManifestError(
-                f"{name}: container {self._application['name']} has no command, and what its "
-                "image starts is not in the manifest; write it there as command"
+                f"{name}: container {self._application['name']} has no command; --mode supervisor "
+                "needs one, so add the image's entrypoint to the manifest as command"
             )
 
-    def _ends(self) -> bool:
+    def _runs_to_completion(self) -> bool:
         return self._spec.get("restartPolicy") in ("Never", "OnFailure")
 
-    def _nothing(self) -> str:
+    def _nothing_to_follow(self) -> str:
         container = f"{self._name}: container {self._application['name']}"
         if self._supervises and not self._injection.keep_env:
-            return f"{container} has no file and no variable of a ConfigMap or Secret to follow"
+            return f"{container} uses no file and no variable of a ConfigMap or Secret"
         return (
-            f"{container} mounts no ConfigMap or Secret as a directory, so there is nothing that "
-            "changes in a running pod"
+            f"{container} mounts no ConfigMap or Secret as a directory, so nothing changes while "
+            "the pod runs"
         )
 
-    def _staging(self) -> Staging | None:
+    def _stage(self) -> StagePlan | None:
         if not self._injection.stage:
             return None
         volumes = {one["name"]: one for one in self._spec.get("volumes") or ()}
         mounts = self._application.get("volumeMounts") or []
-        staging = plan_stage(volumes, mounts, apart=self._supervises)
-        self.notes += staging.notes
-        if not staging.mounts:
-            raise NothingToDo(self._nothing())
-        return staging
+        stage = plan_stage(volumes, mounts, apart=self._supervises)
+        self.notes += stage.notes
+        if not stage.mounts:
+            raise NothingToFollow(self._nothing_to_follow())
+        return stage
 
-    def _watched(self, staging: Staging | None) -> list[str]:
-        if staging is not None:
-            return [one["mountPath"] for one in staging.mounts]
+    def _watched(self, stage: StagePlan | None) -> list[str]:
+        if stage is not None:
+            return [one["mountPath"] for one in stage.mounts]
         return [one["mountPath"] for one in self._live_mounts()]
 
     def _conversion(self) -> Conversion | None:
@@ -245,38 +260,38 @@ class _Draft:
         return conversion if conversion.mounts else None
 
     def _flags(
-        self, directories: list[str], staging: Staging | None, conversion: Conversion | None
+        self, directories: list[str], stage: StagePlan | None, conversion: Conversion | None
     ) -> tuple[list[str], Settings]:
         seconds = self._spec.get("terminationGracePeriodSeconds")
         flags = complete_flags(
             directories,
             self._injection.flags,
             once=self._once,
-            staged=staging is not None,
-            stage_mode=staging.mode if staging else "",
+            staged=stage is not None,
+            stage_mode=stage.mode if stage else "",
             environment=conversion.flags if conversion else [],
             grace=seconds if self._supervises and isinstance(seconds, int) else None,
         )
         if "rules" in self._given:
             self.notes.append(
-                "the rules file is read in the pod; if its rules signal, set "
+                "the rules file is read in the pod; if its rules send signals, set "
                 "shareProcessNamespace and runAsUser yourself"
             )
         command = [str(one) for one in self._application["command"]] if self._supervises else []
         return flags, settings_of(flags, command)
 
-    def _require_renewal(
-        self, way: str, staging: Staging | None, conversion: Conversion | None
+    def _require_effective_restart(
+        self, way: str, stage: StagePlan | None, conversion: Conversion | None
     ) -> None:
-        """A restart of the child alone renews nothing of what the container was started with."""
-        left = self._frozen_uses(staging, conversion)
+        """Reject a restart of the child process where the container's start fixes what it uses."""
+        left = self._frozen_uses(stage, conversion)
         if way == "supervised" and left:
             raise ManifestError(
-                f"{self._name}: {left[0]} is fixed until the container restarts, which a restart "
-                "by the supervisor is not; use --restart all-containers"
+                f"{self._name}: {left[0]} is fixed until the container restarts, and the "
+                "supervisor restarts only its child process; use --restart all-containers"
             )
 
-    def _frozen_uses(self, staging: Staging | None, conversion: Conversion | None) -> list[str]:
+    def _frozen_uses(self, stage: StagePlan | None, conversion: Conversion | None) -> list[str]:
         """Name what is fixed when the application's container starts."""
         application = self._application
         found = _variables(application, conversion.env_taken if conversion else ())
@@ -284,7 +299,7 @@ class _Draft:
             found.append("envFrom")
         for index, mount in enumerate(application.get("volumeMounts") or ()):
             part = "subPath" in mount or "subPathExpr" in mount
-            staged = staging is not None and index in staging.directories
+            staged = stage is not None and index in stage.directories
             if part and not staged and is_live(self._volume(mount)):
                 found.append(f"the mount {mount['mountPath']}")
         return found
@@ -299,17 +314,17 @@ class _Draft:
             return
         alone = not (self._spec.get("shareProcessNamespace") or self._spec.get("hostPID"))
         if alone:
-            self._ledger.replacing(("spec", "shareProcessNamespace"))
+            self._recorder.record_replacement(("spec", "shareProcessNamespace"))
             self._spec["shareProcessNamespace"] = True
         if self._user(settings).number is None:
             self.notes.append(
-                f"container {self._application['name']} does not say which user it runs as; a "
-                "signal needs the agent to be the same: set runAsUser in the pod's "
-                "securityContext, or give --user"
+                f"container {self._application['name']} has no runAsUser, and the agent must run "
+                "as the same user to send signals: set runAsUser in the pod's securityContext, or "
+                "use --user"
             )
 
     def _warn_of_unreadable_files(self, settings: Settings) -> None:
-        """Tell of files that only their owner or group may read, where neither is known."""
+        """Warn of files that only their owner or group may read, where neither is known."""
         context = self._spec.get("securityContext") or {}
         if self._supervises:
             return  # it is the application's own user
@@ -319,15 +334,15 @@ class _Draft:
             mode = default_mode(self._volume(mount))
             if mode is not None and not mode & 0o004:
                 self.notes.append(
-                    f"volume {mount['name']} has mode {mode:04o}, and the manifest does not say "
-                    "whom the application runs as, so the agent may not be able to read it: set "
-                    "runAsUser, fsGroup or --user"
+                    f"volume {mount['name']} has mode {mode:04o} and the application has no "
+                    "runAsUser, so the agent may not be able to read it: set runAsUser, fsGroup "
+                    "or --user"
                 )
 
     def _annotate(self, settings: Settings, way: str) -> None:
         if self._once:
             return
-        self._ledger.adding_to(("metadata", "annotations", ANNOTATION))
+        self._recorder.record_addition(("metadata", "annotations", ANNOTATION))
         metadata = self.template.get("metadata")
         if not isinstance(metadata, dict):
             metadata = self.template["metadata"] = {}
@@ -336,44 +351,46 @@ class _Draft:
         port = f"port={settings.listen.port};" if settings.listen else ""
         metadata["annotations"][ANNOTATION] = f"{port}restart={way}"
 
-    def _replace_mounts(self, staging: Staging | None, places: dict[str, str]) -> None:
-        if staging is None:
+    def _replace_mounts(self, stage: StagePlan | None, places: dict[str, str]) -> None:
+        if stage is None:
             return
         mounts = self._application["volumeMounts"]
-        self._ledger.replacing(self._in_application("volumeMounts"), tuple(staging.directories))
-        self._application["volumeMounts"] = staged_mounts(mounts, staging, places)
+        self._recorder.record_replacement(
+            self._in_application("volumeMounts"), tuple(stage.directories)
+        )
+        self._application["volumeMounts"] = staged_mounts(mounts, stage, places)
 
-    def _put_in_containers(
+    def _add_volumes_and_containers(
         self,
         flags: list[str],
         settings: Settings,
-        staging: Staging | None,
+        stage: StagePlan | None,
         conversion: Conversion | None,
     ) -> None:
-        volumes: list[dict[str, Any]] = [] if self._once else [additions.pod_volume()]
-        volumes.append(additions.run_volume())
-        sources = staging.mounts if staging else self._live_mounts()
-        if staging is not None:
-            volumes += [*staging.volumes, additions.stage_volume(len(settings.directories))]
-            sources = [*sources, additions.stage_mount()]
+        added = [] if self._once else [volumes.pod_volume()]
+        added.append(volumes.run_volume())
+        sources = stage.mounts if stage else self._live_mounts()
+        if stage is not None:
+            added += [*stage.volumes, volumes.stage_volume(len(settings.directories))]
+            sources = [*sources, volumes.stage_mount()]
         if self._supervises:
-            volumes.append(additions.program_volume())
-            self.notes += wrap(
-                self._application, self._ledger, flags, conversion,
+            added.append(volumes.program_volume())
+            self.notes += wrap_command(
+                self._application, self._recorder, flags, conversion,
                 restarts_all=restarts_all(settings),
             )  # fmt: skip
             mounts = [
-                *(sources if staging else ()),
+                *(sources if stage else ()),
                 *(conversion.mounts if conversion else ()),
-                *additions.run_mounts(pod=True, scratch=False),
-                additions.program_mount(),
+                *volumes.run_mounts(pod=True, scratch=False),
+                volumes.program_mount(),
             ]
             self._extend(self._in_application("volumeMounts"), mounts)
-            volumes += conversion.volumes if conversion else []
-        self._extend(("spec", "volumes"), volumes)
-        self._put_in_agent(flags, settings, sources, staged=staging is not None)
+            added += conversion.volumes if conversion else []
+        self._extend(("spec", "volumes"), added)
+        self._add_containers(flags, settings, sources, staged=stage is not None)
 
-    def _put_in_agent(
+    def _add_containers(
         self,
         flags: list[str],
         settings: Settings,
@@ -381,41 +398,50 @@ class _Draft:
         *,
         staged: bool,
     ) -> None:
-        image, user = self._injection.image, self._user(settings)
-        limit = additions.memory_limit(len(settings.directories), checks=bool(settings.checks))
-        own = additions.run_mounts(pod=not self._once, scratch=True)
+        own = volumes.run_mounts(pod=not self._once, scratch=True)
+        agent = AgentContainer(
+            self._injection.image,
+            self._user(settings),
+            [*sources, *own],
+            memory_limit(len(settings.directories), checks=bool(settings.checks)),
+        )
         mode = self._injection.mode
         before = ("spec", "initContainers")
         gated = mode == "native-sidecar" and settings.listen is not None
         if staged and not (self._once or self._supervises or gated):
-            first = additions.first_container(
-                image, flags_for_once(flags), user=user, mounts=[*sources, *own[1:]], limit=limit
-            )
-            self._extend(before, [first])
+            without_pod = agent._replace(mounts=[*sources, *own[1:]])
+            self._extend(before, [first_container(without_pod, flags_for_once(flags))])
         where = ("spec", "containers") if mode == "sidecar" else before
-        self._ledger.adding_to(where)
-        record = Record(self._application["name"], tuple(self._ledger.changes)).written()
+        self._recorder.record_addition(where)
+        changes = tuple(self._recorder.changes)
+        agent = agent._replace(record=Record(self._application["name"], changes).to_json())
+        self._spec[where[1]] = [
+            *(self._spec.get(where[1]) or ()),
+            self._agent_container(agent, flags, settings, gates=staged),
+        ]
+
+    def _agent_container(
+        self, agent: AgentContainer, flags: list[str], settings: Settings, *, gates: bool
+    ) -> dict[str, Any]:
         if self._supervises:
-            agent = additions.bringing_container(image, user=user, record=record)
-        elif self._once:
-            agent = additions.once_container(
-                image, flags, user=user, mounts=[*sources, *own], record=record, limit=limit
-            )
-        else:
-            agent = additions.sidecar_container(
-                image, flags,
-                native=mode == "native-sidecar", user=user, mounts=[*sources, *own],
-                record=record, port=settings.listen.port if settings.listen else 0,
-                gates=staged, limit=limit, restarts_all=restarts_all(settings),
-            )  # fmt: skip
-        self._spec[where[1]] = [*(self._spec.get(where[1]) or ()), agent]
+            return copy_container(agent)
+        if self._once:
+            return once_container(agent, flags)
+        return sidecar_container(
+            agent,
+            flags,
+            native=self._injection.mode == "native-sidecar",
+            port=settings.listen.port if settings.listen else 0,
+            gates=gates,
+            restarts_all=restarts_all(settings),
+        )
 
     def _user(self, settings: Settings) -> User:
-        """Choose whom the agent runs as.
+        """Choose the agent's user.
 
-        A signal reaches processes of the same user only, and a volume's files may be for one
-        user, so it is the application's. Where nobody says who that is, any will do, unless the
-        agent signals: then it is what the image says, as it is for the application.
+        Signals reach only processes of the same user, and a volume's files may be readable by one
+        user only, so it is the application's. Where the manifest names none, any user will do,
+        unless the agent sends signals: then it is the image's, as it is for the application.
         """
         contexts = [one.get("securityContext") or {} for one in (self._application, self._spec)]
         group = next((one["runAsGroup"] for one in contexts if "runAsGroup" in one), None)
@@ -426,7 +452,7 @@ class _Draft:
                 return User(int(context["runAsUser"]), group)
         return User(None if signals(settings) else _NOBODY, group)
 
-    # How it is put in, and what is noted of it
+    # Changes, recorded for a removal
 
     def _in_application(self, key: str) -> Path:
         return ("spec", "containers", self._application["name"], key)
@@ -434,13 +460,13 @@ class _Draft:
     def _extend(self, path: Path, items: list[dict[str, Any]]) -> None:
         if not items:
             return
-        self._ledger.adding_to(path)
+        self._recorder.record_addition(path)
         holder = self._spec if len(path) == 2 else self._application
         holder[path[-1]] = [*(holder.get(path[-1]) or ()), *items]
 
 
 def _variables(container: dict[str, Any], taken: tuple[int, ...]) -> list[str]:
-    """Name the variables that come from a data key, but for those that are taken away."""
+    """Name the variables that come from a data key, except those that were removed."""
     return [
         f"variable {one['name']}"
         for index, one in enumerate(container.get("env") or ())

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hotmap.cli.inject import Injection, inject
-from hotmap.cli.injection.documents import read_documents
+from hotmap.cli.injection.yaml_nodes import read_documents
 from hotmap.core.errors import ManifestError
 
 MANIFESTS = sorted((Path(__file__).parent / "manifests").iterdir())

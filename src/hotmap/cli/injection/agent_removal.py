@@ -1,15 +1,13 @@
-"""Works out a pod template without what an injection put into it.
+"""Removes the agent from a pod template.
 
-What a person has changed since then stays: their containers, volumes, mounts and variables. Only
-where a value is as the injection left it does its old text come back.
+Changes made since the injection are kept: containers, volumes, mounts and variables. An original
+text is restored only where the value is still as the injection left it.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from hotmap.cli.injection.documents import NotYaml, read_documents
-from hotmap.cli.injection.edits import Written
 from hotmap.cli.injection.record import (
     AGENT,
     ANNOTATION,
@@ -21,17 +19,19 @@ from hotmap.cli.injection.record import (
     is_our_mount,
     is_ours,
     parse_record,
-    unprotected,
+    unescape_references,
 )
+from hotmap.cli.injection.yaml_editor import SourceText
+from hotmap.cli.injection.yaml_nodes import InvalidYaml, read_documents
 
-__all__ = ["find_record", "without_agent"]
+__all__ = ["find_record", "remove_agent"]
 
-#: Keys that injection only adds to; made by it, they go when nothing of a person's is in them.
+#: Keys that injection only adds to; those it created are removed when nothing else is in them.
 _SHARED = ("metadata", "annotations", "volumes", "initContainers", "volumeMounts")
 
 
 def find_record(template: dict[str, Any]) -> Record | None:
-    """Read what an injection noted; None when there was none."""
+    """Read the record of an injection; None if there is none."""
     for field in ("initContainers", "containers"):
         for container in _items(_items(template, "spec"), field):
             if isinstance(container, dict) and container.get("name") == AGENT:
@@ -42,15 +42,15 @@ def find_record(template: dict[str, Any]) -> Record | None:
 
 
 def _items(holder: Any, key: str) -> Any:
-    """Give what is at a key, whatever else may be wrong around it."""
+    """Return the value at a key of an unvalidated template; empty if it is no container type."""
     found = holder.get(key) if isinstance(holder, dict) else None
     return found if isinstance(found, dict | list) else ()
 
 
-def without_agent(template: dict[str, Any], record: Record) -> dict[str, Any]:
-    """Take out what is named as ours, then undo what is recorded. Changes its argument.
+def remove_agent(template: dict[str, Any], record: Record) -> dict[str, Any]:
+    """Remove what has our names, then undo the recorded changes. Changes its argument.
 
-    Values whose text comes back are `Written`.
+    Values whose original text is restored are `SourceText`.
     """
     spec = template["spec"]
     for field in ("initContainers", "containers"):
@@ -78,22 +78,22 @@ def _undo(holder: dict[str, Any], change: Change) -> None:
         if key not in _SHARED or _is_empty(holder.get(key)):
             holder.pop(key, None)
         return
-    before = Written(change.text, _meaning(change.text))
+    before = SourceText(change.text, _parse_value(change.text))
     present = holder.get(key)
     if key == "command":
         if present and list(present[1:2]) == [PROGRAM] and "--" in present:
-            words = [unprotected(one) for one in present[present.index("--") + 1 :]]
+            words = [unescape_references(one) for one in present[present.index("--") + 1 :]]
             holder[key] = before if before.value in (None, words) else words
     elif key == "args":
-        words = [unprotected(one) for one in present or ()]
+        words = [unescape_references(one) for one in present or ()]
         holder[key] = before if before.value in (None, words) else words
     elif isinstance(before.value, list):
-        holder[key] = _list_before(before, present or [], change.taken)
+        holder[key] = _restore_list(before, present or [], change.taken)
     elif before.value is not None or "*" in change.text or _is_empty(present):
         holder[key] = before
 
 
-def _list_before(before: Written, present: list[Any], taken: tuple[int, ...]) -> Any:
+def _restore_list(before: SourceText, present: list[Any], taken: tuple[int, ...]) -> Any:
     left = [one for index, one in enumerate(before.value) if index not in taken]
     if present == left:
         return before
@@ -101,11 +101,11 @@ def _list_before(before: Written, present: list[Any], taken: tuple[int, ...]) ->
     return [*kept, *(one for one in present if one not in left)]
 
 
-def _meaning(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return read_documents(f"x:{text}\n")[0].data["x"]
-    except NotYaml:
-        return None  # an alias: its anchor is elsewhere
+    except InvalidYaml:
+        return None  # an alias, whose anchor is elsewhere
 
 
 def _holder(template: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any] | None:

@@ -1,15 +1,15 @@
-"""Finds the pod templates in a manifest."""
+"""The pod templates of a manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hotmap.cli.injection.documents import Node
+from hotmap.cli.injection.yaml_nodes import Node
 
 __all__ = ["Template", "find_templates"]
 
-#: Where each kind keeps its pod template; a Pod is one itself.
+#: The path of the pod template by kind; a Pod is one itself.
 _TEMPLATES = {
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
     "DaemonSet": ("spec", "template"),
@@ -25,20 +25,20 @@ _TEMPLATES = {
 
 
 class Template(NamedTuple):
-    """One pod template in a manifest."""
+    """A pod template in a manifest."""
 
     kind: str
     name: str
-    #: The place of the mapping with `metadata` and `spec` in the text.
+    #: The mapping with `metadata` and `spec`.
     node: Node
-    #: The way to it from the document.
+    #: Its path in the document.
     path: tuple[str | int, ...]
 
 
 def find_templates(document: Node, path: tuple[str | int, ...] = ()) -> Iterator[Template]:
-    """Give every pod template in a document, those in a List too, in the order of the text.
+    """Yield every pod template of a document, also those in a List, in the order of the text.
 
-    An Argo Rollout that takes its template from elsewhere (`workloadRef`) has none.
+    An Argo Rollout with a `workloadRef` has none.
     """
     kind = document.get("kind")
     word = str(kind.scalar) if kind else ""

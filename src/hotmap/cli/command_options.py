@@ -1,0 +1,137 @@
+"""The options of single commands: `hotmap status`, `hotmap inject`, `hotmap local up`."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import click
+
+from hotmap import __version__
+from hotmap.cli.options import Flag, QuotedChoice
+
+__all__ = ["DEFAULT_IMAGE", "InjectOptions", "LocalOptions", "StatusOptions"]
+
+#: The image of this version, for the agent's container.
+DEFAULT_IMAGE = f"hotmap:{__version__}"
+
+
+class StatusOptions(NamedTuple):
+    """What `hotmap status` shows, and how long it waits."""
+
+    all_namespaces: Annotated[bool, Flag("Show workloads of all namespaces.", short="-A")] = False
+    #: A duration, or "" not to wait.
+    wait: Annotated[
+        str,
+        Flag(
+            "Maximum time to wait until everything is current.", "DURATION", default="do not wait"
+        ),
+    ] = ""
+    quiet: Annotated[
+        bool, Flag("Print nothing; only the exit status tells the result.", short="-q")
+    ] = False
+
+
+class InjectOptions(NamedTuple):
+    """What `hotmap inject` reads, adds and writes."""
+
+    filename: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Manifest, or directory of manifests; - reads standard input. May be repeated.",
+            "FILE",
+            short="-f",
+            default="required",
+        ),
+    ] = ()
+    mode: Annotated[
+        str,
+        Flag(
+            "How the agent is added: native-sidecar, sidecar, init or supervisor.",
+            "MODE",
+            type=QuotedChoice(["native-sidecar", "sidecar", "init", "supervisor"]),
+        ),
+    ] = "native-sidecar"
+    program: Annotated[
+        str | None,
+        Flag(
+            "Known program, which determines check, action and verification; see 'hotmap agent "
+            "--help'.",
+            "PROGRAM",
+            name="--for",
+        ),
+    ] = None
+    container: Annotated[
+        str | None,
+        Flag(
+            "Application container.",
+            "NAME",
+            default="the only one, or the only one that uses ConfigMaps or Secrets",
+        ),
+    ] = None
+    stage: Annotated[
+        bool, Flag("Mount files into the application only after they passed the check.")
+    ] = False
+    restart_on: Annotated[
+        str | None,
+        Flag(
+            "Restart when the content of environment variables or subPath mounts changes.", "frozen"
+        ),
+    ] = None
+    restart: Annotated[
+        str | None,
+        Flag(
+            "How to restart: supervised, all-containers or term.",
+            "WAY",
+            default="supervised with --mode supervisor, else all-containers",
+        ),
+    ] = None
+    keep_env: Annotated[
+        bool,
+        Flag(
+            "With --mode supervisor: keep the container's environment instead of building it "
+            "from files."
+        ),
+    ] = False
+    user: Annotated[
+        int | None,
+        Flag(
+            "UID for the agent.",
+            "UID",
+            type=click.IntRange(0, 2**31 - 1),
+            default="the application's runAsUser, else 65532",
+        ),
+    ] = None
+    image: Annotated[
+        str | None, Flag("Image for the agent's container.", "IMAGE", default=DEFAULT_IMAGE)
+    ] = None
+    remove: Annotated[bool, Flag("Remove the agent instead of adding it.")] = False
+    output: Annotated[
+        str | None, Flag("Output file.", "FILE", short="-o", default="standard output")
+    ] = None
+    in_place: Annotated[
+        bool, Flag("Write each manifest back to the file it was read from.", short="-i")
+    ] = False
+
+
+class LocalOptions(NamedTuple):
+    """Where a local control plane keeps its state and listens."""
+
+    directory: Annotated[
+        str | None,
+        Flag("State directory.", "DIR", name="--dir", default="$XDG_STATE_HOME/hotmap/local"),
+    ] = None
+    port: Annotated[
+        int,
+        Flag(
+            "Port of the API server on 127.0.0.1; 0 picks a free one.",
+            "PORT",
+            type=click.IntRange(0, 65535),
+        ),
+    ] = 0
+    sync_period: Annotated[
+        str,
+        Flag(
+            "Interval at which the kubelet updates mounted files, plus up to half of it at random.",
+            "DURATION",
+        ),
+    ] = "1m"

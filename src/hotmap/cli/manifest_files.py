@@ -1,0 +1,84 @@
+"""Manifests on disk and on standard input and output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hotmap.core.errors import ManifestError
+
+__all__ = ["describe_file", "find_manifests", "join_manifests", "read_manifest", "write_manifest"]
+
+#: The files of a directory that are read, as kubectl does.
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def describe_file(filename: str) -> str:
+    """Name a file for a message."""
+    return "standard input" if filename == "-" else filename
+
+
+def find_manifests(filename: str) -> Iterator[str]:
+    """Yield a file, or the manifests of a directory in the order of their names.
+
+    Raises:
+        ManifestError: the directory has none.
+    """
+    if filename == "-" or not Path(filename).is_dir():
+        yield filename
+        return
+    found = sorted(path for path in Path(filename).iterdir() if path.suffix in _SUFFIXES)
+    if not found:
+        raise ManifestError(f"{filename} contains no manifests: no {', '.join(_SUFFIXES)} file")
+    yield from map(str, found)
+
+
+def read_manifest(filename: str) -> str:
+    """Read a file, or standard input for `-`.
+
+    Raises:
+        ManifestError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        data = sys.stdin.buffer.read() if filename == "-" else Path(filename).read_bytes()
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ManifestError(f"cannot read {describe_file(filename)}: not valid UTF-8") from None
+    except OSError as error:
+        raise ManifestError(f"cannot read {filename}: {_reason(error)}") from None
+
+
+def join_manifests(texts: Iterable[str]) -> str:
+    """Join manifests to one YAML stream."""
+    stream = ""
+    for text in texts:
+        if stream and not text.startswith("---"):
+            stream += "---\n" if stream.endswith("\n") else "\n---\n"
+        elif stream and not stream.endswith("\n"):
+            stream += "\n"
+        stream += text
+    return stream
+
+
+def write_manifest(filename: str, text: str) -> None:
+    """Write a file completely or not at all; it keeps its permissions.
+
+    Raises:
+        ManifestError: it cannot be written.
+    """
+    target = Path(filename).resolve()
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(text.encode())
+        if target.exists():
+            draft.chmod(target.stat().st_mode & 0o7777)
+        draft.rename(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise ManifestError(f"cannot write {filename}: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,155 @@
+"""Status tables for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hotmap.cli.status_document import Consumer, Pod, Source, StatusDocument
+from hotmap.cli.terminal import print_unpadded
+
+__all__ = ["print_decisions", "print_proof", "print_workloads"]
+
+_STYLES = {
+    "current": "green",
+    "waiting": "yellow",
+    "unproven": "dim",
+    "unfollowed": "dim",
+    "paused": "yellow",
+    "latent": "yellow",
+    "stuck": "bold red",
+    "held": "bold red",
+    "failed": "bold red",
+    "proven": "green",
+    "probably": "green",
+    "inferred": "cyan",
+    "unknown": "yellow",
+}
+
+
+def print_workloads(console: Console, document: StatusDocument, *, namespaces: bool) -> None:
+    """Print one line per workload, and the number of workloads in each state."""
+    if not document.consumers:
+        console.print("no workload here is followed; opt one in with hotmap.dev/follow: auto")
+        return
+    heads = [*(["NAMESPACE"] if namespaces else []), "WORKLOAD", "STATE", "REASON"]
+    table = _table(heads)
+    for consumer in document.consumers:
+        namespace = [Text(consumer.namespace)] if namespaces else []
+        name = Text(f"{consumer.kind.lower()}/{consumer.name}", overflow="fold")
+        table.add_row(*namespace, name, _styled(consumer.state), Text(consumer.reason))
+    print_unpadded(console, table)
+    print_unpadded(console, _summary(document))
+
+
+def _summary(document: StatusDocument) -> Text:
+    total = sum(document.counts.values())
+    states = [f"{count} {state}" for state, count in document.counts.items() if count]
+    pods = f"; {_counted(document.behind, 'pod')} not current" if document.behind else ""
+    return Text(f"{_counted(total, 'workload')}: {', '.join(states)}{pods}")
+
+
+def print_proof(console: Console, consumer: Consumer, *, now: float) -> None:
+    """Print the state of one workload, its sources, and the proof for each of its pods."""
+    _print_head(console, consumer)
+    note = f"{consumer.policy}; strategy {consumer.strategy}"
+    if consumer.desired:
+        note += f"; desired content {consumer.desired}"
+    print_unpadded(console, Padding(Text(note, style="dim"), (0, 0, 0, 2), expand=False))
+    if consumer.sources:
+        console.print()
+        print_unpadded(console, _sources(consumer.sources, now))
+    console.print()
+    if consumer.pods_error:
+        console.print(Text(f"cannot list pods: {consumer.pods_error}", style="red"))
+    elif not consumer.pods:
+        console.print(Text("no pods", style="dim"))
+    else:
+        print_unpadded(console, _pods(consumer.pods))
+        if consumer.pod_count > len(consumer.pods):
+            console.print(
+                Text(f"… and {consumer.pod_count - len(consumer.pods)} more", style="dim")
+            )
+
+
+def _print_head(console: Console, consumer: Consumer) -> None:
+    head = Text(f"{consumer.kind.lower()}/{consumer.name} in {consumer.namespace}: ", style="bold")
+    console.print(head + _styled(consumer.state))
+    print_unpadded(console, Padding(Text(consumer.reason), (0, 0, 0, 2), expand=False))
+
+
+def _sources(sources: Sequence[Source], now: float) -> Table:
+    table = _table(["SOURCE", "READ", "LAST CHANGE"])
+    for source in sources:
+        name = Text(f"{source.kind.lower()}/{source.name}", overflow="fold")
+        changed = _ago(now - source.changed_at) if source.changed_at is not None else "unknown"
+        table.add_row(
+            name, _read_as(source.read), Text(changed if source.exists else "does not exist")
+        )
+    return table
+
+
+def _read_as(read: Sequence[str]) -> Text:
+    words = {"start": "at start", "files": "as files"}
+    return Text(", ".join(words.get(one, one) for one in read) or "not used")
+
+
+def _pods(pods: Sequence[Pod]) -> Table:
+    table = _table(["POD", "PROJECTED", "LOADED", "EVIDENCE"])
+    for pod in pods:
+        projected = _styled(pod.projected.known) if pod.projected else Text("-", style="dim")
+        loaded = _styled(pod.loaded.known)
+        table.add_row(Text(pod.name, overflow="fold"), projected, loaded, Text(pod.loaded.why))
+    return table
+
+
+def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None:
+    """Print the latest decisions on one workload, newest first."""
+    _print_head(console, consumer)
+    console.print()
+    if not consumer.decisions:
+        console.print(Text("no decisions since the controller started", style="dim"))
+        return
+    table = _table(["TIME", "ACTION", "REASON"])
+    for decision in consumer.decisions:
+        actions = ", ".join(decision.actions) or "none"
+        reason = decision.reason
+        if decision.outcome != "done":
+            reason += f"; {decision.outcome}"
+        table.add_row(Text(_clock(decision.at, now)), Text(actions), Text(reason))
+    print_unpadded(console, table)
+
+
+def _table(heads: Sequence[str]) -> Table:
+    """Make a table whose last column takes the remaining width and wraps at words."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads[:-1]:
+        table.add_column(head, no_wrap=head in ("STATE", "PROJECTED", "LOADED", "TIME", "ACTION"))
+    table.add_column(heads[-1], ratio=1)
+    return table
+
+
+def _styled(word: str) -> Text:
+    return Text(word, style=_STYLES.get(word, ""))
+
+
+def _clock(at: float, now: float) -> str:
+    """Format a time of today without the date; in the local time zone."""
+    there, here = time.localtime(at), time.localtime(now)
+    return time.strftime("%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%d %H:%M:%S", there)
+
+
+def _ago(seconds: float) -> str:
+    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {name} ago"
+    return f"{max(0, int(seconds))} s ago"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

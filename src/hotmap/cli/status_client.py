@@ -1,0 +1,248 @@
+"""A client of the controller's status, and how the controller is found.
+
+In this order, so that no answer can come from the controller of another cluster:
+
+1. the URL in `--url`
+2. the controller's Pods in the cluster of the kubeconfig, through the API server's proxy; this
+   needs permission to get `pods/proxy`, and no port forwarding
+3. a controller on this machine at its default address, if it serves that cluster
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import aiohttp
+import msgspec
+
+from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
+from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
+from hotmap.core.errors import ApiError, Forbidden, HotmapError, NotFound, SettingsError
+from hotmap.core.model.objects import ObjectMeta
+from hotmap.kube.client import Client, Limits
+from hotmap.kube.resources import PODS
+
+__all__ = ["StatusClient", "StatusUnavailable", "connect"]
+
+_SELECTOR = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controller"
+
+#: Where `hotmap controller` listens by default.
+_HOST, _PORT = Settings().listen or ("127.0.0.1", 9533)
+_LOCAL_URL = f"http://{_HOST}:{_PORT}"
+
+#: Seconds for one answer: a large page over a slow connection.
+_TIMEOUT = 20.0
+
+_LIMITS = Limits(connect=5.0, attempt=_TIMEOUT, attempts=2)
+
+
+class StatusUnavailable(SettingsError):
+    """Raised when no controller answers, so that the status is unknown; exit status 2."""
+
+
+class _Fetch(Protocol):
+    async def __call__(self, query: Mapping[str, str]) -> bytes: ...
+
+
+class StatusClient:
+    """A client of one controller that was found."""
+
+    def __init__(self, fetch: _Fetch, *, namespace: str) -> None:
+        self._fetch = fetch
+        #: The namespace to use where none is named.
+        self.namespace = namespace
+
+    async def status(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Get the status, all pages of it as one document.
+
+        Raises:
+            StatusUnavailable: no answer, or the controller is not the leader.
+        """
+        document = _require_leader(_decode(await self._fetch(query)))
+        token = document.pop("continue", "")
+        while token:
+            page = _decode(await self._fetch({**query, "continue": token}))
+            document["consumers"] += page.get("consumers", [])
+            token = page.get("continue", "")
+        return document
+
+
+@asynccontextmanager
+async def connect(
+    cluster: ClusterOptions, address: ControllerAddress
+) -> AsyncIterator[StatusClient]:
+    """Find the controller that is the leader, and keep the connection open.
+
+    Raises:
+        StatusUnavailable: there is none, or it does not answer.
+        SettingsError: the kubeconfig cannot be used.
+    """
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT, sock_connect=5.0)
+    async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as http:
+        if address.url:
+            yield StatusClient(_direct(http, address.url), namespace=_default_namespace(cluster))
+            return
+        async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
+            fetch = await _discover(client, http, address)
+            yield StatusClient(fetch, namespace=client.namespace)
+
+
+def _default_namespace(cluster: ClusterOptions) -> str:
+    try:
+        return cluster.load().namespace
+    except SettingsError:
+        return "default"
+
+
+# -- connections --------- ------------------------------------------------------------------------
+
+
+def _direct(http: aiohttp.ClientSession, url: str) -> _Fetch:
+    async def fetch(query: Mapping[str, str]) -> bytes:
+        try:
+            async with http.get(f"{url.rstrip('/')}/v1/status", params=dict(query)) as response:
+                body = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise StatusUnavailable(
+                f"no controller answers at {url}: {str(error) or 'timeout'}"
+            ) from error
+        if response.status != 200:
+            raise StatusUnavailable(
+                f"{url}/v1/status answered {response.status}: not a hotmap controller"
+            )
+        return body
+
+    return fetch
+
+
+class _Port(msgspec.Struct, rename="camel"):
+    name: str = ""
+    container_port: int = 0
+
+
+class _Container(msgspec.Struct):
+    ports: list[_Port] | None = None
+
+
+class _PodSpec(msgspec.Struct):
+    containers: list[_Container] | None = None
+
+
+class _PodStatus(msgspec.Struct):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _PodSpec
+    status: _PodStatus
+
+
+async def _discover(
+    client: Client, http: aiohttp.ClientSession, address: ControllerAddress
+) -> _Fetch:
+    pods = [pod for pod in await _pods(client, address) if pod.status.phase == "Running"]
+    problems = []
+    standbys = 0
+    for pod in pods:
+        fetch = _through_proxy(client, pod)
+        try:
+            document = _decode(await fetch({"limit": "1"}))
+        except StatusUnavailable as error:
+            problems.append(str(error))
+            continue
+        if document.get("ready"):
+            return fetch
+        standbys += 1
+    if standbys:
+        who = f"all {standbys} controllers that answered are standbys"
+        if standbys == 1:
+            who = "the only controller that answered is a standby"
+        raise StatusUnavailable(f"{who}; the leader is not reachable or not elected yet: try again")
+    if problems:
+        raise StatusUnavailable(problems[0])
+    return await _local(client, http)
+
+
+async def _pods(client: Client, address: ControllerAddress) -> list[_Pod]:
+    """List the controller's Pods: in all namespaces if permitted, else in its default one."""
+
+    async def listed(namespace: str | None) -> list[_Pod]:
+        page = await client.list_page(PODS, namespace, type=_Pod, label_selector=_SELECTOR)
+        return page.items
+
+    try:
+        if address.controller_namespace:
+            return await listed(address.controller_namespace)
+        try:
+            return await listed(None)
+        except Forbidden:
+            return await listed(DEFAULT_NAMESPACE)
+    except Forbidden as error:
+        raise StatusUnavailable(
+            f"cannot list the controller's Pods: {error}; set --controller-namespace to its "
+            "namespace, or --url to its address"
+        ) from error
+    except HotmapError as error:
+        raise StatusUnavailable(str(error)) from error
+
+
+def _through_proxy(client: Client, pod: _Pod) -> _Fetch:
+    namespace, name = pod.metadata.namespace, pod.metadata.name
+    ports = [port for container in pod.spec.containers or () for port in container.ports or ()]
+    port = next((port.container_port for port in ports if port.name == "metrics"), _PORT)
+    path = f"{PODS.path(namespace, f'{name}:{port}')}/proxy/v1/status".replace("%3A", ":")
+
+    async def fetch(query: Mapping[str, str]) -> bytes:
+        try:
+            return await client.request("GET", path, params=query)
+        except (Forbidden, NotFound, ApiError) as error:
+            raise StatusUnavailable(
+                f"cannot reach Pod {namespace}/{name} through the API server: {error}; run "
+                f"'kubectl --namespace={namespace} port-forward pod/{name} {port}' and add "
+                f"--url http://127.0.0.1:{port}"
+            ) from error
+        except HotmapError as error:
+            raise StatusUnavailable(str(error)) from error
+
+    return fetch
+
+
+async def _local(client: Client, http: aiohttp.ClientSession) -> _Fetch:
+    not_found = (
+        f"no controller found for {client.server}: no Pod there has the labels {_SELECTOR}, and "
+        f"{_LOCAL_URL} {{}}; start one with 'hotmap controller', or set --url to its address"
+    )
+    fetch = _direct(http, _LOCAL_URL)
+    try:
+        document = _decode(await fetch({"limit": "1"}))
+    except StatusUnavailable as error:
+        raise StatusUnavailable(not_found.format("does not answer")) from error
+    if document.get("server") != client.server:
+        raise StatusUnavailable(not_found.format(f"serves {document.get('server')}"))
+    return fetch
+
+
+# -- documents -------------------------------------------------------------------------------------
+
+
+def _decode(body: bytes) -> dict[str, Any]:
+    try:
+        document = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise StatusUnavailable(
+            "not a hotmap controller: the answer is not a JSON object"
+        ) from error
+    if document.get("kind") != "ControllerStatus":
+        raise StatusUnavailable("not a hotmap controller, or one of an older version")
+    return document
+
+
+def _require_leader(document: dict[str, Any]) -> dict[str, Any]:
+    if not document.get("ready"):
+        raise StatusUnavailable(
+            "the controller that answered is a standby or still starting; connect to the leader"
+        )
+    return document

@@ -1,0 +1,62 @@
+"""The parts of the status document that the command line prints (docs/reference/status.md)."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Consumer", "Pod", "Source", "StatusDocument"]
+
+
+class _Part(msgspec.Struct, rename="camel"):
+    """Fields that are not named here are skipped."""
+
+
+class Stage(_Part):
+    known: str
+    why: str
+    revision: str | None = None
+
+
+class Pod(_Part):
+    name: str
+    loaded: Stage
+    projected: Stage | None = None
+
+
+class Source(_Part):
+    kind: str
+    name: str
+    exists: bool
+    read: list[str]
+    changed_at: float | None = None
+
+
+class Decision(_Part):
+    at: float
+    verdict: str
+    reason: str
+    actions: list[str]
+    outcome: str
+
+
+class Consumer(_Part):
+    kind: str
+    namespace: str
+    name: str
+    state: str
+    reason: str
+    behind: int = 0
+    strategy: str = ""
+    policy: str = ""
+    desired: str | None = None
+    sources: list[Source] = []
+    pod_count: int = 0
+    pods: list[Pod] = []
+    pods_error: str = ""
+    decisions: list[Decision] = []
+
+
+class StatusDocument(_Part):
+    consumers: list[Consumer]
+    counts: dict[str, int]
+    behind: int

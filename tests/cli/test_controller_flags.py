@@ -1,0 +1,200 @@
+"""Invalid flags and variables of `hotmap controller` end the start with one message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hotmap.cli.main import hotmap, run
+
+EXIT_INVALID = 2
+
+_BOOLEAN = 'invalid boolean "maybe": expected true or false'
+_URL = "invalid URL (not shown): expected an http or https URL"
+
+_NAMES = (
+    *("configmap", "secret", "auto", "configmap-auto", "secret-auto", "ignore", "auto-search"),
+    *("search-match", "pause-deployment", "pause-deployment-time"),
+)
+
+
+def _namespace(flag: str, text: str) -> str:
+    expected = "at most 63 lower-case letters, digits and hyphens"
+    return f'{flag}: invalid namespace name "{text}": expected {expected}'
+
+
+def _duration(flag: str, text: str) -> str:
+    return f'{flag}: invalid duration "{text}": expected a number with a unit, such as 500ms or 5s'
+
+
+#: (arguments, the message without the program's name, or its beginning)
+INVALID = [
+    ("--kubeconfig=/nowhere/at/all", "kubeconfig /nowhere/at/all cannot be read: No such file"),
+    ("--context=nix", "kubeconfig "),
+    ("--namespace=Bad_Name", _namespace("--namespace", "Bad_Name")),
+    ("--namespace=", _namespace("--namespace", "")),
+    ("--namespace=$(POD_NAMESPACE)", _namespace("--namespace", "$(POD_NAMESPACE)")),
+    (f"--namespace={'a' * 64}", _namespace("--namespace", "a" * 64)),
+    ("--watch-namespace=Bad_Name", _namespace("--watch-namespace", "Bad_Name")),
+    ("--watch-namespace=", _namespace("--watch-namespace", "")),
+    ("--follow=auto,cm/x", "--follow: 'auto' is not configmap/NAME or secret/NAME"),
+    ("--settle=5", _duration("--settle", "5")),
+    ("--settle=-1s", '--settle: invalid duration "-1s": must not be negative'),
+    ("--settle=", _duration("--settle", "")),
+    ("--settle=1s --settle=bad", _duration("--settle", "bad")),
+    ("--settle-max=1d", _duration("--settle-max", "1d")),
+    ("--settle=10s --settle-max=1s", "--settle-max: 1s is shorter than the settle time of 10s"),
+    ("--workers=0", "Invalid value for '--workers': 0 is not in the range 1<=x<=1000; "),
+    ("--workers=many", "Invalid value for '--workers': 'many' is not a valid integer range; "),
+    ("--flap-limit=-1", "Invalid value for '--flap-limit': -1 is not in the range 0<=x<=100; "),
+    ("--pod-check-rate=-1", "Invalid value for '--pod-check-rate': -1.0 is not in the range "),
+    ("--pod-check-rate=nan", "Invalid value for '--pod-check-rate': nan is not in the range "),
+    ("--listen=9533", '--listen: invalid address "9533": expected HOST:PORT, :PORT or none'),
+    ("--listen=:99999", '--listen: invalid address ":99999": expected HOST:PORT, :PORT or none'),
+    ("--log-format=xml", "Invalid value for '--log-format': 'xml' is not one of "),
+    ("--leader-elect=yes", "Option '--leader-elect' does not take a value; "),
+    ("--leader-elect --shadow", "--shadow writes nothing, so it cannot be used with --leader-e"),
+    ("--reloader-compat=yes", "Option '--reloader-compat' does not take a value; "),
+    ("--shadow=yes", "Option '--shadow' does not take a value; "),
+    ("--reload-strategy=both", '--reload-strategy: invalid value "both": expected revision, env'),
+    ("--auto-reload-all=maybe", f"--auto-reload-all: {_BOOLEAN}"),
+    ("--sync-after-restart=maybe", f"--sync-after-restart: {_BOOLEAN}"),
+    ("--enable-ha=maybe", f"--enable-ha: {_BOOLEAN}"),
+    ("--enable-ha", "--enable-ha requires the environment variable POD_NAME"),
+    ("--enable-pprof=maybe", f"--enable-pprof: {_BOOLEAN}"),
+    ("--enable-csi-integration=maybe", f"--enable-csi-integration: {_BOOLEAN}"),
+    (
+        "--resources-to-ignore=pods",
+        '--resources-to-ignore: invalid value "pods": expected configma',
+    ),
+    ("--resources-to-ignore=configmaps,secrets", "--resources-to-ignore: configmaps or secrets"),
+    (
+        "--ignored-workload-types=pods",
+        '--ignored-workload-types: invalid value "pods": expected jo',
+    ),
+    ("--namespaces=shop,Bad", _namespace("--namespaces", "Bad")),
+    ('--namespaces="shop', '--namespaces: invalid list ""shop": expected items'),
+    ("--namespaces=a --watch-namespace=b", "--watch-namespace and --namespaces exclude each other"),
+    ("--namespaces-to-ignore=Bad", _namespace("--namespaces-to-ignore", "Bad")),
+    (
+        "--namespace-selector=a!",
+        '--namespace-selector: invalid label selector "a!": expected a sel',
+    ),
+    (
+        "--resource-label-selector==b",
+        '--resource-label-selector: invalid label selector "=b": expec',
+    ),
+    ("--webhook-url=ftp://planted", f"--webhook-url: {_URL}"),
+    ("--webhook-url=https://planted:99999", f"--webhook-url: {_URL}"),
+    *(
+        (
+            f"--{name}-annotation=a/b/c",
+            f'--{name}-annotation: invalid annotation name "a/b/c": expected ',
+        )
+        for name in _NAMES
+    ),
+    ("--log-level=loud", '--log-level: invalid value "loud": expected trace, debug, info, w'),
+    ("--nope", "No such option '--nope'; see 'hotmap controller --help'"),
+    ("one more", "Got unexpected extra arguments (one more); see 'hotmap controller --help'"),
+]
+
+#: Flags that accept any text; unexpected values are logged.
+NEVER_INVALID = {
+    "--reload-on-create",
+    "--reload-on-delete",
+    "--is-Argo-Rollouts",
+    "--pprof-addr",
+}
+
+VARIABLES = [
+    ({"POD_NAMESPACE": "Bad_Name"}, "", _namespace("POD_NAMESPACE", "Bad_Name")),
+    ({"POD_NAMESPACE": "\udcff"}, "", _namespace("POD_NAMESPACE", "\\udcff")),
+    (
+        {"KUBERNETES_NAMESPACE": "Bad Ns"},
+        "--reloader-compat",
+        _namespace("KUBERNETES_NAMESPACE", "Bad Ns"),
+    ),
+    ({"KUBECONFIG": "/nowhere:/else"}, "", "KUBECONFIG names no file that exists: /nowhere:/else"),
+    ({"ALERT_ON_RELOAD": "true"}, "", "ALERT_ON_RELOAD=true requires ALERT_WEBHOOK_URL"),
+    (
+        {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": "planted"},
+        "",
+        f"ALERT_WEBHOOK_URL: {_URL}",
+    ),
+    (
+        {
+            "ALERT_ON_RELOAD": "true",
+            "ALERT_WEBHOOK_URL": "http://x",
+            "ALERT_WEBHOOK_PROXY": "planted",
+        },
+        "",
+        f"ALERT_WEBHOOK_PROXY: {_URL}",
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty home directory and no cluster, so that no controller starts by mistake."""
+    names = ("KUBECONFIG", "POD_NAMESPACE", "KUBERNETES_NAMESPACE", "KUBERNETES_SERVICE_HOST")
+    for name in (*names, "POD_NAME", "ALERT_ON_RELOAD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["hotmap"])
+
+
+def _run_invalid(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run the controller until it ends; returns its only line of output."""
+    status = run(["controller", *arguments])
+    out, err = capsys.readouterr()
+    assert (status, out, err.count("\n")) == (EXIT_INVALID, "", 1), err
+    assert "planted" not in err
+    return err.removeprefix("hotmap: ").rstrip("\n")
+
+
+@pytest.mark.parametrize(("arguments", "message"), INVALID)
+def test_invalid_flag_is_an_error(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the flag, the value and what was expected."""
+    assert _run_invalid(capsys, *arguments.split()).startswith(message)
+
+
+@pytest.mark.parametrize(("environment", "arguments", "message"), VARIABLES)
+def test_invalid_variable_is_an_error(
+    environment: dict[str, str],
+    arguments: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The message names the variable; a URL is never shown."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert _run_invalid(capsys, *arguments.split()).startswith(message)
+
+
+def test_invalid_values_cover_every_flag() -> None:
+    """Each flag of the command is in the table, or accepts any value."""
+    flags = {one for param in hotmap.commands["controller"].params for one in param.opts}
+    covered = {word.split("=")[0] for arguments, _ in INVALID for word in arguments.split()}
+    assert flags - covered == NEVER_INVALID
+    assert not covered & NEVER_INVALID
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--settle=10s",
+        "--settle=0 --settle-max=0",
+        "--settle=1s --settle=2s --settle-max=2s",
+        "--namespaces=a,,b",
+        '--namespaces="a,b"',
+        "--namespace-selector=a=b,c!=d,e,!f,g in (h,i)",
+    ],
+)
+def test_valid_flags_are_accepted(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The start goes on to the kubeconfig; the last of repeated flags counts."""
+    words = [arguments] if " in " in arguments else arguments.split()
+    assert _run_invalid(capsys, *words).startswith("no cluster to talk to: ")
