@@ -51,7 +51,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
             with measured(f"{sources + workloads:,} objects") as result:
                 async with _started(server) as first:
                     looking = await _share(first.controller.pid, idle)
-                async with _started(server, "--looks=0") as again:
+                async with _started(server, "--pod-check-rate=0") as again:
                     doing_nothing = await _share(again.controller.pid, idle)
                 result.figures = [
                     *_figures("first start", first),

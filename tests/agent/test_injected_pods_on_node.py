@@ -83,7 +83,7 @@ spec:
 """
 
 
-def test_an_environment_follows_its_config_maps(
+def test_supervised_environment_follows_configmaps(
     pods: Pods, record_property: Callable[[str, object], None]
 ) -> None:
     """Edits reach the process of an ordinary Deployment in the same pod and container."""
@@ -153,7 +153,7 @@ STAGED = yaml.safe_dump(
 
 
 @pytest.mark.parametrize("mode", ["native-sidecar", "sidecar", "supervisor"])
-def test_a_stage_shows_what_passed(pods: Pods, mode: str) -> None:
+def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
     """The application starts with good content only, and never sees any other.
 
     Also after its own restart while the source is bad; and a `subPath` folder is live.
@@ -237,7 +237,7 @@ spec:
 
 
 @pytest.mark.parametrize("way", ["all-containers", "term"])
-def test_environment_alone_is_restarted_for(pods: Pods, way: str) -> None:
+def test_environment_change_restarts_the_container(pods: Pods, way: str) -> None:
     """A pod that mounts nothing gets its new environment in place, when that is announced."""
     name = f"frozen-{way}"
     flags = ["--restart-on", "frozen", "--restart", way]

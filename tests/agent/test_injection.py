@@ -80,25 +80,25 @@ def agent_of(text: str) -> dict[str, Any]:
     return containers[-1]
 
 
-def test_only_lines_are_added() -> None:
+def test_injection_only_adds_lines() -> None:
     """Comments, quotes, order and other documents stay as they are, to the byte."""
     before, after = MANIFEST.splitlines(), injected(MANIFEST).splitlines()
     remaining = iter(after)
     assert all(line in remaining for line in before)
 
 
-def test_twice_is_once() -> None:
+def test_injection_is_idempotent() -> None:
     """Injecting an injected manifest changes nothing."""
     assert injected(injected(MANIFEST)) == injected(MANIFEST)
 
 
-def test_removing_gives_the_original_back() -> None:
+def test_removal_restores_the_original() -> None:
     """Everything that was added is taken out, and only that."""
     assert removed(injected(MANIFEST)) == MANIFEST
     assert removed(MANIFEST) == MANIFEST
 
 
-def test_fields_that_a_person_set_stay_after_removing() -> None:
+def test_removal_keeps_existing_fields() -> None:
     """shareProcessNamespace and annotations of their own are theirs."""
     own = MANIFEST.replace(
         "      securityContext:", "      shareProcessNamespace: true\n      securityContext:"
@@ -107,7 +107,7 @@ def test_fields_that_a_person_set_stay_after_removing() -> None:
     assert removed(injected(own)) == own
 
 
-def test_live_mounts_are_watched() -> None:
+def test_injection_watches_live_mounts() -> None:
     """ConfigMaps and Secrets mounted as directories are; subPath, tokens and emptyDirs are not."""
     container = agent_of(injected(MANIFEST))
     settings = read_settings(read_words(container["args"][1:]))
@@ -117,7 +117,7 @@ def test_live_mounts_are_watched() -> None:
     assert paths == ["/etc/nginx", "/hotmap/pod", "/hotmap/run", "/tmp"]
 
 
-def test_the_container_is_restricted() -> None:
+def test_agent_container_is_restricted() -> None:
     """It fits Pod Security's restricted profile, as the user that the application runs as."""
     container = agent_of(injected(MANIFEST))
     assert container["restartPolicy"] == "Always"
@@ -131,21 +131,21 @@ def test_the_container_is_restricted() -> None:
     }
 
 
-def test_processes_are_shared_only_for_signals() -> None:
+def test_process_namespace_is_shared_only_for_signals() -> None:
     """A webhook needs no shared process namespace; a signal does."""
     assert pod(injected(MANIFEST))["spec"]["shareProcessNamespace"] is True
     webhook = Injection("hotmap:1", "", ("--url", "http://127.0.0.1:9090/-/reload"))
     assert "shareProcessNamespace" not in pod(injected(MANIFEST, webhook))["spec"]
 
 
-def test_the_user_of_a_signal_is_asked_for() -> None:
+def test_signal_without_run_as_user_is_noted() -> None:
     """Where the application does not say its user, a note does."""
     without = MANIFEST.replace("      securityContext:\n        runAsUser: 1000\n", "")
     (note,) = inject(without, NGINX, "app.yaml")[1]
-    assert "Deployment/web: container nginx does not say which user it runs as" in note
+    assert "Deployment/web: container nginx has no runAsUser" in note
 
 
-def test_restarting_all_containers_writes_the_rule() -> None:
+def test_restart_all_containers_adds_the_rule() -> None:
     """The kubelet restarts the pod's containers when the agent ends with its own status."""
     flags = ("--restart-on", "frozen", "--restart", "all-containers")
     text = injected(MANIFEST, Injection("hotmap:1", "", flags))
@@ -156,7 +156,7 @@ def test_restarting_all_containers_writes_the_rule() -> None:
     assert annotations["hotmap.dev/agent"] == "port=9533;restart=all-containers"
 
 
-def test_lists_keep_their_indentation() -> None:
+def test_injection_keeps_list_indentation() -> None:
     """A manifest whose lists are indented below their key stays so."""
     indented = """\
 kind: Pod
@@ -179,23 +179,23 @@ spec:
 @pytest.mark.parametrize(
     ("text", "injection", "words"),
     [
-        ("kind: Service\n", NGINX, "holds no pod template"),
-        ("a: [\n", NGINX, "app.yaml is no YAML at line 2"),
-        ("kind: Pod\nspec: {}\n", NGINX, "Pod has no containers"),
-        (MANIFEST, NGINX._replace(container="app"), "has no container app: it has nginx"),
+        ("kind: Service\n", NGINX, "no pod template found"),
+        ("a: [\n", NGINX, "app.yaml: invalid YAML at line 2"),
+        ("kind: Pod\nspec: {}\n", NGINX, "Pod: the pod template has no containers"),
+        (MANIFEST, NGINX._replace(container="app"), "has no container app; its containers are nginx"),
         (MANIFEST.replace("{name: conf, mountPath: /etc/nginx}", "{name: cache, mountPath: /b}"),
          NGINX, "mounts no ConfigMap or Secret as a directory"),
     ],
     ids=["no pods", "no yaml", "no containers", "no such container", "nothing live"],
 )  # fmt: skip
-def test_what_cannot_be_injected_is_said(text: str, injection: Injection, words: str) -> None:
+def test_invalid_injection_is_an_error(text: str, injection: Injection, words: str) -> None:
     """One sentence that names file, object or container."""
     with pytest.raises(ManifestError) as caught:
         injected(text, injection)
     assert words in str(caught.value)
 
 
-def test_the_command(tmp_path: Any) -> None:
+def test_inject_command_writes_the_manifest(tmp_path: Any) -> None:
     """From a file or standard input to standard output; wrong agent flags are status 2."""
     command = [sys.executable, "-m", "hotmap", "inject", "--image", "hotmap:1", "-f"]
     done = subprocess.run(

@@ -74,7 +74,7 @@ INVALID = [
         '--ignored-workload-types: invalid value "pods": expected jo',
     ),
     ("--namespaces=shop,Bad", _namespace("--namespaces", "Bad")),
-    ('--namespaces="shop', '--namespaces: invalid list ""shop": expected items'),
+    ('--namespaces="shop', '--namespaces: invalid list "\\"shop": expected items'),
     ("--namespaces=a --watch-namespace=b", "--watch-namespace and --namespaces exclude each other"),
     ("--namespaces-to-ignore=Bad", _namespace("--namespaces-to-ignore", "Bad")),
     (

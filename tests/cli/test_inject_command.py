@@ -51,7 +51,7 @@ def hotmap(*arguments: str | Path, stdin: bytes = b"") -> tuple[int, bytes, str]
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-def test_several_files_and_directories_are_one_stream(tmp_path: Path) -> None:
+def test_files_and_directories_become_one_stream(tmp_path: Path) -> None:
     """In order, each once; a directory's manifests by name, and nothing else in it."""
     (tmp_path / "b.yml").write_text(WEB)
     (tmp_path / "a.json").write_text(json.dumps(yaml.safe_load(WEB)))
@@ -65,7 +65,7 @@ def test_several_files_and_directories_are_one_stream(tmp_path: Path) -> None:
     assert documents[1] == documents[2] == documents[3]
 
 
-def test_files_are_written_where_they_came_from(tmp_path: Path) -> None:
+def test_in_place_writes_each_file(tmp_path: Path) -> None:
     """As a whole, with their permissions, through a link; and back to the byte."""
     manifest, link = tmp_path / "web.yaml", tmp_path / "link.yaml"
     manifest.write_bytes(WEB.replace("\n", "\r\n").encode())
@@ -82,7 +82,7 @@ def test_files_are_written_where_they_came_from(tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["link.yaml", "web.yaml"]
 
 
-def test_a_stream_keeps_its_bytes(tmp_path: Path) -> None:
+def test_stream_keeps_its_bytes(tmp_path: Path) -> None:
     """Line ends and a byte order mark pass through standard input and output."""
     text = ("\ufeff" + WEB).replace("\n", "\r\n").encode()
     _, injected, _ = hotmap("-f", "-", "--mode", "supervisor", stdin=text)
@@ -92,69 +92,69 @@ def test_a_stream_keeps_its_bytes(tmp_path: Path) -> None:
     assert target.read_bytes() == injected
 
 
-def test_nothing_is_written_when_something_is_wrong(tmp_path: Path) -> None:
+def test_error_in_one_file_writes_nothing(tmp_path: Path) -> None:
     """Not even the files that were right."""
     (tmp_path / "a.yaml").write_text(WEB)
     (tmp_path / "b.yaml").write_text("a: [\n")
-    status, output, sentence = hotmap("-i", "-f", tmp_path)
+    status, output, message = hotmap("-i", "-f", tmp_path)
     assert (status, output) == (2, b"")
-    assert sentence.startswith(f"hotmap: {tmp_path / 'b.yaml'} is no YAML at line 2: ")
+    assert message.startswith(f"hotmap: {tmp_path / 'b.yaml'}: invalid YAML at line 2: ")
     assert (tmp_path / "a.yaml").read_text() == WEB
 
 
-def test_pods_without_anything_to_follow_pass_through() -> None:
-    """With a note; it is an error only when there is no other."""
+def test_pod_with_nothing_to_follow_is_unchanged() -> None:
+    """With a note; it is an error only if there is no other pod."""
     status, output, notes = hotmap("-f", "-", stdin=f"{PLAIN}---\n{WEB}".encode())
     assert status == 0
     assert output.decode().startswith(PLAIN)
     assert notes == (
         "hotmap: standard input, document 1: Pod/plain: container a mounts no ConfigMap or Secret "
-        "as a directory, so there is nothing that changes in a running pod; it is left as it is\n"
+        "as a directory, so nothing changes while the pod runs; it is left unchanged\n"
     )
     status, output, notes = hotmap("-f", "-", stdin=PLAIN.encode())
     assert (status, output) == (2, b"")
-    assert notes.endswith("so there is nothing that changes in a running pod\n")
+    assert notes.endswith("so nothing changes while the pod runs\n")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "stdin", "sentence"),
+    ("arguments", "stdin", "message"),
     [
-        ("-f -", b"a:\n\t- b\n", "standard input is no YAML at line 2: a tab indents; YAML wants "
-         "spaces"),
-        ("-f -", b"a: \x01\n", "standard input is no YAML at line 1: the character U+0001 may not "
-         "be in it"),
-        ("-f -", b"a: \xff\n", "standard input cannot be read: it is not UTF-8"),
-        ("-f -", b"a: *b\n", "standard input is no YAML at line 1: nothing has the anchor &b that "
-         "an alias names"),
-        ("-f -", b"kind: Service\n", "standard input holds no pod template, so there is nothing to "
-         "inject into"),
-        ("-f /nowhere", b"", "/nowhere cannot be read: no such file or directory"),
-        ("-f - -f -", b"", "standard input can be read only once; give one -f -"),
-        ("-f - -i", b"", "--in-place writes files to where they came from; leave -o and - out"),
-        ("-f - -o /nowhere/x", WEB.encode(), "/nowhere/x cannot be written: no such file or "
+        ("-f -", b"a:\n\t- b\n", "standard input: invalid YAML at line 2: indented with a tab; "
+         "YAML requires spaces"),
+        ("-f -", b"a: \x01\n", "standard input: invalid YAML at line 1: the character U+0001 is not "
+         "allowed"),
+        ("-f -", b"a: \xff\n", "cannot read standard input: not valid UTF-8"),
+        ("-f -", b"a: *b\n", "standard input: invalid YAML at line 1: the alias *b has no anchor "
+         "&b"),
+        ("-f -", b"kind: Service\n", "standard input: no pod template found, nothing to inject "
+         "into"),
+        ("-f /nowhere", b"", "cannot read /nowhere: no such file or directory"),
+        ("-f - -f -", b"", "standard input can be read only once; use one -f -"),
+        ("-f - -i", b"", "--in-place excludes --output and standard input (-f -)"),
+        ("-f - -o /nowhere/x", WEB.encode(), "cannot write /nowhere/x: no such file or "
          "directory"),
-        ("-f - --remove --stage", WEB.encode(), "--remove takes out whatever was injected; leave "
-         "the other flags out"),
+        ("-f - --remove --stage", WEB.encode(), "--remove removes any injection; omit the flags "
+         "of an injection"),
         ("-f - --mode beside", b"", "Invalid value for '--mode': 'beside' is not one of "
          "'native-sidecar', 'sidecar', 'init', 'supervisor'; see 'hotmap inject --help'"),
         ("-f - -- --settle soon", WEB.encode(), '--settle: invalid duration "soon": expected a '
          "number with a unit, such as 500ms or 5s"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence(arguments: str, stdin: bytes, sentence: str) -> None:
-    """Exit status 2, and what to do."""
-    assert hotmap(*arguments.split(), stdin=stdin) == (2, b"", f"hotmap: {sentence}\n")
+def test_invalid_input_is_one_sentence(arguments: str, stdin: bytes, message: str) -> None:
+    """Exit status 2."""
+    assert hotmap(*arguments.split(), stdin=stdin) == (2, b"", f"hotmap: {message}\n")
 
 
-def test_json_stays_json() -> None:
-    """With a byte order mark before it, too; other readers of JSON take it."""
+def test_json_is_written_as_json() -> None:
+    """Also after a byte order mark."""
     text = "\ufeff" + json.dumps(yaml.safe_load(WEB))
     found = json.loads(supervised(text).removeprefix("\ufeff"))
     assert found["spec"]["containers"][0]["command"][0] == "python3"
     assert removed(supervised(text)) == text
 
 
-# What a person, or another program, does with a manifest after the injection
+# Changes of a manifest after the injection
 
 
 def supervised(text: str = WEB) -> str:
@@ -165,7 +165,7 @@ def removed(text: str) -> str:
     return inject(text, None, "web.yaml")[0]
 
 
-def test_what_a_person_adds_later_stays() -> None:
+def test_removal_keeps_later_additions() -> None:
     """Variables, mounts, volumes, containers, annotations and words of the command."""
     text = supervised()
     for place, line in (
@@ -190,8 +190,8 @@ def test_what_a_person_adds_later_stays() -> None:
     assert "# ours" in removed(text)
 
 
-def test_what_a_person_takes_away_later_stays_away() -> None:
-    """A variable that was left in the container is gone, one that was converted comes back."""
+def test_removal_keeps_later_deletions() -> None:
+    """A variable that was left in the container stays deleted; converted ones are restored."""
     text = supervised()
     assert "    env:\n    - {name: KEPT, value: one}\n" in text
     text = text.replace("    env:\n    - {name: KEPT, value: one}\n", "")
@@ -201,13 +201,13 @@ def test_what_a_person_takes_away_later_stays_away() -> None:
 
 
 @pytest.mark.parametrize("write", [yaml.safe_dump, json.dumps], ids=["yaml", "json"])
-def test_another_program_may_write_it_anew(write: Any) -> None:
-    """Old texts do not fit any more, so the values come back instead."""
+def test_removal_after_reformatting_restores_values(write: Any) -> None:
+    """The original texts do not fit any more, so the values are restored."""
     text = write(yaml.safe_load(supervised()))
     assert yaml.safe_load(removed(text)) == yaml.safe_load(WEB)
 
 
-def test_shared_parts_are_refused() -> None:
+def test_shared_part_is_an_error() -> None:
     """An anchor in what is replaced, with an alias elsewhere, would change both."""
     shared = WEB.replace("envFrom:\n", "envFrom: &all\n").replace(
         "  volumes:", "  initContainers:\n  - {name: i, image: i, envFrom: *all}\n  volumes:"
@@ -215,6 +215,6 @@ def test_shared_parts_are_refused() -> None:
     with pytest.raises(ManifestError) as caught:
         supervised(shared)
     assert str(caught.value) == (
-        "web.yaml: a part that injection changes is written so that others would change with it "
-        "(an anchor, &) or cannot be edited; write it out plainly where it is used"
+        "web.yaml: cannot edit a part that injection changes, such as one shared by an anchor (&) "
+        "or in unusual syntax; write it out where it is used"
     )

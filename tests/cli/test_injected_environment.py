@@ -185,7 +185,7 @@ def tangled(env: list[dict[str, Any]]) -> bool:
 
 @settings(max_examples=500, deadline=None)
 @given(ENV, ENV_FROM, st.lists(TEXTS, max_size=3), st.tuples(VALUES, VALUES, VALUES))
-def test_any_environment(
+def test_converted_environment_equals_the_kubelets(
     env: list[dict[str, Any]],
     env_from: list[dict[str, Any]],
     words: list[str],
@@ -244,7 +244,9 @@ def test_any_environment(
     ids=["env goes over", "of itself", "twice", "escaped", "in between", "optional key",
          "a key goes over", "three of one name"],
 )  # fmt: skip
-def test_precedence(env: list[dict[str, Any]], expected: str) -> None:
+def test_environment_precedence_matches_the_kubelet(
+    env: list[dict[str, Any]], expected: str
+) -> None:
     """A few that are easily got wrong, by name."""
     manifest = pod(command=["app"], env=env, envFrom=[{"configMapRef": {"name": "s"}}])
     sources = {("configMap", "s"): {"A": "file", "k": "of a key"}}
@@ -254,7 +256,7 @@ def test_precedence(env: list[dict[str, Any]], expected: str) -> None:
     assert around[1]["A"] == expected
 
 
-def test_an_edit_is_followed() -> None:
+def test_edit_changes_the_environment() -> None:
     """What was frozen in the container now comes from files: also a data key that is gone."""
     manifest = pod(command=["app"], envFrom=[{"configMapRef": {"name": "s"}}])
     injection = Injection("hotmap:1", "", (), "supervisor")
@@ -265,7 +267,7 @@ def test_an_edit_is_followed() -> None:
         assert supervised(new, {("configMap", "s"): values})[1] == {**SERVICES, **values}
 
 
-def test_what_stays_fixed_is_named() -> None:
+def test_unconverted_variable_is_noted() -> None:
     """A variable that files cannot give stays in the container, and a note says which."""
     env = [
         {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
@@ -277,13 +279,13 @@ def test_what_stays_fixed_is_named() -> None:
     new, notes = add_agent(pod(command=["app"], env=env), injection, "Pod/x", lambda _: None)
     assert new["spec"]["containers"][0]["env"] == env[:3]
     assert notes == [
-        "Pod/x: A of Secret/s, which goes over another A, stays fixed until the container restarts",
-        "Pod/x: a/b of ConfigMap/s, a name that no file can have, stays fixed until the container "
-        "restarts",
+        "Pod/x: A of Secret/s, which overrides another A, stays fixed until the container restarts",
+        "Pod/x: a/b of ConfigMap/s, which is not a valid file name, stays fixed until the "
+        "container restarts",
     ]
 
 
-def test_what_is_ambiguous_is_said() -> None:
+def test_ambiguous_reference_is_noted() -> None:
     """Whether an envFrom sets a variable that a later entry sets is not in the manifest."""
     env = [
         {"name": "URL", "value": "http://$(HOST)"},
@@ -292,6 +294,6 @@ def test_what_is_ambiguous_is_said() -> None:
     injection = Injection("hotmap:1", "", (), "supervisor")
     manifest = pod(command=["app"], env=env, envFrom=[{"configMapRef": {"name": "s"}}])
     assert add_agent(manifest, injection, "Pod/x", lambda _: None)[1] == [
-        "Pod/x: URL refers to HOST, which is set after it and maybe by an envFrom, too; it gets "
-        "what is set after it"
+        "Pod/x: URL refers to HOST, which is set after it and possibly by an envFrom too; it gets "
+        "the value that is set after it"
     ]

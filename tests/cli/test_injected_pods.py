@@ -125,12 +125,12 @@ def submit(cluster: Cluster, injection: Injection) -> None:
 
 
 @pytest.mark.parametrize("mode", [*MODES, *RESTART_ALL])
-def test_every_mode_is_accepted(plane: Cluster, mode: str) -> None:
+def test_apiserver_accepts_every_mode(plane: Cluster, mode: str) -> None:
     """Deployment and pod pass validation, and the agent's containers the restricted profile."""
     submit(plane, {**MODES, **RESTART_ALL}[mode])
 
 
-def test_the_release_before_refuses_to_restart_all_containers() -> None:
+def test_kubernetes_1_35_rejects_restart_all_containers() -> None:
     """1.35 takes every mode but the rule RestartAllContainers, and says so."""
     with private_control_plane("1.35") as cluster:
         with_namespace(cluster)

@@ -87,7 +87,7 @@ def mounts(container: dict[str, Any]) -> dict[str, str]:
 # Beside the application
 
 
-def test_a_native_sidecar_stays_beside_the_application() -> None:
+def test_native_sidecar_is_a_restarting_init_container() -> None:
     """An init container that restarts always; the application's container is not touched."""
     spec, notes = run()
     assert notes == []
@@ -100,7 +100,7 @@ def test_a_native_sidecar_stays_beside_the_application() -> None:
     assert spec["annotations"] == {"hotmap.dev/agent": "port=9533;restart=none"}
 
 
-def test_a_plain_sidecar_is_a_container_more() -> None:
+def test_sidecar_is_an_additional_container() -> None:
     """For clusters before 1.29: nothing of it is newer than that."""
     spec, _ = run(mode="sidecar")
     assert [one["name"] for one in spec["containers"]] == ["app", "hotmap-agent"]
@@ -108,7 +108,7 @@ def test_a_plain_sidecar_is_a_container_more() -> None:
     assert not {"restartPolicy", "restartPolicyRules", "startupProbe"} & set(agent(spec))
 
 
-def test_an_init_container_checks_and_ends() -> None:
+def test_init_mode_checks_once() -> None:
     """It has what it checks, no port, no annotation, and nothing of the pod's."""
     spec, _ = run(BASE, "--check", "true", mode="init")
     settings = settings_of(agent(spec)["args"][1:])
@@ -120,7 +120,7 @@ def test_an_init_container_checks_and_ends() -> None:
     assert volumes == ["conf", "more", "cache", "hotmap-run"]
 
 
-def test_the_port_is_the_one_that_is_given() -> None:
+def test_listen_flag_sets_the_port() -> None:
     """Probes, port and annotation follow --listen; with none there is none of them."""
     spec, _ = run(BASE, "--listen", ":7000")
     assert spec["annotations"]["hotmap.dev/agent"] == "port=7000;restart=none"
@@ -146,7 +146,7 @@ def test_the_port_is_the_one_that_is_given() -> None:
     ],
     ids=["the pod's", "the container's", "nobody's", "unknown, for signals", "as said"],
 )  # fmt: skip
-def test_the_user(
+def test_agent_runs_as_the_applications_user(
     text: str, flags: tuple[str, ...], user: int | None, expected: tuple[Any, Any]
 ) -> None:
     """The application's, since signals and files may be for it alone; any, where that is open."""
@@ -154,11 +154,11 @@ def test_the_user(
     assert (context.get("runAsUser"), context.get("runAsNonRoot")) == expected
 
 
-def test_files_that_the_agent_may_not_read_are_told_of() -> None:
+def test_unreadable_volume_is_noted() -> None:
     """A volume for one user or group, where the manifest says neither."""
     without = edited("securityContext: {runAsUser: 1000}", "securityContext: {}")
     notes = run(without)[1]
-    assert [note.split(", and")[0] for note in notes] == [
+    assert [note.split(" and")[0] for note in notes] == [
         "web.yaml: Deployment/web: volume conf has mode 0440",
         "web.yaml: Deployment/web: volume more has mode 0440",
     ]
@@ -173,23 +173,23 @@ def test_files_that_the_agent_may_not_read_are_told_of() -> None:
         (tuple(f"--dir=/more/{number}" for number in range(8)), {}, "74Mi"),
         (("--check", "true"), {"mode": "supervisor"}, "64Mi"),
     ],
-    ids=["two directories", "a checker", "ten directories", "the one that brings the program"],
+    ids=["two directories", "a checker", "ten directories", "the supervisor's init container"],
 )
-def test_memory_follows_what_is_read(
+def test_memory_limit_grows_with_directories(
     flags: tuple[str, ...], fields: dict[str, Any], limit: str
 ) -> None:
     """Content lies in memory, and a checker runs in the agent's container."""
     assert agent(run(BASE, *flags, **fields)[0])["resources"]["limits"] == {"memory": limit}
 
 
-def test_processes_that_are_shared_already() -> None:
+def test_shared_process_namespace_is_kept() -> None:
     """With the node's, the API server refuses to share the pod's."""
     term = (*FROZEN, "--restart", "term", "--process", "name:app")
     spec, _ = run(edited("      containers:\n", "      hostPID: true\n      containers:\n"), *term)
     assert "shareProcessNamespace" not in spec
 
 
-def test_words_mean_what_was_typed() -> None:
+def test_flags_are_escaped_for_the_kubelet() -> None:
     """The kubelet would expand $(NAME) in a flag; it is written so that it does not."""
     spec, _ = run(BASE, "--check", "sh -c 'test $(wc -c < {dir}/a) -gt 0 && echo $$ $HOME'")
     words = agent(spec)["args"]
@@ -198,12 +198,12 @@ def test_words_mean_what_was_typed() -> None:
     )
 
 
-def test_the_one_container_that_uses_sources_is_found() -> None:
+def test_default_container_is_the_one_with_sources() -> None:
     """With several containers the name is needed only when more than one could be meant."""
     two = edited("      volumes:\n", "      - {name: proxy, image: proxy}\n      volumes:\n")
     assert settings_of(agent(run(two)[0])["args"][1:]).directories[0] == "/etc/app"
     three = two.replace("image: proxy}", "image: proxy, envFrom: [{secretRef: {name: s}}]}")
-    with pytest.raises(ManifestError, match=r"2 containers \(app, proxy\); name one with --contai"):
+    with pytest.raises(ManifestError, match=r"2 containers \(app, proxy\); choose one with --c"):
         run(three)
     with pytest.raises(ManifestError, match="container proxy mounts no ConfigMap or Secret"):
         run(three, container="proxy")
@@ -215,7 +215,7 @@ def test_the_one_container_that_uses_sources_is_found() -> None:
 # A stage
 
 
-def test_a_stage_takes_the_place_of_the_sources() -> None:
+def test_stage_replaces_the_source_mounts() -> None:
     """At the same paths, read-only; the agent has the sources, where it sees the same paths."""
     spec, notes = run(BASE, "--check", "true", stage=True)
     assert notes == []
@@ -235,7 +235,7 @@ def test_a_stage_takes_the_place_of_the_sources() -> None:
     assert stage["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Mi"}
 
 
-def test_directories_of_one_name_are_kept_apart() -> None:
+def test_stage_separates_directories_of_the_same_name() -> None:
     """The stage has a folder for each, so the second is mounted for the agent elsewhere."""
     same = edited("/opt/conf.d/", "/other/app")
     spec, _ = run(same, stage=True)
@@ -247,7 +247,7 @@ def test_directories_of_one_name_are_kept_apart() -> None:
     assert mounts(agent(spec))["/hotmap/source/more"] == "more"
 
 
-def test_one_volume_in_several_places_is_staged_once() -> None:
+def test_volume_mounted_twice_is_staged_once() -> None:
     """All mounts show the same folder."""
     twice = edited("{name: more, mountPath: /opt/conf.d/}", "{name: conf, mountPath: /again}")
     spec, _ = run(twice, stage=True)
@@ -256,7 +256,7 @@ def test_one_volume_in_several_places_is_staged_once() -> None:
     }  # fmt: skip
 
 
-def test_a_sub_path_folder_becomes_live() -> None:
+def test_staged_subpath_directory_becomes_live() -> None:
     """The agent gets a volume of that folder's files alone; a single file stays what it is."""
     parts = edited(
         "secret: {secretName: more, defaultMode: 0440}",
@@ -282,12 +282,12 @@ def test_a_sub_path_folder_becomes_live() -> None:
     }
     assert mounts(agent(spec))["/d"] == "hotmap-source-0"
     assert notes == [
-        "web.yaml: Deployment/web: /top is one file of volume more, and a mounted file never "
+        "web.yaml: Deployment/web: /top is a single file of volume more, which never "
         "changes while the container runs; mount a directory"
     ]
 
 
-def test_a_volume_with_a_token_is_not_held_back() -> None:
+def test_volume_with_a_token_is_not_staged() -> None:
     """A refused token would expire."""
     token = edited(
         "secret: {secretName: more, defaultMode: 0440}",
@@ -295,14 +295,14 @@ def test_a_volume_with_a_token_is_not_held_back() -> None:
     )
     spec, (note,) = run(token, stage=True)
     assert mounts(app(spec))["/opt/conf.d/"] == "more"
-    assert "holds a token" in note
+    assert "contains a service account token" in note
     assert settings_of(agent(spec)["args"][1:]).directories == ("/etc/app",)
 
 
 @pytest.mark.parametrize(
     ("mode", "flags"), [("sidecar", ()), ("native-sidecar", ("--listen", "none"))]
 )
-def test_a_stage_is_filled_first(mode: str, flags: tuple[str, ...]) -> None:
+def test_stage_is_filled_before_the_application_starts(mode: str, flags: tuple[str, ...]) -> None:
     """An init container does it where no probe can hold the application back."""
     words = ("--check", "true", "--url", "http://x/", *flags)
     spec, _ = run(BASE, *words, mode=mode, stage=True)
@@ -319,7 +319,7 @@ def test_a_stage_is_filled_first(mode: str, flags: tuple[str, ...]) -> None:
 # Around the application
 
 
-def test_a_supervisor_goes_before_the_command() -> None:
+def test_supervisor_starts_the_command() -> None:
     """An init container brings its program; the command and its arguments come after --."""
     words = "command: [app, $(A)]\n        args: [$$(A)]"
     spec, notes = run(edited("command: [app, --run]", words), mode="supervisor")
@@ -337,14 +337,14 @@ def test_a_supervisor_goes_before_the_command() -> None:
     assert "shareProcessNamespace" not in spec
 
 
-def test_the_environment_may_be_left_alone() -> None:
+def test_keep_env_leaves_the_environment() -> None:
     """--keep-env: nothing is converted."""
     spec, _ = run(mode="supervisor", keep_env=True)
     assert app(spec)["envFrom"] == [{"configMapRef": {"name": "all"}}]
     assert settings_of(app(spec)["command"][2:]).env_from == ()
 
 
-def test_a_stage_around_an_application() -> None:
+def test_supervisor_with_a_stage() -> None:
     """Both share a root directory, so the sources are mounted apart."""
     spec, _ = run(mode="supervisor", stage=True)
     found = mounts(app(spec))
@@ -353,7 +353,7 @@ def test_a_stage_around_an_application() -> None:
     assert found["/hotmap/stage"] == "hotmap-stage"
 
 
-def test_exec_probes_have_no_variables_of_files() -> None:
+def test_exec_probes_without_converted_variables_are_noted() -> None:
     """They are the kubelet's, and get the container's environment."""
     probed = edited(
         "image: app\n",
@@ -362,17 +362,17 @@ def test_exec_probes_have_no_variables_of_files() -> None:
     )
     assert run(probed, mode="supervisor")[1] == [
         "web.yaml: Deployment/web: livenessProbe of container app runs without the variables that "
-        "come from files now; only the application has them"
+        "now come from files; only the application has them"
     ]
 
 
 # Restarts for frozen uses
 
 
-def test_environment_alone_is_reason_enough_to_restart() -> None:
+def test_restart_on_frozen_needs_no_files() -> None:
     """A pod without a mounted source is followed by its announcements."""
     alone = BASE[: BASE.index("        volumeMounts:")]
-    with pytest.raises(ManifestError, match="nothing that changes in a running pod"):
+    with pytest.raises(ManifestError, match="nothing changes while the pod runs"):
         run(alone)
     spec, _ = run(alone, *FROZEN)
     assert settings_of(agent(spec)["args"][1:]).directories == ("/hotmap/pod",)
@@ -392,7 +392,9 @@ def test_environment_alone_is_reason_enough_to_restart() -> None:
         ((), "supervisor", "none", ""),
     ],
 )
-def test_what_each_way_needs(flags: tuple[str, ...], mode: str, way: str, rules_of: str) -> None:
+def test_restart_way_adds_what_it_needs(
+    flags: tuple[str, ...], mode: str, way: str, rules_of: str
+) -> None:
     """The annotation says what the agent does for frozen uses; the rule stands where it ends."""
     spec, _ = run(BASE, *flags, mode=mode)
     assert spec["annotations"]["hotmap.dev/agent"] == f"port=9533;restart={way}"
@@ -403,14 +405,14 @@ def test_what_each_way_needs(flags: tuple[str, ...], mode: str, way: str, rules_
     assert spec.get("shareProcessNamespace", False) is (way == "term")
 
 
-def test_a_known_program_is_known_by_its_process_too() -> None:
+def test_known_program_sets_the_process() -> None:
     """--for says whom TERM is for."""
     spec, _ = run(BASE, "--for", "nginx", *FROZEN, "--restart", "term")
     words = agent(spec)["args"]
     assert words[words.index("--process") + 1] == "name:nginx"
 
 
-def test_a_supervisor_does_not_promise_what_it_cannot_renew() -> None:
+def test_supervisor_rejects_uses_it_cannot_restart() -> None:
     """A subPath file or a variable that stays is fixed until the container restarts."""
     with pytest.raises(ManifestError, match="envFrom is fixed until the container restarts"):
         run(BASE, *FROZEN, mode="supervisor", keep_env=True)
@@ -426,29 +428,29 @@ def test_a_supervisor_does_not_promise_what_it_cannot_renew() -> None:
     ("text", "flags", "fields", "words"),
     [
         (edited("        command: [app, --run]\n", ""), (), {"mode": "supervisor"},
-         "container app has no command, and what its image starts is not in the manifest"),
+         "container app has no command; --mode supervisor needs one, so add the image"),
         (BASE.replace("kind: Deployment", "kind: Job").replace(
             "      securityContext", "      restartPolicy: Never\n      securityContext"),
-         (), {"mode": "sidecar"}, "a plain sidecar does not end; use --mode native-sidecar"),
-        (BASE, ("--stage", "/x"), {}, "--stage is no flag for an injected agent: write --stage be"),
+         (), {"mode": "sidecar"}, "a plain sidecar prevents; use --mode native-sidecar"),
+        (BASE, ("--stage", "/x"), {}, "--stage cannot be set on an injected agent: place --stag"),
         (BASE, ("--once",), {}, "use --mode init"),
-        (BASE, ("-env-from=/x",), {}, "-env-from is no flag for an injected agent"),
-        (BASE, ("--", "app"), {}, "there is a second -- before 'app'"),
+        (BASE, ("-env-from=/x",), {}, "-env-from cannot be set on an injected agent"),
+        (BASE, ("--", "app"), {}, "unexpected second -- before 'app'"),
         (BASE, FROZEN, {"mode": "init"}, "ends before the application starts"),
-        (BASE, (*FROZEN, "--restart", "supervised"), {}, "goes with --mode supervisor"),
+        (BASE, (*FROZEN, "--restart", "supervised"), {}, "requires --mode supervisor"),
         (edited("- name: app", "- name: hotmap-agent"), (), {},
-         "has hotmap-agent, which injection"),
-        (edited("name: cache", "name: hotmap-run"), (), {}, "has hotmap-run, which injection"),
+         "already has hotmap-agent, a name that injection uses"),
+        (edited("name: cache", "name: hotmap-run"), (), {}, "already has hotmap-run, a name"),
         (edited("metadata: {labels: {app: web}}", "metadata: {labels: {app: web}, annotations}"),
-         (), {}, "cannot be edited"),
-        (edited("- name: app", "- nam: app"), (), {}, "spec.containers[0] of its pod template has "
-         "no name"),
+         (), {}, "cannot edit a part that injection changes"),
+        (edited("- name: app", "- nam: app"), (), {}, "spec.containers[0] in the pod template "
+         "requires name"),
         (edited("/etc/app}", "/etc/app}\n        - 7"), (), {},
-         "volumeMounts[1] of its pod templa"),
-        (edited("configMapRef: {name: all}", "configMapRef: all"), (), {}, "is no mapping"),
+         "volumeMounts[1] in the pod template must be a mapping"),
+        (edited("configMapRef: {name: all}", "configMapRef: all"), (), {}, "must be a mapping"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(
+def test_unsupported_injection_is_an_error(
     text: str, flags: tuple[str, ...], fields: dict[str, Any], words: str
 ) -> None:
     """One sentence each."""
@@ -469,7 +471,7 @@ def spoiled(value: Any, choose: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_manifest_is_a_traceback(seed: int) -> None:
+def test_random_manifest_gives_no_traceback(seed: int) -> None:
     """Whatever is wrong in it: it is refused in words, or what comes out can be undone."""
     choose = random.Random(seed)
     for mode in ("native-sidecar", "sidecar", "supervisor"):

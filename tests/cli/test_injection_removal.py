@@ -73,7 +73,7 @@ def check_all(text: str, injection: Injection, other: Injection) -> bool:
 
 @pytest.mark.parametrize("mode", INJECTIONS)
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_manifests_as_people_write_them(path: Path, mode: str) -> None:
+def test_removal_restores_manifests(path: Path, mode: str) -> None:
     """Comments, blank lines, anchors, merges, brackets, JSON, CRLF, no last newline: all stay."""
     text = read(path)
     other = "supervisor" if mode != "supervisor" else "native-sidecar, staged"
@@ -85,7 +85,7 @@ def test_manifests_as_people_write_them(path: Path, mode: str) -> None:
         assert took
 
 
-def test_each_manifest_is_one() -> None:
+def test_manifests_are_injectable() -> None:
     """Every file is YAML that another reader takes, too, before and after."""
     for path in MANIFESTS:
         before = list(yaml.safe_load_all(read(path)))
@@ -96,7 +96,7 @@ def test_each_manifest_is_one() -> None:
                 json.loads(text)
 
 
-def test_values_are_what_another_reader_sees() -> None:
+def test_added_values_parse_equally_elsewhere() -> None:
     """Anchors, merges, numbers, texts of several lines: as PyYAML itself composes them."""
     for path in MANIFESTS:
         if path.suffix != ".json":  # JSON writes some characters as two
@@ -225,7 +225,7 @@ WAYS = ["block", "indented", "mixed", "flow", "json", "json compact", "commented
     st.sampled_from(sorted(INJECTIONS)),
     st.sampled_from(sorted(INJECTIONS)),
 )
-def test_manifests_that_nobody_wrote(
+def test_removal_restores_generated_manifests(
     manifest: dict[str, Any], how: str, seed: int, mode: str, other: str
 ) -> None:
     """The same for any pod, in any style of writing."""

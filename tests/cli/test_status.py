@@ -111,7 +111,7 @@ def _port(controller: subprocess.Popen[bytes], log: Path) -> str:
     raise AssertionError(log.read_text())
 
 
-async def test_a_person_looks_around(stage: Stage) -> None:
+async def test_status_follows_an_edit(stage: Stage) -> None:
     """From nothing that is followed to an edit that has reached every pod, and why."""
     nothing = stage.hotmap("status")
     assert nothing.status == CURRENT
@@ -140,7 +140,7 @@ async def test_a_person_looks_around(stage: Stage) -> None:
     assert max(map(len, why.out.splitlines())) <= 80
 
 
-async def test_what_is_not_followed(stage: Stage) -> None:
+async def test_status_of_unfollowed_workload_is_unknown(stage: Stage) -> None:
     """The reason is said; a script cannot take it for an answer."""
     await stage.deployment("free")
     done = stage.hotmap("status", "free")
@@ -152,7 +152,7 @@ async def test_what_is_not_followed(stage: Stage) -> None:
     assert "no annotation opts it in" in why.out
 
 
-async def test_what_is_held_is_not_current(stage: Stage) -> None:
+async def test_status_of_held_workload_is_not_current(stage: Stage) -> None:
     """Exit status 1, in words, as JSON, and quietly; waiting ends when its time is over."""
     await stage.deployment("held", **{"hotmap.dev/follow": "auto"})
     stage.hotmap("status", "held", "--wait=60s")
@@ -179,7 +179,7 @@ async def test_what_is_held_is_not_current(stage: Stage) -> None:
     await stage.edit(LEVEL="debug")
 
 
-def test_a_workload_that_is_not_there(stage: Stage) -> None:
+def test_status_of_unknown_workload_is_an_error(stage: Stage) -> None:
     """One sentence with what was meant, and how to see what there is."""
     done = stage.hotmap("status", "sts/nosuch", "--namespace=shop")
     assert (done.status, done.out) == (CANNOT_TELL, "")
@@ -189,7 +189,7 @@ def test_a_workload_that_is_not_there(stage: Stage) -> None:
     )
 
 
-def test_no_controller(stage: Stage) -> None:
+def test_status_without_controller_is_an_error(stage: Stage) -> None:
     """Neither in the cluster nor on this machine: what was looked for, and what to do."""
     done = stage.hotmap("status", named=False)
     assert (done.status, done.out) == (CANNOT_TELL, "")
@@ -211,7 +211,7 @@ def test_no_controller(stage: Stage) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_call_that_is_wrong(stage: Stage, arguments: list[str], words: str) -> None:
+def test_invalid_call_is_an_error(stage: Stage, arguments: list[str], words: str) -> None:
     """One sentence on standard error, and exit status 2."""
     done = stage.hotmap(*arguments, named=not any("--url" in one for one in arguments))
     assert (done.status, done.out) == (CANNOT_TELL, "")

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a call is said in one sentence, with the exit status that fits it.
+"""An invalid call is reported in one sentence, with the right exit status.
 
 The command runs as a process of its own, as a person or a script starts it.
 """
@@ -105,16 +105,16 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ),
         (
             "controller --listen 9533",
-            "--listen: '9533' is not HOST:PORT, :PORT or none",
+            '--listen: invalid address "9533": expected HOST:PORT, :PORT or none',
         ),
     ],
 )
-def test_what_is_typed_wrong_is_named(typed: str, sentence: str, tmp_path: Path) -> None:
+def test_invalid_argument_is_named(typed: str, sentence: str, tmp_path: Path) -> None:
     """The flag or word, what is wrong with it and where to look."""
     assert hotmap(*typed.split(), home=tmp_path) == (WRONG, f"hotmap: {sentence}")
 
 
-def test_a_list_of_sources_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_invalid_follow_is_an_error(tmp_path: Path) -> None:
     """The flag's value is named, and how one is written."""
     problem = "--follow: 'pod/x' is not configmap/NAME or secret/NAME"
     call = ("controller", "--follow", "pod/x")
@@ -137,7 +137,7 @@ def test_a_list_of_sources_that_is_none_is_refused(tmp_path: Path) -> None:
     ],
     ids=["empty", "no YAML", "a list", "a number"],
 )
-def test_a_kubeconfig_that_is_none(content: str, problem: str, tmp_path: Path) -> None:
+def test_invalid_kubeconfig_is_an_error(content: str, problem: str, tmp_path: Path) -> None:
     """The file is named, and the place in it."""
     path = tmp_path / "kubeconfig"
     path.write_text(content)
@@ -145,7 +145,7 @@ def test_a_kubeconfig_that_is_none(content: str, problem: str, tmp_path: Path) -
     assert (status, sentence) == (WRONG, f"hotmap: kubeconfig {path} {problem}")
 
 
-def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
     """The file is named, and why it cannot be read."""
     path = tmp_path / "kubeconfig"
     status, sentence = hotmap("controller", "--kubeconfig", str(path), home=tmp_path)
@@ -153,7 +153,7 @@ def test_a_kubeconfig_that_is_not_there(tmp_path: Path) -> None:
     assert (status, sentence) == (WRONG, f"hotmap: kubeconfig {path} {problem}")
 
 
-def test_no_kubeconfig_and_no_cluster_around(tmp_path: Path) -> None:
+def test_no_cluster_names_the_ways_to_one(tmp_path: Path) -> None:
     """In an empty home, outside of a pod: what was looked for is said."""
     status, sentence = hotmap("controller", home=tmp_path)
     looked = f"{tmp_path}/.kube/config does not exist, and this is not a pod"
@@ -163,7 +163,7 @@ def test_no_kubeconfig_and_no_cluster_around(tmp_path: Path) -> None:
     assert sentence.endswith("`hotmap local up` starts a cluster and prints its kubeconfig")
 
 
-def test_a_context_that_is_not_in_the_kubeconfig(tmp_path: Path) -> None:
+def test_unknown_context_is_an_error(tmp_path: Path) -> None:
     """Those that are in it are named."""
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1")
     call = ("controller", "--kubeconfig", path, "--context", "test")
@@ -171,7 +171,7 @@ def test_a_context_that_is_not_in_the_kubeconfig(tmp_path: Path) -> None:
     assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
 
 
-def test_a_login_that_is_not_supported(tmp_path: Path) -> None:
+def test_unsupported_credentials_are_an_error(tmp_path: Path) -> None:
     """A user with a password is told what to use instead, without the password."""
     user = {"username": "ann", "password": TOKEN}
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
@@ -184,7 +184,7 @@ def test_a_login_that_is_not_supported(tmp_path: Path) -> None:
 # -- servers ---------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+def test_unreachable_server_is_an_error(tmp_path: Path) -> None:
     """Address, reason and the kubeconfig that the address is from."""
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1")
     status, sentence = hotmap("controller", "--listen=none", "--kubeconfig", path, home=tmp_path)
@@ -193,7 +193,7 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     assert path in sentence
 
 
-def test_a_server_that_another_authority_vouches_for(plane: Plane, tmp_path: Path) -> None:
+def test_untrusted_server_certificate_is_an_error(plane: Plane, tmp_path: Path) -> None:
     """A wrong certificate authority is no reason to go on: what to check is said."""
     authority = tmp_path / "ca.crt"
     authority.write_bytes(Authority("somebody else").pem)
@@ -206,7 +206,7 @@ def test_a_server_that_another_authority_vouches_for(plane: Plane, tmp_path: Pat
     assert path in sentence
 
 
-def test_a_token_that_has_expired(plane: Plane, tmp_path: Path) -> None:
+def test_expired_token_is_an_error(plane: Plane, tmp_path: Path) -> None:
     """The refusal names the credentials' origin, never the token."""
     authority = str(plane.directory / "pki" / "ca.crt")
     fields = {"server": server_of(plane), "certificate-authority": authority}
@@ -225,7 +225,7 @@ def server_of(plane: Plane) -> str:
     return server
 
 
-def test_a_server_that_is_silent(tmp_path: Path) -> None:
+def test_silent_server_is_an_error(tmp_path: Path) -> None:
     """Named after a second, while it is still waited for; an interrupt ends the waiting."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"https://127.0.0.1:{silent.getsockname()[1]}"
@@ -243,7 +243,7 @@ def test_a_server_that_is_silent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "server", ["https://a b:1", "https://127.0.0.1:99999", "https://", "ssh://x", "https://[::1"]
 )
-def test_a_server_that_is_no_url(server: str, tmp_path: Path) -> None:
+def test_invalid_server_url_is_an_error(server: str, tmp_path: Path) -> None:
     """The kubeconfig is named, and how a server is written."""
     path = kubeconfig(tmp_path / "kubeconfig", server=server)
     status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
@@ -251,7 +251,7 @@ def test_a_server_that_is_no_url(server: str, tmp_path: Path) -> None:
     assert sentence.startswith(f"hotmap: cluster 'shop' in kubeconfig {path} needs a server like")
 
 
-def test_a_token_that_cannot_be_sent(tmp_path: Path) -> None:
+def test_token_with_line_break_is_an_error(tmp_path: Path) -> None:
     """Two lines where one word is wanted: the user is named, the token is not shown."""
     user = {"token": f"{TOKEN}\nmore"}
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
@@ -260,7 +260,7 @@ def test_a_token_that_cannot_be_sent(tmp_path: Path) -> None:
     assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
 
 
-def test_a_login_by_a_program(tmp_path: Path) -> None:
+def test_exec_credentials_are_an_error(tmp_path: Path) -> None:
     """Exec plugins are not run yet: what to use instead is said."""
     user: Any = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}}
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
@@ -311,7 +311,7 @@ def until_ready(process: subprocess.Popen[str]) -> None:
     [(signal.SIGINT,), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)],
     ids=["once", "twice", "in two ways"],
 )
-def test_it_is_interrupted(
+def test_repeated_signals_end_with_status_0(
     signals: tuple[signal.Signals, ...], home: str, plane: Plane, tmp_path: Path
 ) -> None:
     """It ends with status 0 and says nothing, however impatiently it is asked to."""
@@ -339,7 +339,7 @@ async def annotate_wrongly(plane: Plane) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_nobody_reads_its_log(plane: Plane, tmp_path: Path) -> None:
+def test_closed_log_pipe_is_no_error(plane: Plane, tmp_path: Path) -> None:
     """A log that nobody takes any more ends nothing: it goes on, and ends when it is asked to."""
     call = ("controller", "--listen=none", "--log-level=debug")
     kubeconfig = ("--kubeconfig", str(plane.kubeconfig))
@@ -352,7 +352,7 @@ def test_nobody_reads_its_log(plane: Plane, tmp_path: Path) -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_there_is_no_room_for_its_output(tmp_path: Path) -> None:
+def test_full_disk_is_an_error(tmp_path: Path) -> None:
     """A full disk is said in a sentence; a reader that has seen enough is nothing to speak of."""
     program = [sys.executable, "-m", "hotmap", "--help"]
     with Path("/dev/full").open("w") as full:
@@ -369,7 +369,7 @@ def test_there_is_no_room_for_its_output(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["POD_NAMESPACE", "KUBECONFIG", "UNRELATED"])
-def test_a_variable_that_is_no_text(name: str, plane: Plane, tmp_path: Path) -> None:
+def test_non_utf8_variable(name: str, plane: Plane, tmp_path: Path) -> None:
     """Bytes that are no UTF-8: of a variable that matters it is said, another one is nothing."""
     environment: Any = {name: b"\xff\xfe"}
     call = ("controller", "--listen=none")
@@ -396,7 +396,7 @@ def used_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_the_port_of_a_plane_is_in_use(used_port: int, plane: Plane, tmp_path: Path) -> None:
+def test_local_port_in_use_is_an_error(used_port: int, plane: Plane, tmp_path: Path) -> None:
     """It names the port, and leaves no directory behind."""
     state = tmp_path / "state"
     call = ("local", "up", "--dir", str(state), "--port", str(used_port))
@@ -408,7 +408,7 @@ def test_the_port_of_a_plane_is_in_use(used_port: int, plane: Plane, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_port_of_the_controller_is_in_use(used_port: int, plane: Plane, tmp_path: Path) -> None:
+def test_controller_port_in_use_is_an_error(used_port: int, plane: Plane, tmp_path: Path) -> None:
     """It names the address and the flag."""
     address = f"127.0.0.1:{used_port}"
     call = ("controller", "--kubeconfig", str(plane.kubeconfig), "--listen", address)
@@ -418,7 +418,7 @@ def test_the_port_of_the_controller_is_in_use(used_port: int, plane: Plane, tmp_
     assert "--listen" in sentence
 
 
-def test_the_directory_of_a_plane_is_in_use(plane: Plane, tmp_path: Path) -> None:
+def test_local_directory_in_use_is_an_error(plane: Plane, tmp_path: Path) -> None:
     """It names the directory and the process, which goes on as if nothing had been."""
     call = ("local", "up", "--dir", str(plane.directory))
     problem = (
@@ -433,7 +433,9 @@ def test_the_directory_of_a_plane_is_in_use(plane: Plane, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "make", [lambda path: path.write_text("a file"), lambda path: path.symlink_to("nowhere/at/all")]
 )
-def test_a_directory_that_is_none(make: Callable[[Path], object], tmp_path: Path) -> None:
+def test_unusable_local_directory_is_an_error(
+    make: Callable[[Path], object], tmp_path: Path
+) -> None:
     """A file or a dangling link where the state is to be: it is named and left as it is."""
     path = tmp_path / "state"
     make(path)
