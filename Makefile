@@ -15,7 +15,7 @@ REPORT := --cov --cov-report=term:skip-covered
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench bench-cluster agent.pyz image cluster-up cluster-down test-cluster constraints clean
+.PHONY: help demo test test-slow check bench bench-cluster agent.pyz image cluster-up cluster-down test-cluster constraints docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench-cluster: $(VENV)/.development ## Measure propagation on a real Kubernetes
 constraints: $(VENV)/.development ## Pin what is installed now in constraints.txt
 	@{ echo '# Every version that `make` installs. Made by `make constraints`.'; \
 	   $(BIN)/pip freeze --exclude-editable; } > constraints.txt
+
+docs: $(VENV)/.development ## Write the flags of every command into the CLI reference
+	@$(BIN)/python docs/cli_reference.py
 
 clean: ## Remove the virtual environment and the tools' caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
