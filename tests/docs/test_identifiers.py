@@ -67,9 +67,18 @@ def dead_references(text: str) -> list[str]:
 def test_page_names_what_exists(page: Path) -> None:
     """Files, modules and dotted names in backticks."""
     text = page.read_text()
-    if "decisions" in page.parts:
-        pytest.skip("a decision record is not edited when the code moves")
     assert dead_references(re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)) == []
+
+
+def test_sources_name_existing_pages() -> None:
+    """Comments too: pages exist, and no design notes are cited that are no part of the project."""
+    dead = set()
+    for name in tracked_files():
+        if name.startswith(("src/", "tests/", "benchmarks/")) and name.endswith(".py"):
+            text = (ROOT / name).read_text()
+            found = [page for page in _DOCS_FILE.findall(text) if page not in tracked_files()]
+            dead |= {(name, one) for one in [*found, *_FOREIGN.findall(text)]}
+    assert dead == set()
 
 
 def test_docstrings_name_what_exists() -> None:

@@ -103,7 +103,7 @@ else:
     Settings.__doc__ = """Everything that a start of the agent needs. Times are seconds;
     check_interval 0 is the watcher's own."""
 
-#: Ways to restart, cheapest first (docs/guides/agent.md has what each costs).
+#: Ways to restart, cheapest first (docs/agent.md has what each costs).
 WAYS = ("supervised", "all-containers", "term")
 
 #: Our own exit status for which an injected pod has a rule RestartAllContainers.

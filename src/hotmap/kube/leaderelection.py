@@ -68,7 +68,7 @@ class LeaseTiming(NamedTuple):
     retry: float = 2.0
 
 
-#: A standby leads at most 12 s after a leader vanished (DESIGN §8): the last renewal is seen at
+#: A standby leads at most 12 s after a leader vanished: the last renewal is seen at
 #: once by the watch, or `retry` late without one, and `duration` later the Lease is taken.
 #: A leader has three tries before its deadline.
 DEFAULT_TIMING: Final = LeaseTiming()

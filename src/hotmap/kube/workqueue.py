@@ -20,7 +20,7 @@ __all__ = ["QueueShutDown", "WorkQueue", "WorkQueueStatistics"]
 
 K = TypeVar("K", bound=Hashable)
 
-#: Seconds before the first retry of a key, and the most between two (DESIGN §8).
+#: Seconds before the first retry of a key, and the most between two.
 RETRY_FIRST = 0.2
 RETRY_LAST = 300.0
 

@@ -15,7 +15,7 @@ from tests.support.story import CANARY, Story
 #: Consumers of one source; with two workers their rollouts take long enough to be interrupted.
 CROWD = 200
 
-#: Seconds after which a standby leads: DESIGN §8, and two for what it then lists and reads.
+#: Seconds after which a standby leads: 12, and two for what it then lists and reads.
 KILLED, ENDED = 12 + 2, 1 + 2
 
 

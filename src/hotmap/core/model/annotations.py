@@ -46,7 +46,7 @@ ANNOTATIONS = (
     AGENT,
 )
 
-#: Written by hotmap itself; see DESIGN's table of annotations.
+#: Written by hotmap itself; see docs/reference/annotations.md.
 OURS = ("hotmap.dev/revision", "hotmap.dev/target")
 
 #: The label with which a ReplicaSet or Pod without a workload asks to be watched. Almost all of
