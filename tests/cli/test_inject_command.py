@@ -121,8 +121,8 @@ def test_pod_with_nothing_to_follow_is_unchanged() -> None:
     [
         ("-f -", b"a:\n\t- b\n", "standard input: invalid YAML at line 2: indented with a "
          "tab; YAML requires spaces"),
-        ("-f -", b"a: \x01\n", "standard input: invalid YAML at line 1: the character U+0001 is not "
-         "allowed"),
+        ("-f -", b"a: \x01\n", "standard input: invalid YAML at line 1: the character U+0001 is "
+         "not allowed"),
         ("-f -", b"a: \xff\n", "cannot read standard input: not valid UTF-8"),
         ("-f -", b"a: *b\n", "standard input: invalid YAML at line 1: the alias *b has no anchor "
          "&b"),
