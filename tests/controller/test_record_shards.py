@@ -14,7 +14,7 @@ from hotmap.controller.storage import records as module
 from hotmap.controller.storage.records import Records
 from hotmap.core.errors import api_error
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Record, SeenSource, Sighting, read_shard
+from hotmap.core.model.state import Record, SeenSource, Sighting, SourceRecord, read_shard
 
 
 def record(number: int, revision: str = "") -> Record:
@@ -185,3 +185,129 @@ async def test_records_of_an_old_layout_do_not_return(world: World) -> None:
     for known in (records, await loaded(world)):
         assert all(known.get(f"uid-{one}") == record(one, "new") for one in range(100, 400))
         assert known.get("uid-7") is not None
+
+
+def wide(number: int, sources: int, revision: str = "") -> Record:
+    """A record with so many sources, about 210 bytes each."""
+    used = tuple(
+        SourceRecord(
+            "ConfigMap",
+            f"{number}-{source}-" + "n" * 60,
+            "u" * 11,
+            "d" * 36,
+            "42",
+            "f" * 11,
+            "l" * 11,
+            False,
+        )
+        for source in range(sources)
+    )
+    return Record(f"uid-{number}", "kH3x", 1, used, revision=revision, namespace="shop")
+
+
+async def test_record_that_is_too_large_is_left_out_and_reported(world: World) -> None:
+    """6,500 sources in one record, 1.1 MiB: all others are kept, and its owner is told once."""
+    told: list[tuple[str, int]] = []
+    records = Records(
+        world.client, "hotmap", on_too_large=lambda record, size: told.append((record.uid, size))
+    )
+    await records.load()
+    records.put(wide(0, 6500))
+    for number in range(1, 10):
+        records.put(record(number))
+    assert await records.flush()
+    records.put(wide(0, 6500, "next"))
+    assert await records.flush()
+    assert [uid for uid, size in told if size > 1 << 20] == ["uid-0"]
+    assert records.statistics().unpersisted == 1
+    found = await loaded(world)
+    assert all(found.get(f"uid-{number}") for number in range(1, 10))
+    assert found.get("uid-0") is None
+    records.put(wide(0, 1))
+    assert await records.flush()
+    assert records.statistics().unpersisted == 0
+    assert (await loaded(world)).get("uid-0") == wide(0, 1)
+
+
+async def test_shards_are_split_by_bytes(world: World) -> None:
+    """60 records of 50 KB are 3 MB: no Secret comes near 1 MiB, and all are found again."""
+    records = await loaded(world)
+    for number in range(60):
+        records.put(wide(number, 240))
+    assert await records.flush()
+    texts = await world.records()
+    assert max(len(b64decode(text)) for text in texts.values()) < 800 << 10
+    found = await loaded(world)
+    assert all(found.get(f"uid-{number}") == wide(number, 240) for number in range(60))
+    assert records.statistics().unpersisted == 0
+
+
+async def test_shard_that_cannot_be_written_does_not_stop_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new shard is refused: every record is found all the same, and moves when it may."""
+    records = await loaded(world)
+    for number in range(200):
+        records.put(record(number, "old"))
+    await records.flush()
+
+    async def refuse(plural: str, namespace: str | None, name: str, obj: Any) -> None:
+        if name == "hotmap-state-03":
+            raise api_error(403, "no more")
+
+    world.registry.create_guards.append(refuse)
+    for number in range(1000):
+        records.put(record(number, "new"))
+    assert not await records.flush()
+    assert records.statistics().unpersisted > 0
+    assert "hotmap-state-03: records of" in caplog.text
+    found = await loaded(world)
+    assert all(found.get(f"uid-{one}") == record(one, "new") for one in range(1000))
+    world.registry.create_guards.clear()
+    assert await records.flush()
+    await records.flush()
+    assert records.statistics()[1] == records.statistics().unpersisted == 0
+    found = await loaded(world)
+    assert all(found.get(f"uid-{one}") == record(one, "new") for one in range(1000))
+    assert found.statistics().dirty == 0, "nothing is left where it was"
+
+
+async def test_state_secret_that_was_deleted_is_written_again(
+    world: World, running: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any change of a record."""
+    monkeypatch.setattr(module, "_CHECK_EVERY", 0.02)
+    running.put(record(1))
+    await written(running)
+    checking = asyncio.create_task(running.check())
+    try:
+        await world.registry.delete("secrets", "hotmap", "hotmap-state-00")
+        await world.until(world.records, "the shard is there again")
+    finally:
+        checking.cancel()
+        await asyncio.gather(checking, return_exceptions=True)
+    assert (await loaded(world)).get("uid-1") == record(1)
+
+
+async def test_workload_whose_state_is_too_large_gets_an_event(world: World) -> None:
+    """400 optional references with long names; the workload beside it is kept."""
+    references = [
+        {
+            "name": f"V{number}",
+            "valueFrom": {
+                "configMapKeyRef": {"name": f"{'n' * 200}-{number}", "key": "K", "optional": True}
+            },
+        }
+        for number in range(400)
+    ]
+    spec = {"containers": [{"name": "main", "image": "app:1", "env": references}]}
+    await world.workload("wide", spec)
+    await world.config_map(LEVEL="info")
+    await world.workload("web")
+    async with world.controller() as controller:
+        message = await world.event("StateNotKept")
+        await world.quiet(controller)
+    assert message.startswith("the state of its 400 sources takes")
+    [event] = await world.events("StateNotKept")
+    assert event["involvedObject"]["name"] == "wide"
+    assert (await loaded(world)).statistics().records == 1

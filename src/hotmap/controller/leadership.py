@@ -120,6 +120,7 @@ class LeaderTerm:
                     name, partial(_work, queue, work, self._worked), may_return=True
                 )
         self._background.start("write records", self._records.run)
+        self._background.start("check records", self._records.check)
         self._background.start("check pods", self.pod_checker.run)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)

@@ -29,6 +29,7 @@ from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.events import EventReporter
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics
 from hotmap.controller.report.pod_checks import PodChecker
+from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import StatusServer
 from hotmap.controller.report.status import Leading, StatusPage
 from hotmap.controller.report.webhooks import Webhooks
@@ -44,10 +45,12 @@ from hotmap.controller.watch.reflectors import Watching
 from hotmap.core.errors import NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import Record
 from hotmap.kube.client import Client
 from hotmap.kube.leaderelection import LeaderElector
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import ReflectorStatistics
+from hotmap.kube.resources import BY_KIND
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import WorkQueueStatistics
 
@@ -82,7 +85,9 @@ class Controller:
             view=self._shadow.as_if if self._shadow else None,
             clock=client.server_time,
         )
-        self.records = (ShadowRecords if self._shadow else Records)(client, settings.namespace)
+        self.records = (ShadowRecords if self._shadow else Records)(
+            client, settings.namespace, on_too_large=self._report_too_large
+        )
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._recorder = (ShadowRecorder if self._shadow else Recorder)(
             client, component="hotmap", clock=time.time
@@ -336,6 +341,24 @@ class Controller:
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)
         return latest.reason if latest else ""
+
+    def _report_too_large(self, record: Record, size: int) -> None:
+        """Say on a consumer that its state is too large to be kept."""
+        message = (
+            f"the state of its {len(record.sources)} sources takes {size >> 10} KiB, which is too"
+            " much to be kept: a change of theirs while the controller restarts may go unnoticed"
+        )
+        for store in self.index.consumers.values():
+            for consumer in store.values():
+                if consumer.uid == record.uid:
+                    self._recorder.event(
+                        consumer.key,
+                        api_version=BY_KIND[consumer.key.kind].api_version,
+                        uid=consumer.uid,
+                        type="Warning",
+                        reason=Reason.STATE_NOT_KEPT,
+                        message=message,
+                    )
 
     def _may_write(self) -> bool:
         """Tell whether nobody else may lead at this moment."""

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -27,10 +25,10 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from hotmap.controller.report.reasons import Reason
+from hotmap.controller.storage.owned_secret import OwnedSecret
 from hotmap.core.errors import (
     AlreadyExists,
     ApiError,
-    Conflict,
     Forbidden,
     HotmapError,
     Invalid,
@@ -38,19 +36,17 @@ from hotmap.core.errors import (
     Unavailable,
     Unreachable,
 )
-from hotmap.core.model.objects import Job, ObjectKey, Secret
+from hotmap.core.model.objects import Job, ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.resources import JOBS, SECRETS
+from hotmap.kube.resources import JOBS
 from hotmap.kube.retry import Backoff
 
 __all__ = ["PENDING_SECRET", "JobRecreations"]
 
 #: In the controller's namespace.
 PENDING_SECRET = "hotmap-pending"
-
-_DATA_KEY = "jobs"
 
 #: Bytes of all manifests together; a Secret holds 1 MiB.
 _MOST = 1_000_000
@@ -93,7 +89,6 @@ class JobRecreations:
         may_write: Callable[[], bool],
     ) -> None:
         self._client = client
-        self._namespace = namespace
         self._recorder = recorder
         self._may_write = may_write
         self._pending: dict[str, _Pending] = {}
@@ -108,9 +103,11 @@ class JobRecreations:
         #: Held by whoever deletes or creates a Job; gone when nobody does.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._writing = asyncio.Lock()
-        self._version: str | None = None
-        #: Changes so far, and how many of them are written.
-        self._changes = self._written = 0
+        self._secret = OwnedSecret(
+            client, namespace, PENDING_SECRET, type="hotmap.dev/pending", data_key="jobs"
+        )
+        #: Changes so far, and how many of them are encoded and written.
+        self._changes = self._encoded = self._written = 0
 
     async def load(self) -> None:
         """Read what an earlier leader left; none of it is kept from before.
@@ -267,13 +264,10 @@ class JobRecreations:
 
     async def _read(self) -> None:
         """Take over what the Secret holds and we do not know of."""
-        try:
-            secret = await self._client.get(SECRETS, self._namespace, PENDING_SECRET, type=Secret)
-        except NotFound:
-            self._version = None
-            return
-        self._version = secret.metadata.resource_version
-        for pending in _read_pending(secret):
+        self._merge(await self._secret.read() or b"")
+
+    def _merge(self, content: bytes) -> None:
+        for pending in _read_pending(content):
             if pending.uid not in self._pending and pending.uid not in self._dropped:
                 self._keep(pending)
 
@@ -282,7 +276,7 @@ class JobRecreations:
         try:
             await self._write()
         except HotmapError as error:
-            _log.warning("Secret %s/%s: %s", self._namespace, PENDING_SECRET, error)
+            _log.warning("%s: %s", self._secret, error)
 
     async def _write(self) -> None:
         """Write what is pending; what others changed in the meantime is written along."""
@@ -290,39 +284,25 @@ class JobRecreations:
         async with self._writing:
             if self._written >= wanted:
                 return
-            try:
-                await self._send()
-            except (AlreadyExists, Conflict, NotFound):
-                await self._read()
-                await self._send()
+            await self._secret.write(self._content, merge=self._merge)
+            self._written = self._encoded
 
-    async def _send(self) -> None:
-        changes = self._changes
+    def _content(self) -> bytes:
+        """Encode what is pending, and note up to which change that is.
+
+        Raises:
+            HotmapError: it would not fit into a Secret.
+        """
+        self._encoded = self._changes
         text = msgspec.json.encode(list(self._pending.values()))
         if len(text) > _MOST:
             raise HotmapError("too many Jobs are being created again at once")
-        metadata = {"name": PENDING_SECRET, "labels": {"app.kubernetes.io/managed-by": "hotmap"}}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": metadata,
-            "type": "hotmap.dev/pending",
-            "data": {_DATA_KEY: b64encode(text).decode()},
-        }
-        if self._version is None:
-            secret = await self._client.create(SECRETS, self._namespace, body, type=Secret)
-        else:
-            body["metadata"] = {**metadata, "resourceVersion": self._version}
-            secret = await self._client.replace(
-                SECRETS, self._namespace, PENDING_SECRET, body, type=Secret
-            )
-        self._version = secret.metadata.resource_version
-        self._written = changes
+        return text
 
 
-def _read_pending(secret: Secret) -> list[_Pending]:
+def _read_pending(content: bytes) -> list[_Pending]:
     """Read manifests; what cannot be read was not written by us."""
     try:
-        return _decoder.decode(b64decode((secret.data or {}).get(_DATA_KEY) or ""))
-    except (Base64Error, msgspec.DecodeError):
+        return _decoder.decode(content)
+    except (msgspec.DecodeError, RecursionError):
         return []

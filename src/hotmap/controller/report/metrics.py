@@ -131,6 +131,8 @@ class _Parts(Collector):
         records = self._records.statistics()
         yield _gauge("hotmap_records", "Consumers that something is known of.", records.records)
         yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)
+        text = "Consumers whose state is not written: too large, or their shard cannot be written."
+        yield _gauge("hotmap_records_unpersisted", text, records.unpersisted)
         yield _counter("hotmap_record_writes", "Shards written.", records.writes)
         yield _counter("hotmap_record_write_failures", "Shard writes failed.", records.failures)
         text = "Jobs that are deleted and not created again yet."

@@ -24,4 +24,5 @@ class Reason(enum.StrEnum):
     NUDGE_REFUSED = "NudgeRefused"
     INVALID_ANNOTATION = "InvalidAnnotation"
     REVISION_CHANGED = "RevisionChanged"
+    STATE_NOT_KEPT = "StateNotKept"
     OTHER_CONTROLLER = "OtherController"

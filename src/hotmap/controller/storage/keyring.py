@@ -11,16 +11,16 @@ import secrets
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 
+from hotmap.controller.storage.owned_secret import OwnedSecret
 from hotmap.core.errors import AlreadyExists, Forbidden, NotFound, SettingsError
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
-from hotmap.core.model.objects import Namespace, Secret
+from hotmap.core.model.objects import Namespace
 from hotmap.kube.client import Client
-from hotmap.kube.resources import NAMESPACES, SECRETS
+from hotmap.kube.resources import NAMESPACES
 
 __all__ = ["KEY_SECRET", "load_keyring", "passing_keyring"]
 
 KEY_SECRET = "hotmap-key"
-_DATA_KEY = "keys"
 
 #: Bytes of one HMAC-SHA-256 key (RFC 2104: as long as the digest).
 _KEY_LENGTH = 32
@@ -40,52 +40,47 @@ async def load_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, 
         SettingsError: the Secret may not be read or made, or its content is no key.
         ApiError, Unreachable: as the client raises them.
     """
-    try:
-        return await _read(client, namespace)
-    except NotFound:
-        pass
-    try:
-        await _create(client, namespace)
-    except AlreadyExists:
-        _log.info("another controller made the key in the meantime")
-    return await _read(client, namespace)
+    secret = OwnedSecret(client, namespace, KEY_SECRET, type="hotmap.dev/key", data_key="keys")
+    content = await _read(secret)
+    if content is None:
+        await _create(client, namespace, secret)
+        content = await _read(secret)
+    return _keys(content or b"", secret)
 
 
-async def _read(client: Client, namespace: str) -> tuple[FingerprintKey, ...]:
+async def _read(secret: OwnedSecret) -> bytes | None:
     try:
-        secret = await client.get(SECRETS, namespace, KEY_SECRET, type=Secret)
+        return await secret.read()
     except Forbidden as error:
         raise SettingsError(
-            f"may not read Secret {namespace}/{KEY_SECRET}: {error}. Grant get, create and update "
-            "on the controller's own Secrets (docs/reference/rbac.md)"
+            f"may not read {secret}: {error}. Grant get, create and update on the controller's own"
+            " Secrets (docs/reference/rbac.md)"
         ) from error
+
+
+def _keys(content: bytes, secret: OwnedSecret) -> tuple[FingerprintKey, ...]:
     try:
-        lines = b64decode((secret.data or {}).get(_DATA_KEY) or "").decode("ascii").split()
-        held = [b64decode(line, validate=True) for line in lines]
+        keys = [b64decode(line, validate=True) for line in content.decode("ascii").split()]
     except (Base64Error, UnicodeDecodeError):
-        held = []
-    if not held or any(len(key) < _KEY_LENGTH for key in held):
+        keys = []
+    if not keys or any(len(key) < _KEY_LENGTH for key in keys):
         raise SettingsError(
-            f"Secret {namespace}/{KEY_SECRET} holds no key under {_DATA_KEY!r}; delete it and a "
-            "new one is made (all consumers are then adopted anew, nothing is rolled)"
+            f"{secret} holds no key under 'keys'; delete it and a new one is made (all consumers"
+            " are then adopted anew, nothing is rolled)"
         )
-    return tuple(fingerprint_key(key) for key in held)
+    return tuple(fingerprint_key(key) for key in keys)
 
 
-async def _create(client: Client, namespace: str) -> None:
-    text = b64encode(secrets.token_bytes(_KEY_LENGTH)) + b"\n"
-    body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": KEY_SECRET, "labels": {"app.kubernetes.io/managed-by": "hotmap"}},
-        "type": "hotmap.dev/key",
-        "data": {_DATA_KEY: b64encode(text).decode()},
-    }
+async def _create(client: Client, namespace: str, secret: OwnedSecret) -> None:
+    content = b64encode(secrets.token_bytes(_KEY_LENGTH)) + b"\n"
     try:
-        await client.create(SECRETS, namespace, body, type=Secret, idempotent=True)
-    except NotFound:
-        await _create_namespace(client, namespace)
-        await client.create(SECRETS, namespace, body, type=Secret, idempotent=True)
+        try:
+            await secret.create(content)
+        except NotFound:
+            await _create_namespace(client, namespace)
+            await secret.create(content)
+    except AlreadyExists:
+        _log.info("another controller created the key in the meantime")
 
 
 async def _create_namespace(client: Client, namespace: str) -> None:

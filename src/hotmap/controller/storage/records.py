@@ -6,39 +6,47 @@ costs what was gathered, which the freshness rules make good. Only one controlle
 another have written in between, its records of consumers that we have not changed since are taken
 over.
 
-There are as many shards as the records want, and never fewer than there were. When they become
-more, the ones that are new are written first: who reads after a crash in between may find a record
-twice, and the later shard has the newer one.
+There are as many shards as the records want, by number and by bytes, and never fewer than there
+were. When they become more, the new ones are written first, and until that has worked a record
+stays where it was: who reads after a crash in between may find it twice, and the later shard has
+the newer one. One shard that cannot be written keeps no other from being written.
+
+A record that is too large for all of that is kept in memory alone: after a restart its consumer is
+adopted anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from base64 import b64decode, b64encode
-from binascii import Error as Base64Error
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, NoReturn
 
-from hotmap.core.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable
-from hotmap.core.model.objects import ObjectKey, Secret
+import msgspec
+
+from hotmap.controller.storage.owned_secret import OwnedSecret
+from hotmap.core.errors import ApiError, HotmapError, Unreachable
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
+    HEADER,
     SHARDS,
     Record,
     SeenSource,
     read_shard,
     read_sightings,
+    record_size,
+    seen_size,
     shard_of,
     shards_for,
     write_shard,
 )
 from hotmap.kube.client import Client
-from hotmap.kube.resources import SECRETS
+from hotmap.kube.complaints import Complaints
+from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Records", "RecordsStatistics"]
 
 _PREFIX = "hotmap-state-"
-_DATA_KEY = "state"
 
 #: Seconds without a change that end a burst, and the longest that one is waited for.
 _LULL = 1.0
@@ -55,8 +63,22 @@ _SEEN_FOR = 3600.0
 #: Sources whose changes are kept at most, a few hundred bytes each.
 _SEEN_AT_MOST = 4096
 
+#: Data keys that are named in what was seen of one source; with more, nobody saw which.
+_SEEN_KEYS = 256
+
 #: Seconds of pause after a write that failed.
 _FAILED_PAUSE = 5.0
+
+#: Seconds between two reads of a shard, one after the other, to see whether it is still there.
+_CHECK_EVERY = 5.0
+
+#: Bytes of one record: about 300 sources.
+_RECORD_AT_MOST = 64 << 10
+
+#: Bytes of a shard that call for more shards, and that no shard may have: a Secret holds 1 MiB,
+#: and a request, where it is a third longer, 1.5 MiB (etcd: --max-request-bytes).
+_SHARD_SPLIT = 256 << 10
+_SHARD_AT_MOST = 768 << 10
 
 _log = logging.getLogger(__name__)
 
@@ -70,23 +92,49 @@ class RecordsStatistics(NamedTuple):
     writes: int
     #: writes that failed since the start
     failures: int
+    #: consumers whose record is not written: too large, or in a shard whose last write failed
+    unpersisted: int
+
+
+class _ShardTooLarge(HotmapError):
+    """Raised when a shard would not fit into a Secret."""
+
+
+class _ShardCrowded(HotmapError):
+    """Raised when more shards would be better."""
 
 
 class Records:
     """What was last asked of each consumer, by uid."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
-        self._client = client
-        self._namespace = namespace
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        *,
+        on_too_large: Callable[[Record, int], None] | None = None,
+    ) -> None:
+        """`on_too_large` is called once for a record that is not written, with its bytes."""
+        self._on_too_large = on_too_large
+        self._secrets = [
+            OwnedSecret(client, namespace, _name(shard), type="hotmap.dev/state", data_key="state")
+            for shard in range(SHARDS)
+        ]
         self._records: dict[str, Record] = {}
         #: Those that changed last come last.
         self._seen: dict[ObjectKey, SeenSource] = {}
         #: Per shard: the uids, and names of sources, that changed since it was written.
         self._dirty: dict[int, set[str]] = {}
-        self._versions: dict[int, str] = {}
         self._shards = 1
-        #: Shards that records have to move to before they may go from where they were.
+        #: Shards that records have to move to before they may go from where they were, and how
+        #: many shards there were then.
         self._new: set[int] = set()
+        self._settled_shards = 1
+        #: Records that are too large to be written, by uid: their bytes.
+        self._left_out: dict[str, int] = {}
+        #: Shards whose last write failed.
+        self._failed: set[int] = set()
+        self._complaints = Complaints()
         #: Changes since the start; tells that a burst goes on.
         self._changes = 0
         self._wake = asyncio.Event()
@@ -104,12 +152,13 @@ class Records:
 
         async def read(shard: int) -> None:
             async with reading:
-                text = await self._read(shard)
-            if text is not None:
+                content = await self._secrets[shard].read()
+            if content is not None:
+                text = _text(content)
                 found[shard] = read_shard(text), read_sightings(text)
 
-        self._records, self._seen, self._dirty, self._versions = {}, {}, {}, {}
-        self._new = set()
+        self._records, self._seen, self._dirty, self._left_out = {}, {}, {}, {}
+        self._new, self._failed = set(), set()
         try:
             async with asyncio.TaskGroup() as reads:  # the first failure cancels the others
                 for shard in range(SHARDS):
@@ -122,6 +171,7 @@ class Records:
             self._seen |= seen
         self._seen = {one.source: one for one in sorted(self._seen.values(), key=_last_seen)}
         self._shards = shards_for(self._size(), least=max(found, default=0) + 1)
+        self._settled_shards = self._shards
         for shard, (records, seen) in found.items():
             if any(self._shard_of(name) != shard for name in (*records, *map(str, seen))):
                 self._dirty[shard] = set()  # a move was not finished
@@ -149,6 +199,7 @@ class Records:
 
     def forget(self, uid: str) -> None:
         """Drop the record of a consumer that is gone."""
+        self._left_out.pop(uid, None)
         if self._records.pop(uid, None) is not None:
             self._touch(uid)
 
@@ -158,6 +209,11 @@ class Records:
 
     def note_seen(self, seen: SeenSource) -> None:
         """Keep what was seen of a source's changes; it is written as `put` says."""
+        if sum(len(sighting.keys) for sighting in seen.sightings) > _SEEN_KEYS:
+            unnamed = tuple(
+                msgspec.structs.replace(sighting, keys=frozenset()) for sighting in seen.sightings
+            )
+            seen = SeenSource(seen.source, unnamed)
         if not seen.sightings or self._seen.get(seen.source) == seen:
             return
         self._seen.pop(seen.source, None)
@@ -185,7 +241,14 @@ class Records:
 
     def statistics(self) -> RecordsStatistics:
         """Count records and writes."""
-        return RecordsStatistics(len(self._records), len(self._dirty), self._writes, self._failures)
+        unwritten = sum(len(self._dirty.get(shard, ())) for shard in self._failed)
+        return RecordsStatistics(
+            len(self._records),
+            len(self._dirty),
+            self._writes,
+            self._failures,
+            unwritten + len(self._left_out),
+        )
 
     async def run(self) -> NoReturn:
         """Write what changed, for ever; a failed write is tried again."""
@@ -196,6 +259,32 @@ class Records:
                 self._wake.set()
                 await asyncio.sleep(_FAILED_PAUSE)
             await self._lull()
+
+    async def check(self) -> NoReturn:
+        """Have shards written again that somebody else has deleted or written, for ever.
+
+        One small read in _CHECK_EVERY seconds, for `get` is all that is granted on these Secrets.
+        """
+        while True:
+            for shard in range(SHARDS):
+                if not self._secrets[shard].is_known:
+                    continue
+                await asyncio.sleep(_CHECK_EVERY)
+                await self._check(shard)
+            await asyncio.sleep(_CHECK_EVERY)
+
+    async def _check(self, shard: int) -> None:
+        secret = self._secrets[shard]
+        async with self._writing:
+            try:
+                changed = secret.is_known and await secret.was_changed()
+            except (ApiError, Unreachable) as error:
+                _log.debug("%s cannot be checked: %s", secret, error)
+                return
+        if changed and shard not in self._dirty:
+            _log.warning("%s was changed or deleted by another client: writing it again", secret)
+            self._dirty[shard] = set()
+            self._wake.set()
 
     async def _lull(self) -> None:
         """Wait until a burst of changes is over, or has lasted long enough."""
@@ -208,30 +297,62 @@ class Records:
     async def flush(self) -> bool:
         """Write all dirty shards now; False when some could not be written and stay dirty."""
         async with self._writing:
-            good, shards = True, self._shards
-            for shard in sorted(self._dirty, reverse=True):  # see the module: new ones first
-                if self._shards != shards or (not good and self._new):
-                    break  # what is left would take records away that are nowhere else yet
-                good &= await self._write_dirty(shard)
-            return good
+            failed: set[int] = set()
+            done: set[int] = set()
+            while left := self._dirty.keys() - failed - done:
+                shard = max(left)  # see the module: new ones first
+                shards = self._shards
+                (done if await self._write_dirty(shard) else failed).add(shard)
+                if self._shards != shards:
+                    done.clear()
+                    failed.clear()
+            return not failed
 
     async def _write_dirty(self, shard: int) -> bool:
         """Write one shard; False when it could not be written and stays dirty."""
         changed = self._dirty.pop(shard)
         written = False
         try:
-            await self._write(shard, changed)
+            await self._secrets[shard].write(
+                lambda: self._content(shard),
+                merge=lambda content: self._take_over(shard, _text(content), changed),
+            )
             written = True
             self._writes += 1
-            self._new.discard(shard)
-        except (ApiError, Unreachable) as error:
+        except _ShardCrowded:
+            self._dirty.setdefault(shard, set()).update(changed)
+            self._move_to(self._shards * 2)
+            return False
+        except (ApiError, Unreachable, _ShardTooLarge) as error:
             self._failures += 1
-            _log.warning("records of shard %02d are not written yet: %s", shard, error)
+            news = self._complaints.is_news(f"{shard}", str(error), now=loop_time())
+            _log.log(
+                logging.WARNING if news else logging.DEBUG,
+                "%s: records of %d workloads cannot be written: %s: retrying",
+                self._secrets[shard],
+                len(changed),
+                error,
+            )
         finally:
             # Also when cancelled: the last flush, at the end, has to know of it.
             if not written:
+                self._failed.add(shard)
                 self._dirty.setdefault(shard, set()).update(changed)
+        if written:
+            self._on_written(shard)
         return written
+
+    def _on_written(self, shard: int) -> None:
+        self._failed.discard(shard)
+        if self._complaints.over(f"{shard}"):
+            _log.info("%s: records are written again", self._secrets[shard])
+        if shard in self._new:
+            self._new.discard(shard)
+            # They may go now from where they were.
+            self._dirty.setdefault(shard % self._settled_shards, set())
+            self._wake.set()
+        if not self._new:
+            self._settled_shards = self._shards
 
     def _touch(self, uid: str) -> None:
         self._changes += 1
@@ -242,6 +363,8 @@ class Records:
 
     def _move_to(self, shards: int) -> None:
         """Lay the records out in more shards; all of them are to be written."""
+        if not self._new:
+            self._settled_shards = self._shards
         changed = set().union(*self._dirty.values())
         self._new |= set(range(self._shards, shards))
         self._shards = shards
@@ -255,16 +378,6 @@ class Records:
     def _shard_of(self, uid: str) -> int:
         return shard_of(uid, self._shards)
 
-    async def _read(self, shard: int) -> str | None:
-        """Read the text of a shard; None when it was never written, or is gone."""
-        try:
-            secret = await self._client.get(SECRETS, self._namespace, _name(shard), type=Secret)
-        except NotFound:
-            self._versions.pop(shard, None)
-            return None
-        self._versions[shard] = secret.metadata.resource_version
-        return _text(secret)
-
     def _take_over(self, shard: int, text: str, changed: Collection[str]) -> None:
         """Take over what another has written of the records here but for those in `changed`."""
         for uid, record in read_shard(text).items():
@@ -274,38 +387,59 @@ class Records:
             if str(source) not in changed and self._shard_of(str(source)) == shard:
                 self._seen[source] = seen
 
-    async def _write(self, shard: int, changed: set[str]) -> None:
-        try:
-            await self._send(shard)
-        except (AlreadyExists, Conflict, NotFound):
-            # Somebody deleted or wrote it: take over what we did not change ourselves.
-            text = await self._read(shard)
-            self._take_over(shard, text or "", changed)
-            await self._send(shard)
+    # -- the content of a shard ----------------------------------------------------------------
 
-    async def _send(self, shard: int) -> None:
-        """Write one shard with a precondition.
+    def _content(self, shard: int) -> bytes:
+        """Encode a shard; what has not moved to its new shard yet stays in it.
 
-        Only an answered write counts as done, so a lost answer is met again as a Conflict.
+        Raises:
+            _ShardCrowded: there should be more shards.
+            _ShardTooLarge: with what has not moved yet it would not fit into a Secret.
         """
-        records = [one for one in self._records.values() if self._shard_of(one.uid) == shard]
-        seen = [one for one in self._seen.values() if self._shard_of(str(one.source)) == shard]
-        text = write_shard(records, seen)
-        version = self._versions.get(shard)
-        name = _name(shard)
-        metadata = {"name": name, "labels": {"app.kubernetes.io/managed-by": "hotmap"}}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": metadata if version is None else {**metadata, "resourceVersion": version},
-            "type": "hotmap.dev/state",
-            "data": {_DATA_KEY: b64encode(text.encode()).decode()},
-        }
-        if version is None:
-            secret = await self._client.create(SECRETS, self._namespace, body, type=Secret)
-        else:
-            secret = await self._client.replace(SECRETS, self._namespace, name, body, type=Secret)
-        self._versions[shard] = secret.metadata.resource_version
+        own, seen = self._in({shard})
+        sizes = {record.uid: record_size(record) for record in own}
+        for record in [record for record in own if sizes[record.uid] > _RECORD_AT_MOST]:
+            own.remove(record)
+            self._leave_out(record, sizes.pop(record.uid))
+        total = sum(sizes.values()) + sum(map(seen_size, seen))
+        if total > _SHARD_SPLIT and self._shards < SHARDS:
+            raise _ShardCrowded
+        own.sort(key=lambda record: (-sizes[record.uid], record.uid))
+        while own and total > _SHARD_AT_MOST:
+            total -= sizes[own[0].uid]
+            self._leave_out(own[0], sizes[own.pop(0).uid])
+        for record in own:
+            self._left_out.pop(record.uid, None)
+        coming = {new for new in self._new if new % self._settled_shards == shard != new}
+        if coming:
+            records, more = self._in(coming)
+            own += [record for record in records if record_size(record) <= _RECORD_AT_MOST]
+            seen += more
+        content = write_shard(own, seen).encode()
+        if len(content) > _SHARD_AT_MOST + len(HEADER) + 1:
+            raise _ShardTooLarge("it would exceed 768 KiB while others cannot be written")
+        return content
+
+    def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SeenSource]]:
+        """Find what lies in some shards."""
+        return (
+            [r for r in self._records.values() if self._shard_of(r.uid) in shards],
+            [s for s in self._seen.values() if self._shard_of(str(s.source)) in shards],
+        )
+
+    def _leave_out(self, record: Record, size: int) -> None:
+        told = record.uid in self._left_out
+        self._left_out[record.uid] = size
+        if not told:
+            _log.warning(
+                "the record of a workload in namespace %s is too large to be kept (%d KiB, %d"
+                " sources): after a restart it is adopted anew",
+                record.namespace,
+                size >> 10,
+                len(record.sources),
+            )
+            if self._on_too_large is not None:
+                self._on_too_large(record, size)
 
 
 def _last_seen(seen: SeenSource) -> float:
@@ -316,8 +450,5 @@ def _name(shard: int) -> str:
     return f"{_PREFIX}{shard:02d}"
 
 
-def _text(secret: Secret) -> str:
-    try:
-        return b64decode((secret.data or {}).get(_DATA_KEY) or "").decode()
-    except (Base64Error, UnicodeDecodeError):
-        return ""
+def _text(content: bytes) -> str:
+    return content.decode(errors="replace")

@@ -44,7 +44,9 @@ __all__ = [
     "Window",
     "read_shard",
     "read_sightings",
+    "record_size",
     "records_by_source",
+    "seen_size",
     "shard_of",
     "shards_for",
     "write_shard",
@@ -201,6 +203,16 @@ def write_shard(records: Iterable[Record], seen: Iterable[SeenSource] = ()) -> s
     lines = [_encoder.encode(record).decode() for record in sorted(records, key=_uid)]
     lines += [_encoder.encode(one).decode() for one in sorted(seen, key=_source)]
     return "\n".join([HEADER, *lines]) + "\n"
+
+
+def record_size(record: Record) -> int:
+    """Measure a record's line in a shard, in bytes."""
+    return len(_encoder.encode(record)) + 1
+
+
+def seen_size(seen: SeenSource) -> int:
+    """Measure the line of what was seen of a source, in bytes."""
+    return len(_encoder.encode(seen)) + 1
 
 
 def _uid(record: Record) -> str:

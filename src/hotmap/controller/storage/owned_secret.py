@@ -1,0 +1,125 @@
+"""One Secret of the controller's own namespace: read, and written without losing what others wrote.
+
+Every write carries the resourceVersion that it was made from. Where that does not hold any more,
+what another has written is merged first; a Secret that was deleted is created again.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable
+from typing import Any
+
+from hotmap.core.errors import AlreadyExists, Conflict, NotFound
+from hotmap.core.model.objects import Secret
+from hotmap.kube.client import Client
+from hotmap.kube.resources import SECRETS
+
+__all__ = ["OwnedSecret"]
+
+
+class OwnedSecret:
+    """The content of one data key of one Secret; `type` is the Secret's, `hotmap.dev/…`."""
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, *, type: str, data_key: str
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._type = type
+        self._data_key = data_key
+        #: The resourceVersion as we know it; None: there is no such Secret, as far as we know.
+        self._version: str | None = None
+
+    def __str__(self) -> str:
+        return f"Secret {self._namespace}/{self._name}"
+
+    @property
+    def is_known(self) -> bool:
+        """True once it was read or written, until it is found to be gone."""
+        return self._version is not None
+
+    async def read(self) -> bytes | None:
+        """Return its content, b"" where that is no base64; None when there is no such Secret.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        try:
+            secret = await self._client.get(SECRETS, self._namespace, self._name, type=Secret)
+        except NotFound:
+            self._version = None
+            return None
+        self._version = secret.metadata.resource_version
+        try:
+            return b64decode((secret.data or {}).get(self._data_key) or "")
+        except Base64Error:
+            return b""
+
+    async def was_changed(self) -> bool:
+        """Tell whether somebody else has deleted or written it since we read or wrote it.
+
+        What is known of it is left as it is, so that the next write merges what it finds.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        try:
+            secret = await self._client.get(SECRETS, self._namespace, self._name, type=Secret)
+        except NotFound:
+            return self._version is not None
+        return secret.metadata.resource_version != self._version
+
+    async def write(self, content: Callable[[], bytes], *, merge: Callable[[bytes], None]) -> None:
+        """Create or replace it with `content()`.
+
+        If somebody else has written or deleted it, `merge` gets what it holds now, b"" for
+        nothing, and `content` is asked again. Only an answered write counts as done, so a lost
+        answer is met again as a conflict.
+
+        Raises:
+            Conflict: it was written once more in the meantime.
+            ApiError, Unreachable: as the client raises them.
+        """
+        try:
+            await self._send(content())
+        except (AlreadyExists, Conflict, NotFound):
+            merge(await self.read() or b"")
+            await self._send(content())
+
+    async def create(self, content: bytes) -> None:
+        """Create it.
+
+        Raises:
+            AlreadyExists: somebody else has; or we have, and the answer was lost.
+            NotFound: the namespace does not exist.
+            ApiError, Unreachable: as the client raises them.
+        """
+        body = self._body(content)
+        secret = await self._client.create(
+            SECRETS, self._namespace, body, type=Secret, idempotent=True
+        )
+        self._version = secret.metadata.resource_version
+
+    async def _send(self, content: bytes) -> None:
+        if self._version is None:
+            await self.create(content)
+            return
+        body = self._body(content)
+        body["metadata"]["resourceVersion"] = self._version
+        secret = await self._client.replace(SECRETS, self._namespace, self._name, body, type=Secret)
+        self._version = secret.metadata.resource_version
+
+    def _body(self, content: bytes) -> dict[str, Any]:
+        return {
+            "apiVersion": SECRETS.api_version,
+            "kind": SECRETS.kind,
+            "metadata": {
+                "name": self._name,
+                "labels": {"app.kubernetes.io/managed-by": "hotmap"},
+            },
+            "type": self._type,
+            "data": {self._data_key: b64encode(content).decode()},
+        }
