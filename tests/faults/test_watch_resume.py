@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.faults.conftest import FAST
 from tests.support.fault_server import (
     Behaviour,
     Exchange,
@@ -24,6 +25,7 @@ from tests.support.fault_server import (
     expired_status,
     half_line_then_close,
     half_line_then_end,
+    no_last_bookmarks,
     reset_mid_line,
     silence,
     silent_after_bookmark,
@@ -33,6 +35,8 @@ from tests.support.fault_server import (
     too_large_event,
 )
 from tests.support.reflection import Reflect
+
+from hotmap.kube.reflector import silent_at
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +156,58 @@ async def test_bookmarks_keep_a_quiet_watch_alive(server: FaultServer, reflect: 
         await reflection.shows(lambda statistics: statistics.bookmarks >= 8)
         assert reflection.statistics().errors == 0
     assert server.count("watch") == 1
+
+
+async def test_missing_bookmarks_near_the_end_of_a_watch_are_no_silence(
+    server: FaultServer, reflect: Reflect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the request's own timeoutSeconds explains is not reported, and asks for no list."""
+    server.script("watch", no_last_bookmarks, no_last_bookmarks)
+    async with reflect(timing=FAST._replace(watch_shortest=1, watch_longest=1)) as reflection:
+        await server.asked("watch", 3)
+        assert (reflection.statistics().errors, reflection.statistics().silences) == (0, 0)
+    assert server.count("list") == 1
+    assert "sent nothing" not in caplog.text
+
+
+async def test_silent_watch_is_resumed_quietly_if_the_server_answers(
+    truth: Truth, server: FaultServer, reflect: Reflect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One object is read to know that; what the watch held back comes with the next one."""
+    server.script("watch", silent_after_bookmark)
+    async with reflect() as reflection:
+        await server.asked("watch", 1)
+        truth.put("c", "1")
+        await server.asked("check", 1)
+        await reflection.converged()
+        assert (reflection.statistics().errors, reflection.statistics().silences) == (0, 1)
+    assert (server.count("list"), server.count("watch")) == (1, 2)
+    assert "sent nothing" not in caplog.text
+
+
+async def test_silent_watch_is_reported_if_the_server_does_not_answer(
+    truth: Truth, server: FaultServer, reflect: Reflect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Then it is resumed all the same, where it stopped."""
+    server.script("watch", silent_after_bookmark)
+    server.script("check", silence)
+    async with reflect() as reflection:
+        await server.asked("watch", 1)
+        truth.put("c", "1")
+        await reflection.converged()
+        assert reflection.statistics().errors == 1
+    assert (server.count("list"), server.count("watch")) == (1, 2)
+    assert "sent nothing on a watch" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("last", "at"),
+    [(0, 75), (187, 262), (188, 315), (201, 315), (290, 365)],
+    ids=["early", "bookmarks due", "last full gap", "gap of 99 s", "right before the end"],
+)
+def test_silence_near_the_end_of_a_watch_is_measured_from_its_end(last: float, at: float) -> None:
+    """A watch of 300 s with a limit of 75 s; gaps of 99 s before the end were seen."""
+    assert silent_at(last, 300, 75) == at
 
 
 async def test_bookmarks_move_the_position(

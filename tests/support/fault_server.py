@@ -1,9 +1,10 @@
 """A small API server on a raw socket that misbehaves as it is told, then behaves.
 
 It serves one collection, ConfigMaps in all namespaces, from a `Truth` that tests change. Each
-request takes the next behaviour of its script ("list", "stream" for a watch that asks for the
-initial objects, "watch", "other" for anything else) and, once the script is used up, is served
-correctly. Raw asyncio streams, since no HTTP library sends resets, half lines and silence.
+request takes the next behaviour of its script ("list", "check" for a list of one object, "stream"
+for a watch that asks for the initial objects, "watch", "other" for anything else) and, once the
+script is used up, is served correctly. Raw asyncio streams, since no HTTP library sends resets,
+half lines and silence.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Request(NamedTuple):
         if self.method != "GET" or not self.path.endswith("/configmaps"):
             return "other"
         if self.params.get("watch") != "true":
-            return "list"
+            return "check" if self.params.get("limit") == "1" else "list"
         return "stream" if self.params.get("sendInitialEvents") == "true" else "watch"
 
 
@@ -254,7 +255,7 @@ async def serve(exchange: Exchange) -> None:
     """Answer a list or a watch as Kubernetes does."""
     request, truth = exchange.request, exchange.server.truth
     match request.script:
-        case "list":
+        case "list" | "check":
             await serve_page(exchange)
         case "stream" if not exchange.server.can_stream:
             await invalid(exchange)
@@ -431,6 +432,15 @@ def bookmarks_only(seconds_between: float, times: int) -> Behaviour:
         await exchange.end_stream()
 
     return behave
+
+
+async def no_last_bookmarks(exchange: Exchange) -> None:
+    """Send one bookmark and then nothing until the watch ends in time, as 1.36.3 may."""
+    await exchange.begin_stream()
+    await asyncio.sleep(0.2)
+    await exchange.bookmark()
+    await asyncio.sleep(float(exchange.request.params["timeoutSeconds"]) - 0.2)
+    await exchange.end_stream()
 
 
 def slow_bytes(gap: float) -> Behaviour:

@@ -247,6 +247,7 @@ def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
         watches=sum(one.watches for one in parts),
         events=sum(one.events for one in parts),
         bookmarks=sum(one.bookmarks for one in parts),
+        silences=sum(one.silences for one in parts),
         errors=sum(one.errors for one in parts),
         unreadable=sum(one.unreadable for one in parts),
         refused=any(one.refused for one in parts),
