@@ -24,6 +24,8 @@ from tests.support.fault_server import (
 )
 from tests.support.reflection import Reflect
 
+from hotmap.kube import reflector
+
 
 async def test_one_request_is_enough_where_the_server_streams(
     server: FaultServer, reflect: Reflect
@@ -194,3 +196,21 @@ async def test_longer_silence_holds_once_everything_is_there(
         await asyncio.sleep(0.6)
     assert [request.script for request in server.requests] == ["stream"]
     assert reflection.statistics().errors == 0
+
+
+async def test_page_that_is_too_large_halves_the_next_ones(
+    server: FaultServer, reflect: Reflect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the next list: where objects are large, answers stay small."""
+    monkeypatch.setattr(reflector, "PAGE", 4)
+    monkeypatch.setattr(reflector, "LARGEST_PAGE", 1000)
+    for name in "abcdefgh":
+        server.truth.put(name, "x" * 100)
+    server.can_stream = False
+    server.script("watch", expired_status)
+    async with reflect() as reflection:
+        await server.asked("watch", 2)
+        await reflection.converged()
+    limits = [request.params["limit"] for request in server.requests if request.script == "list"]
+    assert limits[:2] == ["4", "2"]
+    assert set(limits[2:]) == {"2"}

@@ -10,6 +10,15 @@ import time
 __all__ = ["set_up_logging"]
 
 
+#: Characters of a message: whatever it quotes, a line stays readable and a log small.
+_LONGEST = 1024
+
+
+def _message(record: logging.LogRecord) -> str:
+    text = record.getMessage()
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%H:%M:%S", time.localtime(record.created))
@@ -18,7 +27,7 @@ class _Text(logging.Formatter):
         change = getattr(record, "change", "")
         about = f"{consumer}: " if consumer else ""
         tail = f" [{change}]" if change else ""
-        text = f"{at}.{record.msecs:03.0f} {level}{about}{record.getMessage()}{tail}"
+        text = f"{at}.{record.msecs:03.0f} {level}{about}{_message(record)}{tail}"
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
@@ -28,7 +37,7 @@ class _Json(logging.Formatter):
             "at": round(record.created, 3),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
         for name in ("consumer", "change"):
             if value := getattr(record, name, ""):

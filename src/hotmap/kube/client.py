@@ -76,6 +76,8 @@ class Page(NamedTuple, Generic[T]):
     resource_version: str
     #: "" when this is the last page
     continue_token: str
+    #: bytes of the answer
+    size: int = 0
 
 
 class ClientStatistics(NamedTuple):
@@ -251,7 +253,8 @@ class Client:
             attempts=self._limits.attempts if attempts is None else attempts,
         )
         page: _List[T] = self._decode(body, _List[type], path)  # type: ignore[valid-type]
-        return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_token)
+        metadata = page.metadata
+        return Page(page.items or [], metadata.resource_version, metadata.continue_token, len(body))
 
     async def create(
         self,

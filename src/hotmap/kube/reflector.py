@@ -61,6 +61,9 @@ S = TypeVar("S")
 #: Objects per page of a list (client-go: tools/pager, defaultPageSize).
 PAGE: Final = 500
 
+#: Bytes of one page after which the next ones get half the objects.
+LARGEST_PAGE: Final = 8 << 20
+
 #: The kind of failure that all watches of a server share.
 _GONE: Final = "unreachable"
 
@@ -217,6 +220,8 @@ class Reflector(Generic[T, S]):
         #: 0 after a continue token expired: pages that take longer than the server's memory
         #: of them would expire again and again (client-go: tools/pager, FullListIfExpired).
         self._page = PAGE
+        #: The same for the next list: smaller where objects are large.
+        self._most_listed = PAGE
         self._connected = False
         self._last_byte = loop_time()
         self._lists = self._watches = self._events = self._bookmarks = 0
@@ -349,11 +354,14 @@ class Reflector(Generic[T, S]):
                     self._page = 0
                 raise
             self._hear()
+            if page.size > LARGEST_PAGE and self._page > 1:
+                self._page = self._most_listed = max(1, min(self._page, len(page.items)) // 2)
+                _log.debug("%s: %d MiB in one page", self._title, page.size >> 20)
             seen.update(self._take_listed(raw) for raw in page.items)
             token = page.continue_token
             if not token:
                 break
-        self._page = PAGE
+        self._page = self._most_listed
         self._complete(seen, page.resource_version)
 
     def _take_listed(self, raw: msgspec.Raw) -> ObjectKey:

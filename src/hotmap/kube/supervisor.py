@@ -28,7 +28,7 @@ PAUSE_LAST: Final = 60.0
 STEADY_AFTER: Final = 15.0
 
 #: Innermost frames of a traceback that are logged; a recursion has a thousand alike.
-_FRAMES: Final = 12
+_FRAMES: Final = 5
 
 _log = logging.getLogger(__name__)
 

@@ -24,6 +24,14 @@ __all__ = ["History"]
 #: Changes kept per source; a window needs the first and the last since something was asked.
 _KEPT = 32
 
+#: Data keys that are named in one change; with more, nobody saw which.
+_KEYS = 256
+
+#: Seconds for which the changes of a deleted source are kept, in case that it returns, and how many
+#: deleted sources at most: names that do not come back must not fill the memory.
+_DELETED_FOR = 3600.0
+_DELETED_AT_MOST = 4096
+
 
 class History:
     """The latest data changes of each source."""
@@ -34,19 +42,36 @@ class History:
         self._sightings: dict[ObjectKey, list[Sighting]] = {}
         #: What bounds a source's last data change more tightly than its own last write.
         self._changed_at: dict[ObjectKey, float | None] = {}
+        #: When sources were deleted that are not back, the first one first.
+        self._deleted: dict[ObjectKey, float] = {}
 
     def note(self, key: ObjectKey, old: Source | None, new: Source | None) -> bool:
         """Note a change; False when no data key changed (labels, annotations, the same data)."""
         keys = changed_keys(old, new)
+        self._deleted.pop(key, None)
         if not keys and old is not None and new is not None:
             self._changed_at.setdefault(key, old.changed_at)
             return False
         self._changed_at.pop(key, None)
+        now = self._clock()
         kept = self._sightings.setdefault(key, [])
-        kept.append(Sighting(self._clock(), new.resource_version if new else "", keys))
+        named = keys if len(keys) <= _KEYS else frozenset[str]()
+        kept.append(Sighting(now, new.resource_version if new else "", named))
         # The first one stays: it is where a window may begin.
         del kept[1 : max(1, len(kept) - _KEPT)]
+        if new is None:
+            self._deleted[key] = now
+            self._drop_deleted(now)
         return True
+
+    def _drop_deleted(self, now: float) -> None:
+        """Forget the sources that were deleted long ago, and of too many the first ones."""
+        while self._deleted:
+            key, at = next(iter(self._deleted.items()))
+            if len(self._deleted) <= _DELETED_AT_MOST and now - at <= _DELETED_FOR:
+                return
+            del self._deleted[key]
+            self._sightings.pop(key, None)
 
     def bounded(self, source: Source) -> Source:
         """Put back the time that writes of labels and annotations alone have moved on."""
@@ -85,6 +110,8 @@ class History:
                 own = [Sighting(at, present.resource_version, frozenset())]
         if earlier:
             self._sightings[key] = [*earlier, *own]
+            if present is None:
+                self._deleted.setdefault(key, self._clock())
 
     def _since(self, key: ObjectKey, resource_version: str) -> list[Sighting]:
         """Select what was seen after a resourceVersion.

@@ -6,6 +6,7 @@ decode. What a consumer uses of it is looked at through `fingerprint_of`.
 
 from __future__ import annotations
 
+import re
 import sys
 from base64 import b64decode, b64encode
 from calendar import timegm
@@ -45,24 +46,39 @@ class Mark(NamedTuple):
 class Marks(msgspec.Struct, frozen=True, gc=False):
     """The marks of all data keys of one source under one fingerprint key, sorted.
 
-    Packed: as objects of their own they are half of what is kept of a source (measured).
+    Packed: as objects of their own they are half of what is kept of a source, and of a ConfigMap
+    with 100,000 data keys without values they would be fifteen times its size (measured).
     """
 
     key_id: str
-    #: (data key, whether it is binary) of each; one tuple for all sources with the same ones.
-    names: tuple[tuple[str, bool], ...]
+    #: The data keys, each ended by _TEXT or _BINARY; one string for all sources with the same ones.
+    names: str
     #: The values, one after the other.
     values: bytes
 
     def __iter__(self) -> Iterator[Mark]:
-        for (data_key, binary), start in zip(
-            self.names, range(0, len(self.values), MARK_LENGTH), strict=True
-        ):
-            yield Mark(data_key, binary, self.values[start : start + MARK_LENGTH])
+        start = 0
+        for position, end in enumerate(_ENDS.finditer(self.names)):
+            value = self.values[position * MARK_LENGTH : (position + 1) * MARK_LENGTH]
+            yield Mark(self.names[start : end.start()], end.group() == _BINARY, value)
+            start = end.end()
+
+
+#: Neither can be in a data key (kubernetes: validation.IsConfigMapKey).
+_TEXT, _BINARY = "\n", "\r"
+_ENDS = re.compile("[\n\r]")
+
+#: Characters of the names that are worth being remembered for other sources.
+_SHARED_AT_MOST = 1024
+
+
+def _pack_names(names: Iterable[tuple[str, bool]]) -> str:
+    packed = "".join(data_key + (_BINARY if binary else _TEXT) for data_key, binary in names)
+    return _shared(packed) if len(packed) <= _SHARED_AT_MOST else packed
 
 
 @lru_cache(maxsize=4096)
-def _shared(names: tuple[tuple[str, bool], ...]) -> tuple[tuple[str, bool], ...]:
+def _shared(names: str) -> str:
     """Return an equal value that is kept once: the same few data keys are found everywhere."""
     return names
 
@@ -126,7 +142,7 @@ def _source(
 ) -> Source:
     values = sorted(values)
     written_at, writer = _last_write(metadata)
-    names = _shared(tuple((data_key, binary) for data_key, binary, _ in values))
+    names = _pack_names((data_key, binary) for data_key, binary, _ in values)
     named = {"kind": kind, "namespace": metadata.namespace, "name": metadata.name}
     marks = tuple(Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys)
     return Source(
@@ -215,8 +231,8 @@ def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
     """Name the data keys that a use asks for by name and the source does not have."""
     if keys.names is None:
         return ()
-    held = source.marks[0].names if source.marks else ()
-    there = {data_key for data_key, binary in held if keys.binary or not binary}
+    held = source.marks[0] if source.marks else ()
+    there = {mark.data_key for mark in held if keys.binary or not mark.binary}
     return tuple(sorted(keys.names - there))
 
 

@@ -1,0 +1,49 @@
+"""What is kept of an object is bounded, whatever its owner writes into it."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from tests.support.objects import config_map, sources
+
+from hotmap.core.model.objects import ObjectMeta, known_annotations
+from hotmap.core.model.source import Source
+
+
+def test_source_with_many_data_keys_takes_little_more_than_their_names() -> None:
+    """20,000 empty data keys of 40 characters: names and marks, and no object for each."""
+    item = config_map("app", data={f"{number:040}": "" for number in range(20_000)})
+    tracemalloc.start()
+    try:
+        before = tracemalloc.take_snapshot()
+        kept = [source for source in sources(item).values() if isinstance(source, Source)]
+        after = tracemalloc.take_snapshot()
+    finally:
+        tracemalloc.stop()
+    grown = sum(change.size_diff for change in after.compare_to(before, "filename"))
+    assert len(list(kept[0].marks[0])) == 20_000
+    assert grown < 2 * 20_000 * 41
+
+
+def test_only_known_annotations_are_kept_and_each_is_shortened() -> None:
+    """4 KiB of each: of a list whole items; the last-applied configuration is not kept at all."""
+    items = ",".join(f"app-{number}" for number in range(40_000))
+    found = known_annotations(
+        ObjectMeta(
+            annotations={
+                "hotmap.dev/follow": items,
+                "hotmap.dev/settle": "5" * 250_000,
+                "kubectl.kubernetes.io/last-applied-configuration": "x" * 250_000,
+            }
+        )
+    )
+    assert found.keys() == {"hotmap.dev/follow", "hotmap.dev/settle"}
+    assert all(len(value) <= 4096 for value in found.values())
+    kept = found["hotmap.dev/follow"].split(",")
+    assert kept == items.split(",")[: len(kept)]
+    assert len(kept) > 400
+
+
+def test_number_of_known_annotations_is_bounded() -> None:
+    many = {f"hotmap.dev/a-{number}": "x" for number in range(1000)}
+    assert len(known_annotations(ObjectMeta(annotations=many))) == 64
