@@ -101,7 +101,6 @@ def exposed_metrics() -> set[str]:
         looks=lambda: 0,
         task_restarts=dict,
         pending_jobs=lambda: 0,
-        task_restarts=dict,
     )
     text = metrics.render().decode()
     types = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
