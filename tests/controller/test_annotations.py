@@ -210,7 +210,7 @@ async def test_strategy_notify(world: World) -> None:
         await world.edit(LEVEL="debug")
         message = await world.event("Notified")
         await world.quiet(controller)
-    assert message.endswith("only reported, as its strategy is notify")
+    assert message.endswith("reported only, since the strategy is notify")
     assert await world.messages() == [message]
     assert await world.revision() == ""
     assert await world.target("web-1") == ""

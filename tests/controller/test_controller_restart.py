@@ -34,7 +34,7 @@ async def test_unchanged_workloads_are_not_logged(
     caplog.clear()
     with caplog.at_level(logging.DEBUG):
         await _run_once(world)
-    said = [one for one in caplog.records if "is what was last asked for" in one.message]
+    said = [one for one in caplog.records if "is unchanged" in one.message]
     assert [one.levelname for one in said] == ["DEBUG"]
 
 

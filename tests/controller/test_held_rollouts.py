@@ -110,7 +110,7 @@ async def test_paused_deployment_is_patched_and_reported(world: World, paused: b
         await world.edit(LEVEL="debug")
         await world.rollout()
         message = await world.event("RolledOut")
-    assert message.endswith("rollout, which starts when it is resumed") is paused
+    assert message.endswith("rolling out when the Deployment is resumed") is paused
 
 
 async def test_workload_without_pods_is_only_recorded(world: World) -> None:
@@ -128,7 +128,7 @@ async def test_workload_without_pods_is_only_recorded(world: World) -> None:
     assert await world.revision() == ""
     assert await world.events() == []
     assert any(
-        entry.reason.endswith("it has no pods; the next ones read the new content")
+        entry.reason.endswith("no pods are running; new pods read the new content")
         for entry in entries
     )
 

@@ -47,7 +47,7 @@ async def test_cron_job_waits_for_its_next_run(world: World) -> None:
         assert (world.answers() - before)["PATCH"] == 0
         latest = controller.decision_log.history()
     ((decisions),) = latest.values()
-    assert decisions[-1].reason.endswith(": its next run reads the new content")
+    assert decisions[-1].reason.endswith(": the next run reads the new content")
     assert await world.messages() == []
 
 
@@ -66,8 +66,7 @@ async def test_cron_job_runs_now(world: World) -> None:
     assert metadata["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
     assert metadata["ownerReferences"][0]["uid"] == cron_job["metadata"]["uid"]
     assert message == (
-        "ConfigMap default/app LEVEL changed, read at start in containers[main].env[LEVEL]: "
-        "a Job is started now"
+        "ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): starting a Job"
     )
     assert len(await world.events()) == 1
 
@@ -189,7 +188,7 @@ async def test_rejected_run_is_retried(world: World) -> None:
         await world.event("JobStarted")
     assert tries == 3
     (message,) = await world.messages("Failed")
-    assert "failed, and is tried again: exceeded quota: batch" in message
+    assert "failed; retrying: exceeded quota: batch" in message
 
 
 async def test_jobs_of_a_cron_job_are_not_consumers(world: World) -> None:
@@ -218,7 +217,7 @@ async def test_change_without_rollout_is_reported(world: World, kind: str) -> No
         await world.edit(LEVEL="debug")
         message = await world.event("Notified")
         await world.quiet(controller)
-    assert message.endswith(f": only reported, since a {kind} has no rollout")
+    assert message.endswith(f": reported only, since a {kind} has no rollout")
     assert await uid(world, kind, "alone") == before
     assert len(await world.events()) == 1
 
@@ -246,7 +245,7 @@ async def test_job_is_created_again(world: World) -> None:
     assert new["spec"]["template"]["metadata"]["labels"] == {"app": "load"}
     (event,) = await world.events()
     assert event["involvedObject"]["uid"] == new["metadata"]["uid"]
-    assert message.endswith(": the Job is created again")
+    assert message.endswith(": recreating the Job")
 
 
 async def test_job_survives_crash_during_recreation(world: World) -> None:
@@ -283,7 +282,7 @@ async def test_flapping_job_is_held(world: World) -> None:
         await world.quiet(controller)
         await world.edit(LEVEL="v3")
         message = await world.event("Held")
-    assert "held, since it was rolled 2 times in 10 minutes; written last by kubectl" in message
+    assert "held, since it was rolled 2 times in 10 minutes; last modified by kubectl" in message
     assert await uid(world, "Job", "load") == before
 
 
@@ -340,7 +339,7 @@ async def test_kept_manifest_of_job_never_deleted(world: World) -> None:
         assert len(await world.pending_jobs()) == 1
         await world.end_deletion("jobs", "load")
         message = await world.event("JobRecreated")
-    assert message.endswith(": the Job is created again")
+    assert message.endswith(": recreating the Job")
     (new,) = await jobs(world)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     assert new["metadata"]["annotations"] == RECREATE
@@ -495,7 +494,7 @@ async def test_pod_is_evicted(world: World) -> None:
         going = await world.until(lambda: _is_going(world, "alone", "Pod"), "the Pod is going")
         await world.quiet(controller)
     assert going["metadata"]["deletionGracePeriodSeconds"] == 30
-    assert message.endswith(": the Pod is evicted")
+    assert message.endswith(": evicting the Pod")
     assert len(await world.events()) == 1
 
 

@@ -105,9 +105,7 @@ async def test_unused_data_key_edit_is_explained(world: World) -> None:
         await world.edit(MODE="slow")
         await world.quiet(controller)
         entries = [one[-1] for one in controller.decision_log.history().values()]
-    assert [e.reason for e in entries] == [
-        "ConfigMap default/app MODE changed, which it does not use"
-    ]
+    assert [e.reason for e in entries] == ["ConfigMap default/app MODE changed, which is not used"]
     assert [e.actions for e in entries] == [()]
 
 
@@ -140,7 +138,7 @@ async def test_pod_started_between_edit_and_revert_is_rolled(world: World) -> No
         assert await world.rollout(after=first) == f"{first}.1"
         await world.quiet(controller)
     messages = await world.messages("RolledOut")
-    assert messages[-1] == "web-1 started while its content was another one: rollout"
+    assert messages[-1] == "web-1 started while other content was current: rolling out"
 
 
 async def test_revert_after_rollout_rolls_back(world: World) -> None:

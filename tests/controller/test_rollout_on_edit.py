@@ -75,7 +75,7 @@ async def test_used_data_key_edit_rolls(world: World, kind: str) -> None:
     assert (world.answers() - before)["PATCH"] == 1
     assert len(await world.events()) == 1
     assert await world.messages("RolledOut") == [
-        "ConfigMap default/app LEVEL changed, read at start in containers[main].env[LEVEL]: rollout"
+        "ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): rolling out"
     ]
     assert len(revision.split(".")) == 2
 

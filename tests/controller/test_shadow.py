@@ -79,7 +79,7 @@ async def test_nothing_is_written(world: World, caplog: pytest.LogCaptureFixture
     assert (await world.registry.list("secrets", "hotmap")).items == []
     assert told(caplog) == [
         "Deployment default/web: Reloader does nothing; hotmap: ConfigMap default/app LEVEL "
-        "changed, read at start in containers[main].env[LEVEL]: rollout",
+        "changed (containers[main].env[LEVEL]): rolling out",
         "shadow: the same 0 times, different 1 times",
     ]
 
@@ -129,7 +129,7 @@ async def test_reloader_alone(world: World, caplog: pytest.LogCaptureFixture) ->
         await world.quiet(running)
     assert told(caplog) == [
         "Deployment default/web: Reloader rolls it for STAKATER_APP_CONFIGMAP; hotmap does not: "
-        "ConfigMap default/app COLOUR changed, which it does not use",
+        "ConfigMap default/app COLOUR changed, which is not used",
         "shadow: the same 0 times, different 1 times",
     ]
 
@@ -148,7 +148,7 @@ async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFix
         await world.quiet(running)
     assert told(caplog) == [
         "Deployment default/web: Reloader rolls it 3 times for STAKATER_APP_CONFIGMAP; hotmap "
-        "once: ConfigMap default/app LEVEL changed, read at start in containers[main].env[LEVEL]: "
+        "once: ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): "
         "rollout",
         "shadow: the same 0 times, different 1 times",
     ]

@@ -107,7 +107,7 @@ async def test_change_is_sent(world: World, receiver: Receiver) -> None:
     assert receiver.content_types == ["application/json"]
     assert await world.revision() == ""
     (message,) = await world.messages("Notified")
-    assert message.endswith(": only reported, as --webhook-url is set")
+    assert message.endswith(": reported only, since --webhook-url is set")
 
 
 async def test_edits_in_a_row_are_one_request(world: World, receiver: Receiver) -> None:
@@ -246,7 +246,7 @@ async def test_rollout_alert_is_sent(world: World, receiver: Receiver) -> None:
     assert receiver.bodies == [
         "cluster one : Reloader detected changes in app of type CONFIGMAP in namespace default. "
         "Hence reloaded web of type Deployment in namespace default. ConfigMap default/app LEVEL "
-        "changed, read at start in containers[main].env[LEVEL]: rollout"
+        "changed (containers[main].env[LEVEL]): rolling out"
     ]
     assert receiver.content_types == ["text/plain"]
 

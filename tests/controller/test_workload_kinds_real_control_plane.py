@@ -227,7 +227,7 @@ async def test_finished_job_is_run_again(shop: Shop) -> None:
         await shop.config_map("debug")
         message = await shop.event("JobRecreated")
         new = await shop.get("job", "load")
-    assert message.endswith(": the Job has finished, and is created again")
+    assert message.endswith(": recreating the finished Job")
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
 
 

@@ -26,7 +26,7 @@ from hotmap.core.status.consumer import (
 )
 from hotmap.core.status.pods import Confidence, ObservedPod, PodProof, Stage, desired_of
 
-DONE = Last("ConfigMap shop/app LEVEL changed: rollout")
+DONE = Last("ConfigMap shop/app LEVEL changed: rolling out")
 DESIRED = desired_of(
     snapshot(deployment(ENV), config_map(data={"LEVEL": "info"}), policy=Policy(opted_in=True))
 )

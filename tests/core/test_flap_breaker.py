@@ -16,7 +16,13 @@ from hotmap.core.decide.freshness import Verdict
 from hotmap.core.decide.plan import Action, ActionType, Plan
 from hotmap.core.model.state import RolloutTimes
 
-ROLL = Plan(Verdict.FROZEN, (Action(ActionType.ROLLOUT),), "it changed: rollout", settles=True)
+ROLL = Plan(
+    Verdict.FROZEN,
+    (Action(ActionType.ROLLOUT),),
+    "it changed: rolling out",
+    "it changed",
+    settles=True,
+)
 NUDGE = Plan(Verdict.LIVE, (Action(ActionType.NUDGE),), "it changed: nudge", settles=True)
 NOW = 1_000_000.0
 
@@ -42,8 +48,7 @@ def test_sixth_in_ten_minutes_is_held() -> None:
     assert plan.requeue_after == WINDOW - 100
     assert (plan.warning, plan.settles) == (True, False)
     assert plan.reason == (
-        "it changed: rollout; held, since it was rolled 5 times in 10 minutes; "
-        "written last by argocd and ci"
+        "it changed: rollout suppressed: 5 in 10m; last modified by argocd and ci"
     )
 
 

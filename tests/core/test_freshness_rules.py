@@ -159,9 +159,7 @@ def test_rule_1_other_uses_are_unknown() -> None:
     other = deployment(ENV_AND_FILES, generation=2)
     assessment = judged(other, record, [app(B_BOTH, version=2)])
     assert assessment.verdict is Verdict.ADOPT
-    assert assessment.reason == (
-        "ConfigMap shop/app is used in another way than before: noted, nothing to do"
-    )
+    assert assessment.reason == ("ConfigMap shop/app is used differently than before: now tracking")
 
 
 def test_rule_1_a_source_beside_an_unknown_one_is_compared() -> None:
@@ -400,7 +398,7 @@ def test_rule_7_says_what_to_do() -> None:
     """The hold names the remedy, and following it ends the hold."""
     before, now = [app(immutable=True)], [app(B_FROZEN, uid="uid-2", immutable=True)]
     held = judged(deployment(), before, now)
-    assert "Give it a new name, or scale to zero first" in held.reason
+    assert "Use a new name, or scale to zero first" in held.reason
     empty = deployment(replicas=0, generation=2)
     adopted = judged(empty, asked(deployment(), *before), now)
     assert adopted.verdict is Verdict.ADOPT

@@ -72,97 +72,98 @@ def opted_in(kind: str, spec: str, said: dict[str, str] | None = None, **options
     return consumer(kind, spec, annotations=annotations, **options)
 
 
-ENV_CAUSE = "ConfigMap shop/app LEVEL changed, read at start in containers[web].env[LEVEL]"
-FILE_CAUSE = (
-    "ConfigMap shop/app app.yaml changed, live in volumes[config] at containers[web]:/etc/app"
-)
+ENV_CAUSE = "ConfigMap shop/app LEVEL changed (containers[web].env[LEVEL])"
+FILE_CAUSE = "ConfigMap shop/app app.yaml changed (volumes[config] at containers[web]:/etc/app)"
 RESTARTER = {"agent": "restart=supervised"}
 
 
 @pytest.mark.parametrize(
     ("said", "data", "actions", "reason"),
     [
-        pytest.param({}, A, (), "ConfigMap shop/app is what was last asked for", id="no change"),
+        pytest.param({}, A, (), "ConfigMap shop/app is unchanged", id="no change"),
         pytest.param(
             {},
             UNUSED,
             (),
-            "ConfigMap shop/app other changed, which it does not use",
+            "ConfigMap shop/app other changed, which is not used",
             id="an unused data key",
         ),
-        pytest.param({}, FROZEN, (ROLLOUT,), f"{ENV_CAUSE}: rollout", id="frozen"),
+        pytest.param({}, FROZEN, (ROLLOUT,), f"{ENV_CAUSE}: rolling out", id="frozen"),
         pytest.param(
             {},
             LIVE,
             (ROLLOUT,),
-            f"{FILE_CAUSE}: rollout, since nothing in its pods is known to re-read files",
+            f"{FILE_CAUSE}: rolling out, since the application is not known to reload files",
             id="live, nobody re-reads",
         ),
         pytest.param(
             {"rereads": "true"},
             LIVE,
             (NUDGE,),
-            f"{FILE_CAUSE}: files refreshed at once, the application re-reads them",
+            f"{FILE_CAUSE}: refreshing mounted files; the application re-reads them",
             id="live, rereads",
         ),
         pytest.param(
-            {"rereads": "true"}, FROZEN, (ROLLOUT,), f"{ENV_CAUSE}: rollout", id="frozen, rereads"
+            {"rereads": "true"},
+            FROZEN,
+            (ROLLOUT,),
+            f"{ENV_CAUSE}: rolling out",
+            id="frozen, rereads",
         ),
         pytest.param(
             {"agent": ""},
             LIVE,
             (NUDGE,),
-            f"{FILE_CAUSE}: files refreshed at once, its agent reloads",
+            f"{FILE_CAUSE}: refreshing mounted files; the agent reloads the application",
             id="live, agent",
         ),
         pytest.param(
             {"agent": ""},
             FROZEN,
             (ROLLOUT,),
-            f"{ENV_CAUSE}: rollout",
+            f"{ENV_CAUSE}: rolling out",
             id="frozen, agent that may not restart",
         ),
         pytest.param(
             RESTARTER,
             FROZEN,
             (Action(ActionType.NUDGE, announces_frozen=True),),
-            f"{ENV_CAUSE}: its agent restarts the application in place",
+            f"{ENV_CAUSE}: the agent restarts the application in place",
             id="frozen, agent that may restart",
         ),
         pytest.param(
             RESTARTER | {"strategy": "rollout"},
             FROZEN,
             (ROLLOUT,),
-            f"{ENV_CAUSE}: rollout",
+            f"{ENV_CAUSE}: rolling out",
             id="strategy rollout goes over the agent",
         ),
         pytest.param(
             {"strategy": "nudge"},
             LIVE,
             (NUDGE,),
-            f"{FILE_CAUSE}: files refreshed at once, as its strategy is nudge",
+            f"{FILE_CAUSE}: refreshing mounted files (strategy nudge)",
             id="live, strategy nudge",
         ),
         pytest.param(
             {"strategy": "nudge"},
             FROZEN,
             (NUDGE, NOTIFY),
-            f"{ENV_CAUSE}: files refreshed at once; the rest takes effect at the next restart, "
-            "as its strategy is nudge",
+            f"{ENV_CAUSE}: refreshing mounted files; the rest takes effect at the next restart (strategy nudge)",
             id="frozen, strategy nudge",
         ),
         pytest.param(
             {"strategy": "notify"},
             FROZEN,
             (NOTIFY,),
-            f"{ENV_CAUSE}: only reported, as its strategy is notify",
+            f"{ENV_CAUSE}: reported only, since the strategy is notify",
             id="frozen, strategy notify",
         ),
         pytest.param(
             {"strategy": "notify", "rereads": "true"},
             LIVE,
             (NOTIFY,),
-            f"{FILE_CAUSE}: only reported, as its strategy is notify",
+            f"{FILE_CAUSE}: reported only, since the strategy is notify",
             id="live, strategy notify",
         ),
     ],
@@ -179,47 +180,48 @@ def test_table_of_actions(
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({}, "since nothing in its pods is known to re-read files"),
-        ({"strategy": "rollout"}, "as its strategy is rollout"),
-        ({"strategy": "rollout", "rereads": "true"}, "as its strategy is rollout"),
+        ({}, "rolling out, since the application is not known to reload files"),
+        ({"strategy": "rollout"}, "rolling out (strategy rollout)"),
+        ({"strategy": "rollout", "rereads": "true"}, "rolling out (strategy rollout)"),
     ],
 )
 def test_files_alone_say_why_they_need_new_pods(said: dict[str, str], why: str) -> None:
     """Where nothing was read at start, a rollout gives its reason."""
     plan = planned(opted_in("Deployment", FILES, said), LIVE)
     assert plan.actions == (ROLLOUT,)
-    assert plan.reason == f"{FILE_CAUSE}: rollout, {why}"
+    assert plan.reason == f"{FILE_CAUSE}: {why}"
 
 
 def test_nothing_is_nudged_where_nothing_is_mounted() -> None:
     """With strategy nudge and only environments, there is nothing to refresh."""
     plan = planned(opted_in("Deployment", ENV, {"strategy": "nudge"}), FROZEN)
     assert plan.actions == (NOTIFY,)
-    assert plan.reason == (
-        f"{ENV_CAUSE}: takes effect at the next restart, as its strategy is nudge"
-    )
+    assert plan.reason == (f"{ENV_CAUSE}: takes effect at the next restart (strategy nudge)")
 
 
 @pytest.mark.parametrize(
     ("kind", "options", "outcome"),
     [
-        pytest.param("Deployment", {}, "rollout", id="Deployment"),
-        pytest.param("StatefulSet", {"partition": 0}, "rollout", id="StatefulSet"),
-        pytest.param("DaemonSet", {}, "rollout", id="DaemonSet"),
-        pytest.param("Rollout", {}, "rollout", id="Argo Rollout"),
+        pytest.param("Deployment", {}, "rolling out", id="Deployment"),
+        pytest.param("StatefulSet", {"partition": 0}, "rolling out", id="StatefulSet"),
+        pytest.param("DaemonSet", {}, "rolling out", id="DaemonSet"),
+        pytest.param("Rollout", {}, "rolling out", id="Argo Rollout"),
         pytest.param(
-            "Deployment", {"paused": True}, "rollout, which starts when it is resumed", id="paused"
+            "Deployment",
+            {"paused": True},
+            "rolling out when the Deployment is resumed",
+            id="paused",
         ),
         pytest.param(
             "DaemonSet",
             {"update_strategy": "OnDelete"},
-            "rollout, which waits for each pod to be deleted (OnDelete)",
+            "rolling out as pods are deleted (OnDelete)",
             id="OnDelete",
         ),
         pytest.param(
             "StatefulSet",
             {"update_strategy": "RollingUpdate", "partition": 2},
-            "rollout of the pods from ordinal 2 on (partition)",
+            "rolling out pods from ordinal 2 (partition)",
             id="partition",
         ),
     ],
@@ -236,93 +238,93 @@ def test_no_pods_need_no_action(data: dict[str, str]) -> None:
     plan = planned(opted_in("Deployment", ENV_AND_FILES, {"rereads": "true"}, replicas=0), data)
     assert plan.actions == ()
     assert plan.settles
-    assert plan.reason.endswith(": it has no pods; the next ones read the new content")
+    assert plan.reason.endswith(": no pods are running; new pods read the new content")
 
 
 @pytest.mark.parametrize(
     ("kind", "said", "options", "actions", "outcome"),
     [
-        ("CronJob", {}, {}, (), "its next run reads the new content"),
+        ("CronJob", {}, {}, (), "the next run reads the new content"),
         (
             "CronJob",
             {"on-change": "run-now"},
             {},
             (Action(ActionType.RUN_NOW),),
-            "a Job is started now",
+            "starting a Job",
         ),
         (
             "CronJob",
             {"on-change": "run-now"},
             {"suspend": True},
             (),
-            "its next run reads the new content (it is suspended)",
+            "the next run reads the new content (suspended)",
         ),
         (
             "CronJob",
             {"on-change": "run-now", "strategy": "nudge"},
             {},
             (),
-            "its next run reads the new content",
+            "the next run reads the new content",
         ),
-        ("Job", {}, {}, (NOTIFY,), "only reported, since a Job has no rollout"),
+        ("Job", {}, {}, (NOTIFY,), "reported only, since a Job has no rollout"),
         (
             "Job",
             {"on-change": "recreate", "strategy": "nudge"},
             {},
             (NOTIFY,),
-            "only reported, since a Job has no rollout",
+            "reported only, since a Job has no rollout",
         ),
         (
             "Job",
             {"on-change": "recreate"},
             {"suspend": True},
             (),
-            "it has no pods; the next ones read the new content",
+            "no pods are running; new pods read the new content",
         ),
         (
             "Job",
             {},
             {"ended": "Complete"},
             (),
-            "the Job has finished; nothing of it reads the new content",
+            "the Job has finished; nothing reads the new content",
         ),
         (
             "Job",
             {"on-change": "recreate"},
             {"ended": "Failed"},
             (Action(ActionType.RECREATE),),
-            "the Job has finished, and is created again",
+            "recreating the finished Job",
         ),
         (
             "Job",
             {"on-change": "recreate", "agent": "restart=supervised"},
             {},
             (Action(ActionType.NUDGE, announces_frozen=True),),
-            "its agent restarts the application in place",
+            "the agent restarts the application in place",
         ),
         (
             "Job",
             {"on-change": "recreate"},
             {},
             (Action(ActionType.RECREATE),),
-            "the Job is created again",
+            "recreating the Job",
         ),
-        ("Pod", {}, {}, (NOTIFY,), "only reported, since a Pod has no rollout"),
-        ("Pod", {"on-change": "evict"}, {}, (Action(ActionType.EVICT),), "the Pod is evicted"),
-        ("ReplicaSet", {}, {}, (NOTIFY,), "only reported, since a ReplicaSet has no rollout"),
+        ("Pod", {}, {}, (NOTIFY,), "reported only, since a Pod has no rollout"),
+        ("Pod", {"on-change": "evict"}, {}, (Action(ActionType.EVICT),), "evicting the Pod"),
+        ("ReplicaSet", {}, {}, (NOTIFY,), "reported only, since a ReplicaSet has no rollout"),
         (
             "ReplicaSet",
             {},
             {"replicas": 0},
             (),
-            "it has no pods; the next ones read the new content",
+            "no pods are running; new pods read the new content",
         ),
         (
             "CronJob",
             {"on-change": "run-now", "strategy": "notify"},
             {},
             (NOTIFY,),
-            "only reported, as its strategy is notify",
+            "reported only, since the strategy is notify",
         ),
     ],
 )
@@ -383,7 +385,7 @@ def test_live_change_is_a_run_too() -> None:
 def test_kinds_without_rollout_take_live_changes(kind: str) -> None:
     """Files of running pods are refreshed whatever their kind."""
     plan = planned(opted_in(kind, FILES, {"rereads": "true"}), LIVE)
-    outcome = "files refreshed at once, the application re-reads them"
+    outcome = "refreshing mounted files; the application re-reads them"
     assert (plan.actions, plan.reason) == ((NUDGE,), f"{FILE_CAUSE}: {outcome}")
 
 
@@ -391,7 +393,7 @@ def test_named_source_rolls() -> None:
     """Nobody knows how a source is read that is named and not referenced, so pods are replaced."""
     plan = planned(opted_in("Deployment", "", {"follow": "configmap/app"}), LIVE)
     assert plan.actions == (ROLLOUT,)
-    assert plan.reason == ("ConfigMap shop/app app.yaml changed, named by annotation: rollout")
+    assert plan.reason == ("ConfigMap shop/app app.yaml changed (named by annotation): rolling out")
 
 
 def test_image_pull_secrets_change_nothing() -> None:
@@ -415,8 +417,8 @@ def test_several_data_keys_and_places() -> None:
     data = {"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}
     plan = planned(opted_in("Deployment", spec), data)
     assert plan.reason == (
-        "ConfigMap shop/app LEVEL, a, app.yaml and 5 more changed, "
-        "read at start in containers[web].envFrom[0] and 1 more place: rollout"
+        "ConfigMap shop/app LEVEL, a, app.yaml and 5 more changed "
+        "(containers[web].envFrom[0] and 1 more place): rolling out"
     )
 
 
@@ -426,27 +428,24 @@ def test_place_that_decides_comes_first() -> None:
     spec = FILES.replace("- name: web\n", reader)
     plan = planned(opted_in("Deployment", spec, {"rereads": "true"}), FROZEN)
     assert plan.reason == (
-        "ConfigMap shop/app LEVEL changed, "
-        "read at start in containers[web].envFrom[0] and 1 more place: rollout"
+        "ConfigMap shop/app LEVEL changed "
+        "(containers[web].envFrom[0] and 1 more place): rolling out"
     )
 
 
 def test_change_that_nobody_saw_is_explained_by_its_use() -> None:
     """After a downtime the data keys are not known; the rule's own words and the place are."""
     plan = planned(opted_in("Deployment", ENV), FROZEN, seen=False)
-    assert plan.reason == (
-        "ConfigMap shop/app changed where containers read it at their start "
-        "(containers[web].env[LEVEL]): rollout"
-    )
+    assert plan.reason == ("ConfigMap shop/app changed (containers[web].env[LEVEL]): rolling out")
 
 
 def test_unseen_files_are_explained_as_well() -> None:
     """The reason for new pods stands once, also when the data keys are not known."""
     plan = planned(opted_in("Deployment", FILES), LIVE, seen=False)
     assert plan.reason == (
-        "ConfigMap shop/app changed in files that only new pods will read "
+        "ConfigMap shop/app changed in mounted files "
         "(volumes[config] at containers[web]:/etc/app): "
-        "rollout, since nothing in its pods is known to re-read files"
+        "rolling out, since the application is not known to reload files"
     )
 
 
@@ -456,8 +455,8 @@ def test_deleted_source_says_so() -> None:
     plan = planned(opted_in("Deployment", spec, {"rereads": "true"}), None)
     assert plan.actions == (NUDGE,)
     assert plan.reason == (
-        "ConfigMap shop/app was deleted, live in volumes[config] at containers[web]:/etc/app: "
-        "files refreshed at once, the application re-reads them"
+        "ConfigMap shop/app was deleted (volumes[config] at containers[web]:/etc/app): "
+        "refreshing mounted files; the application re-reads them"
     )
 
 

@@ -97,7 +97,7 @@ def test_mark_that_another_wrote_after_the_change() -> None:
     who = marked(new.stamp, generation=2, written_at=51)
     assessment = decide(who, new, before)
     assert assessment.verdict is Verdict.ADOPT
-    assert assessment.reason.endswith("is what the template was already asked for")
+    assert assessment.reason.endswith("is already in the pod template")
 
 
 def test_reloaders_own_field_manager_counts() -> None:

@@ -88,7 +88,7 @@ def test_pod_that_started_in_between_is_stale(started: float | None, verdict: Ve
 
 def test_reason_names_the_pods() -> None:
     """A rollout for equal content says which pods made it needed."""
-    assert judged(started=105).reason == "web-1 started while its content was another one"
+    assert judged(started=105).reason == "web-1 started while other content was current"
 
 
 def test_recorded_windows_count_as_well() -> None:
@@ -100,7 +100,7 @@ def test_assessment_asks_for_pod_starts() -> None:
     """A window without the pods' starts asks for them."""
     assessment = judged(pods_checked=False)
     assert assessment.verdict is Verdict.LOOK
-    assert assessment.reason == "its content went and came back: the pods' starts decide"
+    assert assessment.reason == "reverted: checking when its pods started"
 
 
 @pytest.mark.parametrize("now", [110.5, 112])
@@ -110,7 +110,7 @@ def test_window_that_just_ended_is_examined_later(now: float) -> None:
     assert (assessment.verdict, assessment.early) == (Verdict.FRESH, True)
     plan = make_plan(deployment(ENV), Policy(), assessment, changed={})
     assert (plan.actions, plan.settles, plan.requeue_after) == ((), False, 1.0)
-    assert plan.reason == "its content went and came back; its pods are looked at in a moment"
+    assert plan.reason == "reverted; re-checking pods"
 
 
 def test_rollout_is_waited_for_first() -> None:

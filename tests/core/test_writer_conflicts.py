@@ -115,7 +115,7 @@ def test_own_reloader_style_writes_are_no_conflict() -> None:
     [
         (
             web("", ("helm", 10, IMAGE), ("argocd", 20, IMAGE), ("hpa", 30, REPLICAS)),
-            "hotmap.dev/revision was removed from its pod template (argocd wrote that last). ",
+            "hotmap.dev/revision was removed from its pod template (argocd last modified it). ",
         ),
         (web(""), "hotmap.dev/revision was removed from its pod template. "),
         (web("k.x", ("flux", 20, REVISION)), "in its pod template was overwritten by flux. "),
@@ -176,10 +176,14 @@ def test_each_write_has_a_mark_of_its_own() -> None:
 # -- what follows ------------------------------------------------------------------------------
 
 ROLLOUT = Plan(
-    Verdict.FROZEN, (Action(ActionType.ROLLOUT),), "LEVEL changed: rollout", settles=True
+    Verdict.FROZEN,
+    (Action(ActionType.ROLLOUT),),
+    "LEVEL changed: rolling out",
+    "LEVEL changed",
+    settles=True,
 )
 NUDGE = Plan(Verdict.LIVE, (Action(ActionType.NUDGE),), "files changed: refreshed", settles=True)
-NOTHING = Plan(Verdict.FRESH, (), "is what was last asked for", settles=True, confirms=True)
+NOTHING = Plan(Verdict.FRESH, (), "is unchanged", settles=True, confirms=True)
 WAITING = Plan(Verdict.WAIT, (), "its rollout runs", requeue_after=1.0)
 BRAKED = ROLLOUT._replace(actions=(), settles=False, warning=True, requeue_after=300.0)
 
@@ -196,7 +200,7 @@ def test_removed_revision_is_written_with_next_change() -> None:
     """A change is acted on as ever; where nothing changed, nothing is done but telling."""
     assert defer_to(ROLLOUT, REMOVED, told=True, now=NOW) is ROLLOUT
     changed = defer_to(ROLLOUT, REMOVED, told=False, now=NOW)
-    assert changed == ROLLOUT._replace(reason="LEVEL changed: rollout; it was removed")
+    assert changed == ROLLOUT._replace(reason="LEVEL changed: rolling out; it was removed")
     quiet = defer_to(NOTHING, REMOVED, told=False, now=NOW)
     assert quiet == NOTHING._replace(reason="it was removed", confirms=False)
     assert defer_to(NOTHING, REMOVED, told=True, now=NOW) is NOTHING
@@ -209,7 +213,8 @@ def test_rollout_is_left_to_other_writer() -> None:
         assert held == Plan(
             Verdict.FROZEN,
             (),
-            "LEVEL changed: rollout; held, since another one rolls it",
+            "LEVEL changed: rollout suppressed: another one rolls it",
+            "LEVEL changed",
             settles=False,
             warning=True,
             requeue_after=60.0,

@@ -69,7 +69,7 @@ def test_nginx_is_reloaded_in_its_pod(plane: Plane, tmp_path: Path) -> None:
             assert any("ready" in line for line in process.stderr)
             run(install)
             # A person takes longer than this to type the next command.
-            assert any("is seen for the first time" in line for line in process.stderr)
+            assert any("is new to hotmap" in line for line in process.stderr)
             act, _, look = edit.partition("sleep 1\n")
             assert run(act) == "configmap/web patched\n"
             eventually(lambda: re.match(r"two(.*\n)+web-\S+ +2/2 +Running +0 ", run(look)))

@@ -93,11 +93,11 @@ class EventReporter:
     def report_stale(self, decision: Decision, error: HotmapError) -> None:
         """Log that a write met another state of the consumer than the decision saw."""
         kind = decision.snapshot.consumer.key.kind
-        self._decision_log.note(decision, outcome=f"the {kind} is another one by now: {error}")
+        self._decision_log.note(decision, outcome=f"the {kind} changed since the decision: {error}")
 
     def report_failure(self, decision: Decision, error: HotmapError) -> None:
         """Say once what keeps a consumer from its change; it is tried again, with pauses."""
-        outcome = f"failed, and is tried again: {error}"
+        outcome = f"failed; retrying: {error}"
         if self._decision_log.note(decision, outcome=outcome):
             message = f"{decision.plan.reason}; {outcome}"
             self.event(decision.snapshot.consumer, Reason.FAILED, message, type_="Warning")

@@ -68,8 +68,8 @@ class WriterConflict(NamedTuple):
 
 
 _IGNORE = (
-    "hotmap does not fight: it writes it again with the next change. A GitOps tool has to be told "
-    "to leave that annotation alone, see docs/guides/gitops.md"
+    "hotmap sets it again with the next change. Configure GitOps tools "
+    "to ignore that annotation: see docs/guides/gitops.md"
 )
 
 
@@ -106,9 +106,9 @@ def _another_hotmap(
         return None
     return WriterConflict(
         Kind.HOTMAP,
-        f"another hotmap rolls it too, with the fingerprint key {key_id}. Nothing is rolled here "
-        "for ten minutes after that; have one of them serve other namespaces (--namespaces), or "
-        "both share one --namespace and --leader-elect",
+        f"another hotmap also rolls it out, with the fingerprint key {key_id}. Rollouts are "
+        "suppressed here for 10m after each of its writes; let each serve other "
+        "namespaces (--namespaces), or let both share one --namespace with --leader-elect",
         mark,
         (consumer.written_at or 0.0) + HELD,
     )
@@ -120,8 +120,8 @@ def _reloader(consumer: Consumer, record: Record) -> WriterConflict | None:
         return None
     return WriterConflict(
         Kind.RELOADER,
-        "Reloader rolls it too, so a change may cost two rollouts. Changes are left to Reloader "
-        "for ten minutes after that; stop it, or take its annotations away",
+        "Reloader also rolls it out, so a change may cause two rollouts. Changes are left to "
+        "Reloader for 10m after each of its writes; stop it, or remove its annotations",
         f"{Kind.RELOADER.value} {at:.0f}",
         at + HELD,
     )
@@ -136,7 +136,7 @@ def _changed_mark(
     if now == before or (is_ours and content_of(now) in ours):
         return None
     if not now:
-        who = f" ({consumer.template_writer} wrote that last)" if consumer.template_writer else ""
+        who = f" ({consumer.template_writer} last modified it)" if consumer.template_writer else ""
         reason = f"hotmap.dev/revision was removed from its pod template{who}. {_IGNORE}"
         return WriterConflict(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
     if consumer.revision_owner == FIELD_MANAGER and is_ours:
@@ -177,7 +177,7 @@ def defer_to(plan: Plan, found: WriterConflict | None, *, told: bool, now: float
         rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
         return plan._replace(
             actions=rest,
-            reason=f"{plan.reason}; held, since {found.reason}",
+            reason=f"{plan.cause or plan.reason}: rollout suppressed: {found.reason}",
             settles=False,
             warning=True,
             requeue_after=found.until - now,

@@ -187,6 +187,6 @@ def _resume_in(policy: Policy, *, now: float) -> float | None:
 
 def _resume(snapshot: Snapshot) -> Decision:
     """Resume what was left paused; everything else is decided after that."""
-    reason = "Reloader had paused it, and its pause period is over"
+    reason = "resuming: the pause period that Reloader set is over"
     plan = Plan(Verdict.WAIT, (Action(ActionType.RESUME),), reason, requeue_after=_RESUMED_PAUSE)
     return Decision(snapshot, Assessment(Verdict.WAIT, reason, ()), plan)

@@ -61,10 +61,9 @@ def limit_flapping(
     if not rolls_out or at <= now:
         return plan
     rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
-    who = f"; written last by {' and '.join(sorted(set(writers)))}" if writers else ""
-    reason = (
-        f"{plan.reason}; held, since it was rolled {limit} times in {_minutes(_width(rolls))}{who}"
-    )
+    who = f"; last modified by {' and '.join(sorted(set(writers)))}" if writers else ""
+    rate = f"{limit} in {_minutes(_width(rolls))}"
+    reason = f"{plan.cause or plan.reason}: rollout suppressed: {rate}{who}"
     return plan._replace(
         actions=rest, reason=reason, settles=False, warning=True, requeue_after=at - now
     )
@@ -79,4 +78,4 @@ def _forgiven(rolls: RolloutTimes, now: float) -> bool:
 
 
 def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:g} minutes"
+    return f"{seconds / 60:g}m"

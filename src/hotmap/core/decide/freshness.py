@@ -177,7 +177,9 @@ def assess(
         # somebody took back.
         distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
     elif record is not None and not distinct and _left_just_now(record, facts):
-        return Assessment(Verdict.LOOK, f"{reason}; it was so a moment ago", tuple(findings))
+        return Assessment(
+            Verdict.LOOK, f"{reason}; this content was current moments ago", tuple(findings)
+        )
     return _new_pods(reason, findings, facts, distinct=distinct)
 
 
@@ -224,27 +226,30 @@ def _assess_source(
     if not asked.uid and present.exists:
         if _was_waited_for(present.uses):
             return found(
-                Verdict.ADOPT, "exists now; the containers that waited for it start with it"
+                Verdict.ADOPT, "was created; the containers that waited for it start with it"
             )
         if not facts.wants_created:
-            return found(Verdict.ADOPT, "exists now; flags ask for nothing when a source appears")
+            return found(Verdict.ADOPT, "was created; creations are ignored (flags)")
     if _is_older(present, asked):
-        return found(Verdict.WAIT, "is an older version than the one last asked for: a stale store")
+        return found(
+            Verdict.WAIT,
+            "is older in the watch cache than the version applied: waiting",
+        )
     if (present.frozen, present.live) == (asked.frozen, asked.live):
         if _has_overlooked(consumer, record, present, facts):
             return found(*_assess_frozen_change(consumer, record, present, facts, _READ_AT_START))
-        return found(Verdict.FRESH, "is what was last asked for")
+        return found(Verdict.FRESH, "is unchanged")
     if not present.exists:
         if facts.wants_deleted and not present.required:
             return found(*_assess_frozen_change(consumer, record, present, facts, "is deleted"))
         return found(*_assess_deleted(present, asked, facts))
     if asked.immutable and asked.uid != present.uid:
         if consumer.replicas == 0:
-            return found(Verdict.ADOPT, "was immutable and is another object now; no pods hold it")
+            return found(Verdict.ADOPT, "was immutable and has been recreated; no pods use it")
         return found(
             Verdict.HOLD,
-            "was immutable and is another object now; kubelets serve the old content to new pods "
-            "as long as any pod of the node uses it. Give it a new name, or scale to zero first",
+            "was immutable and has been recreated; kubelets serve the old content to new pods "
+            "while any pod on the node uses it. Use a new name, or scale to zero first",
         )
     if present.missing:
         return found(
@@ -255,28 +260,28 @@ def _assess_source(
         return found(*_assess_frozen_change(consumer, record, present, facts, _READ_AT_START))
     if facts.live_rolls:
         return found(*_assess_frozen_change(consumer, record, present, facts, _NOT_REREAD))
-    return found(Verdict.LIVE, "changed in files that the kubelet rewrites")
+    return found(Verdict.LIVE, "changed in mounted files")
 
 
 def _assess_unknown(
     consumer: Consumer, asked: SourceRecord | None, present: SourceSnapshot, facts: Facts
 ) -> tuple[Verdict, str]:
     """Rule 1; what is re-read from files catches up by itself."""
-    what = "is used in another way than before" if asked else "is seen for the first time"
+    what = "is used differently than before" if asked else "is new to hotmap"
     read_at_start = bool(present.frozen) or facts.live_rolls
     if not facts.catch_up or not present.exists or not read_at_start:
-        return Verdict.ADOPT, f"{what}: noted, nothing to do"
+        return Verdict.ADOPT, f"{what}: now tracking"
     if facts.writing is not Writing.REVISION and _shows(consumer, present, facts):
-        return Verdict.ADOPT, f"{what}, and the template is marked with its present content"
+        return Verdict.ADOPT, f"{what}, and the pod template carries its current revision"
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
-        return Verdict.WAIT, f"{what}, while the consumer rolls out"
+        return Verdict.WAIT, f"{what}, while a rollout is in progress"
     if facts.starts is None:
-        return Verdict.LOOK, f"{what}: the pods' start decides"
+        return Verdict.LOOK, f"{what}: checking when its pods started"
     if proven_younger(facts.starts, present.changed_at):
-        return Verdict.ADOPT, f"{what}, and all pods started after its last change"
+        return Verdict.ADOPT, f"{what}, and all pods started after the last change"
     return (
         Verdict.FROZEN,
-        f"{what}, and not all pods are known to have started after its last change",
+        f"{what}, and some pods may have started before the last change",
     )
 
 
@@ -305,14 +310,14 @@ def _assess_deleted(
     present: SourceSnapshot, asked: SourceRecord, facts: Facts
 ) -> tuple[Verdict, str]:
     if present.required:
-        return Verdict.FRESH, "is deleted; running pods keep what they have, new ones cannot start"
+        return Verdict.FRESH, "was deleted; running pods keep their content, new pods cannot start"
     if present.live != asked.live and not facts.live_rolls:
-        return Verdict.LIVE, "is deleted; being optional, its files go away"
-    return Verdict.FRESH, "is deleted; being optional, running containers keep what they read"
+        return Verdict.LIVE, "was deleted; it is optional, so its files are removed"
+    return Verdict.FRESH, "was deleted; it is optional, and running containers keep what they read"
 
 
-_READ_AT_START = "changed where containers read it at their start"
-_NOT_REREAD = "changed in files that only new pods will read"
+_READ_AT_START = "changed"
+_NOT_REREAD = "changed in mounted files"
 
 
 def _assess_frozen_change(
@@ -320,18 +325,18 @@ def _assess_frozen_change(
 ) -> tuple[Verdict, str]:
     """Rules 0, 5 and 6: a change that needs containers to start anew."""
     if _already_asked(consumer, present, facts):
-        return Verdict.ADOPT, "is what the template was already asked for"
+        return Verdict.ADOPT, "is already in the pod template"
     if consumer.generation == record.generation or consumer.key.kind == "CronJob":
         return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
-        return Verdict.WAIT, f"{what}, while the consumer rolls out for another reason"
+        return Verdict.WAIT, f"{what}, while another rollout is in progress"
     if present.source in facts.before_template and not consumer.rolling:
         return Verdict.ADOPT, f"{what}, and after that the pod template: all pods are new"
     if facts.starts is None:
-        return Verdict.LOOK, f"{what}, and so did the consumer: the pods' start decides"
+        return Verdict.LOOK, f"{what}, and so did the workload: checking when its pods started"
     if proven_younger(facts.starts, present.changed_at):
         return Verdict.ADOPT, f"{what}, and all pods started after that"
-    return Verdict.FROZEN, f"{what}, and not all pods are known to have started after that"
+    return Verdict.FROZEN, f"{what}, and some pods may have started before that"
 
 
 def _already_asked(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
@@ -396,20 +401,20 @@ def _assess_windows(
     ]
     if not windows or not concerned:
         return plainly
-    came_back = "its content went and came back"
+    came_back = "reverted"
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
-        reason = f"{came_back}; its pods are looked at when the rollout is over"
+        reason = f"{came_back}; re-checking pods when the rollout ends"
         return plainly._replace(reason=reason, early=True)
     if facts.now <= max(window.end for window in windows) + MARGIN:
         # A container that starts now may still read the other content from its kubelet's store.
-        reason = f"{came_back}; its pods are looked at in a moment"
+        reason = f"{came_back}; re-checking pods"
         return plainly._replace(reason=reason, early=True)
     if facts.starts is None:
         return plainly._replace(
-            verdict=Verdict.LOOK, reason=f"{came_back}: the pods' starts decide"
+            verdict=Verdict.LOOK, reason=f"{came_back}: checking when its pods started"
         )
     if pods := started_within(facts.starts, windows):
-        reason = f"{_listed(pods)} started while its content was another one"
+        reason = f"{_listed(pods)} started while other content was current"
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in plainly.findings
         ]

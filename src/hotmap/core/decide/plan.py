@@ -14,7 +14,7 @@
     ------------------------------------------  -----------------------------------------------
     Deployment, StatefulSet, DaemonSet          its template
     Rollout                                     its template, or `restartAt`
-    CronJob                                     nothing: its next run reads the new content
+    CronJob                                     nothing: the next run reads the new content
     Job, ReplicaSet or Pod of its own           a report
     … with `hotmap.dev/on-change`               CronJob: a run now. Job: created again. Pod: evicted
 
@@ -97,6 +97,8 @@ class Plan(NamedTuple):
     actions: tuple[Action, ...]
     #: One sentence, shared by Events, log and `hotmap why`.
     reason: str
+    #: The part of the reason that says what changed.
+    cause: str = ""
     #: Whether what is present counts as asked for once the actions are done.
     settles: bool = False
     #: Whether a person has to do something.
@@ -144,9 +146,9 @@ def _plan(
         return Plan(verdict, (), unused or assessment.reason, settles=True, confirms=confirms)
     cause = assessment.reason if assessment.distinct else _cause(assessment, changed)
     actions, outcome = _choose(consumer, policy, assessment, changed)
-    plan = Plan(verdict, actions, f"{cause}: {outcome}", settles=True)
+    plan = Plan(verdict, actions, f"{cause}: {outcome}", cause, settles=True)
     if consumer.busy and plan.actions == (Action(ActionType.RUN_NOW),):
-        reason = f"{plan.reason}, once the running one has ended (concurrencyPolicy)"
+        reason = f"{plan.reason} when the running Job ends (concurrencyPolicy)"
         return Plan(verdict, (), reason, requeue_after=_WAIT_FOR_RUN)
     return plan
 
@@ -160,25 +162,25 @@ def _choose(
     """Pick actions and their outcome in words, most binding condition first."""
     frozen = assessment.verdict is Verdict.FROZEN
     if policy.strategy is Strategy.NOTIFY:
-        why = policy.muted or "its strategy is notify"
-        return (Action(ActionType.NOTIFY),), f"only reported, as {why}"
+        why = policy.muted or "the strategy is notify"
+        return (Action(ActionType.NOTIFY),), f"reported only, since {why}"
     if consumer.key.kind not in ROLLABLE:
         return _choose_without_rollout(consumer, policy, frozen=frozen)
     if consumer.replicas == 0:
-        return (), "it has no pods; the next ones read the new content"
+        return (), "no pods are running; new pods read the new content"
     if not frozen:
-        return (Action(ActionType.NUDGE),), f"files refreshed at once, {_taker(policy)}"
+        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_taker(policy)}"
     if policy.strategy is Strategy.NUDGE:
         if not any(finding.present.live for finding in assessment.changed()):
-            return (Action(ActionType.NOTIFY),), f"takes effect at the next restart, {_ONLY_NUDGED}"
-        outcome = "files refreshed at once; the rest takes effect at the next restart"
-        return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome}, {_ONLY_NUDGED}"
+            return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
+        outcome = "refreshing mounted files; the rest takes effect at the next restart"
+        return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
     if _agent_restarts(policy):
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
-        return (nudge,), "its agent restarts the application in place"
+        return (nudge,), "the agent restarts the application in place"
     why = _why_new_pods(policy, assessment, changed)
     if policy.restarts and consumer.argo:
-        return (Action(ActionType.RESTART_PODS),), f"its pods are replaced by restartAt{why}"
+        return (Action(ActionType.RESTART_PODS),), f"replacing pods (restartAt){why}"
     outcome = _rollout_outcome(consumer) + why
     stamps = () if policy.writing is Writing.REVISION else _stamps(assessment)
     return (Action(ActionType.ROLLOUT, distinct=assessment.distinct, stamps=stamps),), outcome
@@ -190,24 +192,24 @@ def _stamps(assessment: Assessment) -> tuple[Stamp, ...]:
     )
 
 
-_ONLY_NUDGED = "as its strategy is nudge"
+_ONLY_NUDGED = "(strategy nudge)"
 
 
 def _taker(policy: Policy) -> str:
     """Say who takes refreshed files."""
     if policy.agent:
-        return "its agent reloads"
-    return "the application re-reads them" if policy.rereads else _ONLY_NUDGED
+        return "; the agent reloads the application"
+    return "; the application re-reads them" if policy.rereads else f" {_ONLY_NUDGED}"
 
 
 def _rollout_outcome(consumer: Consumer) -> str:
     if consumer.paused:
-        return "rollout, which starts when it is resumed"
+        return "rolling out when the Deployment is resumed"
     if consumer.update_strategy == "OnDelete":
-        return "rollout, which waits for each pod to be deleted (OnDelete)"
+        return "rolling out as pods are deleted (OnDelete)"
     if consumer.partition:
-        return f"rollout of the pods from ordinal {consumer.partition} on (partition)"
-    return "rollout"
+        return f"rolling out pods from ordinal {consumer.partition} (partition)"
+    return "rolling out"
 
 
 def _why_new_pods(
@@ -217,8 +219,8 @@ def _why_new_pods(
     if any(_uses_hit(f, changed)[0].life is not Life.LIVE for f in assessment.changed()):
         return ""
     if policy.strategy is Strategy.ROLLOUT:
-        return ", as its strategy is rollout"
-    return ", since nothing in its pods is known to re-read files"
+        return " (strategy rollout)"
+    return ", since the application is not known to reload files"
 
 
 def _choose_without_rollout(
@@ -227,28 +229,28 @@ def _choose_without_rollout(
     on_change = OnChange.REPORT if policy.strategy is Strategy.NUDGE else policy.on_change
     if consumer.key.kind == "CronJob":
         if consumer.suspended:
-            return (), "its next run reads the new content (it is suspended)"
+            return (), "the next run reads the new content (suspended)"
         if on_change is OnChange.RUN_NOW:
-            return (Action(ActionType.RUN_NOW),), "a Job is started now"
-        return (), "its next run reads the new content"
+            return (Action(ActionType.RUN_NOW),), "starting a Job"
+        return (), "the next run reads the new content"
     if on_change is OnChange.RECREATE and consumer.finished:
-        return (Action(ActionType.RECREATE),), "the Job has finished, and is created again"
+        return (Action(ActionType.RECREATE),), "recreating the finished Job"
     if consumer.finished:
-        return (), "the Job has finished; nothing of it reads the new content"
+        return (), "the Job has finished; nothing reads the new content"
     if consumer.suspended or consumer.replicas == 0:
-        return (), "it has no pods; the next ones read the new content"
+        return (), "no pods are running; new pods read the new content"
     if not frozen and policy.takes_live_changes():
-        return (Action(ActionType.NUDGE),), f"files refreshed at once, {_taker(policy)}"
+        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_taker(policy)}"
     if _agent_restarts(policy):
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
-        return (nudge,), "its agent restarts the application in place"
+        return (nudge,), "the agent restarts the application in place"
     if on_change is OnChange.RECREATE:
-        return (Action(ActionType.RECREATE),), "the Job is created again"
+        return (Action(ActionType.RECREATE),), "recreating the Job"
     if on_change is OnChange.EVICT:
-        return (Action(ActionType.EVICT),), "the Pod is evicted"
+        return (Action(ActionType.EVICT),), "evicting the Pod"
     return (
         Action(ActionType.NOTIFY),
-    ), f"only reported, since a {consumer.key.kind} has no rollout"
+    ), f"reported only, since a {consumer.key.kind} has no rollout"
 
 
 def _agent_restarts(policy: Policy) -> bool:
@@ -277,13 +279,7 @@ def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str
     if present.exists and not used:
         return f"{finding.reason} ({place})"
     what = f"{_shown(used)} changed" if present.exists else "was deleted"
-    return f"{present.source} {what}, {_how(uses[0])}{place}"
-
-
-def _how(use: Use) -> str:
-    if not use.container:
-        return ""
-    return "live in " if use.life is Life.LIVE else "read at start in "
+    return f"{present.source} {what} ({place})"
 
 
 def _more(count: int) -> str:
@@ -310,7 +306,7 @@ def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]])
     if assessment.verdict is not Verdict.FRESH:
         return ""
     parts = [
-        f"{finding.present.source} {_shown(sorted(seen))} changed, which it does not use"
+        f"{finding.present.source} {_shown(sorted(seen))} changed, which is not used"
         for finding in assessment.findings
         if (seen := changed.get(finding.present.source))
         and not any(_reads(use, key) for use in finding.present.uses for key in seen)
