@@ -149,7 +149,8 @@ RESTARTER = {"agent": "restart=supervised"}
             {"strategy": "nudge"},
             FROZEN,
             (NUDGE, NOTIFY),
-            f"{ENV_CAUSE}: refreshing mounted files; the rest takes effect at the next restart (strategy nudge)",
+            f"{ENV_CAUSE}: refreshing mounted files; "
+            "the rest takes effect at the next restart (strategy nudge)",
             id="frozen, strategy nudge",
         ),
         pytest.param(
