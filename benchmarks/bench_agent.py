@@ -20,7 +20,7 @@ from benchmarks.figures import Figure, Table, at_most
 from benchmarks.machine import resident_mb
 from benchmarks.peers import beside
 from benchmarks.scope import Scope, measured
-from hotmap.agent.detect import Detector
+from hotmap.agent.watch.detector import Detector
 
 __all__ = ["run"]
 

@@ -186,7 +186,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
 
     def refused_first() -> bool:
         try:
-            return "refused" in pods("logs", name, "--container=hotmap-agent-first")
+            return "rejected" in pods("logs", name, "--container=hotmap-agent-first")
         except TestBedError:
             return False  # it is about to start
 
@@ -194,7 +194,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
         eventually(refused_first)
     else:
         eventually(lambda: "running" in containers().get(holder, {}).get("state", {}))
-        eventually(lambda: status().get("state") == "refused")
+        eventually(lambda: status().get("state") == "rejected")
     if mode != "supervisor":
         assert "running" not in containers()["app"]["state"]
     pods.settings(name, text="good one")
@@ -203,7 +203,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
     eventually(lambda: status().get("state") == "loaded")
 
     pods.settings(name, text="bad two")
-    nudging(pods, name, lambda: status().get("state") == "refused", "the refusal")
+    nudging(pods, name, lambda: status().get("state") == "rejected", "the refusal")
     assert seen("/conf/text") == "good one"
     if mode != "supervisor":
         with contextlib.suppress(TestBedError):  # the shell may end with its container

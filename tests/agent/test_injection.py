@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hotmap.agent.flags import read_words
-from hotmap.agent.reading import read_settings
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
 from hotmap.cli.inject import Injection, inject
 from hotmap.core.errors import ManifestError
 
@@ -110,9 +110,9 @@ def test_removal_keeps_existing_fields() -> None:
 def test_injection_watches_live_mounts() -> None:
     """ConfigMaps and Secrets mounted as directories are; subPath, tokens and emptyDirs are not."""
     container = agent_of(injected(MANIFEST))
-    settings = read_settings(read_words(container["args"][1:]))
-    assert settings.directories == ("/etc/nginx",)
-    assert settings.target_file == "/hotmap/pod/annotations"
+    settings = load_settings(parse_arguments(container["args"][1:]))
+    assert settings.watch.directories == ("/etc/nginx",)
+    assert settings.watch.target_file == "/hotmap/pod/annotations"
     paths = [mount["mountPath"] for mount in container["volumeMounts"]]
     assert paths == ["/etc/nginx", "/hotmap/pod", "/hotmap/run", "/tmp"]
 

@@ -21,14 +21,14 @@ from pathlib import Path
 from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_port
 from tests.support.requires import requires
 
-from hotmap.agent.catalogue import CATALOGUE
-from hotmap.agent.processes import ProcessError, find
+from hotmap.agent.process.process_table import ProcessError, find
+from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
 
 
 def test_every_entry_is_tested() -> None:
     """There is no entry of which we do not know that it works."""
     tested = {name[5:] for name in globals() if name.startswith("test_")}
-    assert set(CATALOGUE) <= tested
+    assert set(KNOWN_PROGRAMS) <= tested
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def served(port: int) -> str:
 
 def refuses(running: Agent, *words: str) -> None:
     """Assert that the present content is refused, with the checker's words."""
-    error = running.reaches("refused")["check"]["error"]
+    error = running.reaches("rejected")["check"]["error"]
     assert all(word in error for word in words), error
 
 
@@ -81,15 +81,15 @@ def own_target(entry: str, pid: int, folder: Path) -> tuple[str, ...]:
     The entry's own way, by name, has to find it too, alone or among those.
     """
     try:
-        assert find(CATALOGUE[entry].process).pid == pid
+        assert find(KNOWN_PROGRAMS[entry].process).pid == pid
     except ProcessError as error:
         assert str(pid) in str(error)
     pidfile = folder / "program.pid"
     pidfile.write_text(str(pid))
     flags = ["--for", entry, "--process", f"pidfile:{pidfile}"]
-    for probe in CATALOGUE[entry].verify:
-        flags += ["--verify", probe.replace(CATALOGUE[entry].process, f"pidfile:{pidfile}")]
-    return ("--signal", CATALOGUE[entry].signal, *flags)
+    for probe in KNOWN_PROGRAMS[entry].verify:
+        flags += ["--verify", probe.replace(KNOWN_PROGRAMS[entry].process, f"pidfile:{pidfile}")]
+    return ("--signal", KNOWN_PROGRAMS[entry].signal, *flags)
 
 
 def test_nginx(tmp_path: Path) -> None:

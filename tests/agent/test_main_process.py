@@ -15,7 +15,7 @@ from tests.agent.agents import Agent, Volume, agent, eventually
 from tests.support.processes import children_of
 from tests.support.requires import requires
 
-from hotmap.agent.children import exit_status
+from hotmap.agent.process.spawn import exit_status
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def zombies_of(pid: int) -> list[int]:
     return found
 
 
-def test_it_reaps_what_others_leave(tmp_path: Path) -> None:
+def test_pid_1_reaps_orphans(tmp_path: Path) -> None:
     """Everything in the container whose parent ended is its own, and none stays as a zombie."""
     volume = Volume(tmp_path / "volume", text="one")
     orphans = "for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.0$i &) ; done; touch $0; exec sleep 600"
@@ -63,7 +63,7 @@ def test_it_reaps_what_others_leave(tmp_path: Path) -> None:
         (("sh", "-c", "trap 'exit 7' TERM; while :; do sleep 0.01; done"), 7),
     ],
 )
-def test_term_ends_it_with_its_applications_status(
+def test_sigterm_exits_with_the_applications_status(
     tmp_path: Path, program: tuple[str, ...], status: int
 ) -> None:
     """The kernel gives PID 1 no default actions, so it has to take TERM itself, and does."""
@@ -75,7 +75,7 @@ def test_term_ends_it_with_its_applications_status(
         assert running.process.wait(20) == status
 
 
-def test_an_application_that_is_killed_ends_the_container(tmp_path: Path) -> None:
+def test_killed_application_stops_the_container(tmp_path: Path) -> None:
     """The kubelet is to see it, and to decide by the pod's restart policy."""
     volume = Volume(tmp_path / "volume", text="one")
     with first(tmp_path, "--dir", volume, "--", "sleep", "600") as (running, number):
@@ -85,7 +85,7 @@ def test_an_application_that_is_killed_ends_the_container(tmp_path: Path) -> Non
         assert running.process.wait(20) == 128 + signal.SIGKILL
 
 
-def test_its_own_steps_are_no_processes_of_the_application(tmp_path: Path) -> None:
+def test_forked_children_are_not_found_as_processes(tmp_path: Path) -> None:
     """What checks and calls is not found by the name that the application has, too."""
     volume = Volume(tmp_path / "volume", text="one")
     script = tmp_path / "application"
@@ -121,7 +121,7 @@ while True: time.sleep(0.01)
 
 
 @pytest.mark.parametrize("seconds", ["0", "0.05", "600"], ids=["quick", "slow", "stubborn"])
-def test_there_are_never_two_copies(tmp_path: Path, seconds: str) -> None:
+def test_there_are_never_two_instances(tmp_path: Path, seconds: str) -> None:
     """However often content changes while a copy ends, the next one starts after its end."""
     volume = Volume(tmp_path / "volume", text="0")
     program = ("--", sys.executable, "-S", "-c", LOCKED, str(tmp_path), seconds)
@@ -138,7 +138,7 @@ def test_there_are_never_two_copies(tmp_path: Path, seconds: str) -> None:
     assert set(copies.read_text().split("\n")) == {"one copy", ""}
 
 
-def test_a_program_that_cannot_be_run_is_126(tmp_path: Path) -> None:
+def test_unrunnable_program_exits_with_126(tmp_path: Path) -> None:
     """As a shell has it; the sentence names the program."""
     volume, program = Volume(tmp_path / "volume", text="one"), tmp_path / "program"
     program.write_text("no program")
@@ -148,7 +148,7 @@ def test_a_program_that_cannot_be_run_is_126(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGABRT, signal.SIGKILL, signal.SIGPIPE])
-def test_a_signal_that_ended_it_is_128_and_its_number(number: int) -> None:
+def test_exit_status_of_a_signal_is_128_and_its_number(number: int) -> None:
     """As the kubelet shows it of any container."""
     process = subprocess.Popen(["sleep", "60"])
     process.send_signal(number)

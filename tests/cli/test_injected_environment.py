@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotmap.agent.environment import expand, make_environment
-from hotmap.agent.flags import read_words
-from hotmap.agent.reading import read_settings
+from hotmap.agent.process.environment import expand, make_environment
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
 from hotmap.cli.injection.agent_addition import Injection, add_agent
 from hotmap.cli.injection.environment import convert_environment
 
@@ -91,12 +91,15 @@ def supervised(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[s
     inherited = kubelet_environment(container, sources)
     command = [expand(one, inherited) for one in container["command"]]
     arguments = [expand(one, inherited) for one in container.get("args") or ()]
-    settings = read_settings(read_words([*command[2:], *arguments]))
+    settings = load_settings(parse_arguments([*command[2:], *arguments]))
     volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
     places = {one["mountPath"]: volumes[one["name"]] for one in container["volumeMounts"]}
-    contents = {one.directory: mounted(places[one.directory], sources) for one in settings.env_from}
-    environment = make_environment(inherited, contents, settings.env_from, settings.env)
-    return [expand(one, environment) for one in settings.application], environment
+    application = settings.application
+    contents = {
+        one.directory: mounted(places[one.directory], sources) for one in application.env_from
+    }
+    environment = make_environment(inherited, contents, application.env_from, application.env)
+    return [expand(one, environment) for one in application.command], environment
 
 
 def plain(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, str]]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hotmap.agent.flags import read_words
-from hotmap.agent.reading import read_settings
-from hotmap.agent.settings import Settings
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
+from hotmap.agent.settings.settings import Settings
 from hotmap.cli.inject import Injection, inject
 from hotmap.core.errors import ManifestError, SettingsError
 
@@ -74,7 +74,7 @@ def app(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(words: list[str]) -> Settings:
-    return read_settings(read_words(words))
+    return load_settings(parse_arguments(words))
 
 
 def mounts(container: dict[str, Any]) -> dict[str, str]:
@@ -93,7 +93,7 @@ def test_native_sidecar_is_a_restarting_init_container() -> None:
     assert notes == []
     assert app(spec) == yaml.safe_load(BASE)["spec"]["template"]["spec"]["containers"][0]
     assert agent(spec)["restartPolicy"] == "Always"
-    assert settings_of(agent(spec)["args"][1:]).directories == ("/etc/app", "/opt/conf.d")
+    assert settings_of(agent(spec)["args"][1:]).watch.directories == ("/etc/app", "/opt/conf.d")
     assert agent(spec)["livenessProbe"] == {"httpGet": {"path": "/healthz", "port": 9533}}
     assert "readinessProbe" not in agent(spec)
     assert "startupProbe" not in agent(spec)
@@ -113,7 +113,7 @@ def test_init_mode_checks_once() -> None:
     spec, _ = run(BASE, "--check", "true", mode="init")
     settings = settings_of(agent(spec)["args"][1:])
     assert settings.once
-    assert settings.listen is None
+    assert settings.reports.listen is None
     assert spec["annotations"] is None
     assert not {"ports", "livenessProbe", "restartPolicy"} & set(agent(spec))
     volumes = [one["name"] for one in spec["volumes"]]
@@ -201,7 +201,7 @@ def test_flags_are_escaped_for_the_kubelet() -> None:
 def test_default_container_is_the_one_with_sources() -> None:
     """With several containers the name is needed only when more than one could be meant."""
     two = edited("      volumes:\n", "      - {name: proxy, image: proxy}\n      volumes:\n")
-    assert settings_of(agent(run(two)[0])["args"][1:]).directories[0] == "/etc/app"
+    assert settings_of(agent(run(two)[0])["args"][1:]).watch.directories[0] == "/etc/app"
     three = two.replace("image: proxy}", "image: proxy, envFrom: [{secretRef: {name: s}}]}")
     with pytest.raises(ManifestError, match=r"2 containers \(app, proxy\); choose one with --c"):
         run(three)
@@ -226,9 +226,9 @@ def test_stage_replaces_the_source_mounts() -> None:
     }
     assert all(one.get("readOnly") for one in app(spec)["volumeMounts"][:2])
     settings = settings_of(agent(spec)["args"][1:])
-    assert settings.stage == "/hotmap/stage"
-    assert settings.stage_mode == 0o440
-    assert settings.directories == ("/etc/app", "/opt/conf.d")
+    assert settings.checks.stage == "/hotmap/stage"
+    assert settings.checks.stage_mode == 0o440
+    assert settings.watch.directories == ("/etc/app", "/opt/conf.d")
     probe = agent(spec)["startupProbe"]
     assert probe["httpGet"]["path"] == "/startupz"
     stage = named(spec["volumes"], "hotmap-stage")
@@ -296,7 +296,7 @@ def test_volume_with_a_token_is_not_staged() -> None:
     spec, (note,) = run(token, stage=True)
     assert mounts(app(spec))["/opt/conf.d/"] == "more"
     assert "contains a service account token" in note
-    assert settings_of(agent(spec)["args"][1:]).directories == ("/etc/app",)
+    assert settings_of(agent(spec)["args"][1:]).watch.directories == ("/etc/app",)
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_stage_is_filled_before_the_application_starts(mode: str, flags: tuple[s
     first = named(spec["initContainers"], "hotmap-agent-first")
     settings = settings_of(first["args"][1:])
     assert settings.once
-    assert settings.stage == "/hotmap/stage"
-    assert [check.command for check in settings.checks] == [("true",)]
+    assert settings.checks.stage == "/hotmap/stage"
+    assert settings.checks.commands == (("true",),)
     assert mounts(first)["/hotmap/stage"] == "hotmap-stage"
     assert "/hotmap/pod" not in mounts(first)
 
@@ -330,8 +330,8 @@ def test_supervisor_starts_the_command() -> None:
     assert app(spec)["args"] == ["$$$$(A)"]
     assert agent(spec)["args"] == ["agent", "copy", "/hotmap/bin/agent.pyz"]
     settings = settings_of(command[2:])
-    assert settings.grace == 38.0
-    assert settings.directories == ("/etc/app", "/opt/conf.d", "/hotmap/env/hotmap-env-0")
+    assert settings.actions.grace == 38.0
+    assert settings.watch.directories == ("/etc/app", "/opt/conf.d", "/hotmap/env/hotmap-env-0")
     assert app(spec)["envFrom"] == []
     assert mounts(app(spec))["/hotmap/env/hotmap-env-0"] == "hotmap-env-0"
     assert "shareProcessNamespace" not in spec
@@ -341,7 +341,7 @@ def test_keep_env_leaves_the_environment() -> None:
     """--keep-env: nothing is converted."""
     spec, _ = run(mode="supervisor", keep_env=True)
     assert app(spec)["envFrom"] == [{"configMapRef": {"name": "all"}}]
-    assert settings_of(app(spec)["command"][2:]).env_from == ()
+    assert settings_of(app(spec)["command"][2:]).application.env_from == ()
 
 
 def test_supervisor_with_a_stage() -> None:
@@ -375,7 +375,7 @@ def test_restart_on_frozen_needs_no_files() -> None:
     with pytest.raises(ManifestError, match="nothing changes while the pod runs"):
         run(alone)
     spec, _ = run(alone, *FROZEN)
-    assert settings_of(agent(spec)["args"][1:]).directories == ("/hotmap/pod",)
+    assert settings_of(agent(spec)["args"][1:]).watch.directories == ("/hotmap/pod",)
     assert agent(spec)["restartPolicyRules"][0]["action"] == "RestartAllContainers"
     assert spec["annotations"]["hotmap.dev/agent"] == "port=9533;restart=all-containers"
 

@@ -64,7 +64,7 @@ def test_swap_makes_the_descriptor_readable_and_is_reported_once(tmp_path: Path)
         assert watcher.read_events() == [mount]
         assert watcher.read_events() == []
         assert watcher.poll() == []
-        assert watcher.statistics().swaps == 1
+        assert watcher.statistics().updates == 1
 
 
 def test_watch_outlives_any_number_of_swaps(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_watch_outlives_any_number_of_swaps(tmp_path: Path) -> None:
             publish(mount, str(number))
             assert watcher.read_events() == [mount]
         statistics = watcher.statistics()
-    assert (statistics.swaps, statistics.swaps_by_poll, statistics.watches_lost) == (100, 0, 0)
+    assert (statistics.updates, statistics.updates_by_poll, statistics.watches_lost) == (100, 0, 0)
 
 
 def test_burst_is_one_report_of_the_last_revision(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_burst_is_one_report_of_the_last_revision(tmp_path: Path) -> None:
             publish(mount, str(number))
         assert watcher.read_events() == [mount]
         assert read_revision(mount).files == {"a": b"50"}
-        assert watcher.statistics().swaps == 1
+        assert watcher.statistics().updates == 1
 
 
 def test_several_directories_share_one_instance(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_directory_that_is_replaced_is_watched_again(tmp_path: Path, way: str, l
         assert (watcher.statistics().watched, watcher.statistics().watches_lost) == (0, 1)
         make_mounts(tmp_path, "a")
         assert watcher.poll() == [mount]
-        assert (watcher.statistics().watched, watcher.statistics().swaps_by_poll) == (1, 1)
+        assert (watcher.statistics().watched, watcher.statistics().updates_by_poll) == (1, 1)
         publish(mount, "1")
         assert watcher.read_events() == [mount]
 
@@ -229,7 +229,7 @@ def test_polling_takes_over_where_inotify_is_not_to_be_had(tmp_path: Path) -> No
         assert watcher.poll() == [mounts[1]]
         publish(mounts[0], "1")
         assert watcher.wait(PATIENCE) == [mounts[0]]
-        assert watcher.statistics().swaps_by_poll == 2
+        assert watcher.statistics().updates_by_poll == 2
 
 
 def test_polling_is_quicker_where_it_is_alone(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PARTS = (
     *("__init__.py", "agent", "volume"),
     *("core/__init__.py", "core/duration.py", "core/errors.py", "core/payload.py"),
-    *("core/payload_digest.py", "core/quoting.py"),
+    *("core/payload_digest.py", "core/quoting.py", "core/record.py"),
 )
 
 #: Every file has this time, so that equal sources give an equal file.
@@ -87,13 +87,15 @@ def _compiled(source: bytes, name: str) -> bytes:
 
 
 def _sources(package: str) -> list[str]:
+    """List the source files of all parts, relative to the package."""
     found = []
     for part in _PARTS:
         if part.endswith(".py"):
             found.append(part)
             continue
-        names = os.listdir(os.path.join(package, part))
-        found += [f"{part}/{name}" for name in names if name.endswith(".py")]
+        for folder, _, names in os.walk(os.path.join(package, part)):
+            place = os.path.relpath(folder, package)
+            found += [f"{place}/{name}" for name in names if name.endswith(".py")]
     return found
 
 

@@ -1,11 +1,11 @@
-"""`hotmap agent`: what was typed decides between help, a look at the settings, status and work."""
+"""`hotmap agent`: help, a check of the settings, status, a copy of the program, or the agent."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from hotmap.agent.flags import Words, help_text, read_words
+from hotmap.agent.settings.flags import Arguments, help_text, parse_arguments
 from hotmap.core.errors import SettingsError
 
 __all__ = ["main"]
@@ -14,93 +14,91 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Where `status` looks when it is not told.
+#: Default socket of `status`.
 _SOCKET = "/run/hotmap/agent.sock"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run `hotmap agent …`; gives the exit status: 2 when the call itself is wrong."""
+def main(words: Sequence[str]) -> int:
+    """Run `hotmap agent …`; returns the exit status, 2 for invalid flags."""
     try:
-        if arguments and arguments[0] == "status":
-            return _status(read_words(_without_json(arguments[1:])), "--json" in arguments)
-        if arguments and arguments[0] == "copy":
-            return _copy(arguments[1:])
-        words = read_words(arguments)
-        for name, show in (
+        if words and words[0] == "status":
+            others = [word for word in words[1:] if word != "--json"]
+            return _show_status(parse_arguments(others), as_json="--json" in words)
+        if words and words[0] == "copy":
+            return _copy(words[1:])
+        arguments = parse_arguments(words)
+        for name, text in (
             ("help", help_text),
             ("help-verify", _probe_help),
             ("version", _version),
         ):
-            if words.values.get(name) == ["true"]:
-                _print(show())
+            if arguments.values.get(name) == ["true"]:
+                _print(text())
                 return 0
-        return _work(words)
+        return _run(arguments)
     except SettingsError as error:
-        _complain(str(error))
+        _print_error(str(error))
         return 2
 
 
-def _work(words: Words) -> int:
-    from hotmap.agent.reading import read_settings
+def _run(arguments: Arguments) -> int:
+    from hotmap.agent.settings.loader import load_settings
 
-    only_check = words.values.pop("check-config", ["false"]) == ["true"]
-    settings = read_settings(words)
+    only_check = arguments.values.pop("check-config", ["false"]) == ["true"]
+    settings = load_settings(arguments)
     if only_check:
-        _print("\n".join([*settings.notes, "the settings are right"]))
+        _print("\n".join([*settings.warnings, "settings are valid"]))
         return 0
-    from hotmap.agent.loop import Loop
-    from hotmap.agent.run import Agent
+    from hotmap.agent.agent import Agent
+    from hotmap.agent.runtime.loop import Loop
 
     return Agent(settings, Loop()).run()
 
 
-def _status(words: Words, as_json: bool) -> int:
-    """Show what a running agent says of itself; 0 only when everything is loaded."""
+def _show_status(arguments: Arguments, *, as_json: bool) -> int:
+    """Show the status of a running agent; returns 0 only when everything is loaded."""
     import json
 
-    from hotmap.agent.http import Call, EndpointError, request
-    from hotmap.agent.report import describe_status
-    from hotmap.agent.values import parse_url, quoted
+    from hotmap.agent.act.http import EndpointError, send_request
+    from hotmap.agent.report.status_text import format_status
+    from hotmap.agent.settings.settings import Call
+    from hotmap.agent.settings.values import parse_url, parse_value
 
-    for name in words.values:
+    for name in arguments.values:
         if name not in ("socket", "url"):
-            raise SettingsError(f"{words.given[name]} means nothing to status; see --socket")
-    socket = words.values.get("socket", [_SOCKET])[0]
-    url = words.values.get("url", [f"unix:{os.path.abspath(socket)}:/status"])[0]
+            raise SettingsError(f"status does not support {arguments.spelling[name]}; use --socket")
+    socket = arguments.values.get("socket", [_SOCKET])[0]
+    url = arguments.values.get("url", [f"unix:{os.path.abspath(socket)}:/status"])[0]
+    call = Call(parse_value(url, parse_url, "--url"), method="GET")
     try:
-        answer = request(Call(parse_url(url), method="GET"), seconds=5.0)
-        status = json.loads(answer.body)
-        text = describe_status(status)
-    except ValueError as error:
-        _complain(f"{quoted(url)} {error}" if "url" in words.values else "the answer is no status")
+        status = json.loads(send_request(call, seconds=5.0).body)
+        text = format_status(status)
+    except EndpointError as error:
+        _print_error(f"no response from an agent: {error}")
         return 1
-    except (EndpointError, KeyError, TypeError) as error:
-        _complain(f"no agent answers: {error}")
+    except (ValueError, KeyError, TypeError):
+        _print_error(f"the response of {call.url} is not an agent's status")
         return 1
     _print(json.dumps(status, indent=2) if as_json else text)
     return 0 if status["state"] == "loaded" else 1
 
 
-def _copy(arguments: Sequence[str]) -> int:
-    """Write the agent as one file; for an init container that brings it to another image."""
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        raise SettingsError("copy takes one file, where the agent's program goes")
+def _copy(words: Sequence[str]) -> int:
+    """Write the agent as one file; for an init container that copies it to another image."""
+    if len(words) != 1 or words[0].startswith("-"):
+        raise SettingsError("copy requires one argument: the file to write")
     from hotmap.agent.build import build
 
     try:
-        build(arguments[0])
+        build(words[0])
     except OSError as error:
-        _complain(f"{arguments[0]} cannot be written: {(error.strerror or str(error)).lower()}")
+        _print_error(f"cannot write {words[0]}: {(error.strerror or str(error)).lower()}")
         return 1
     return 0
 
 
-def _without_json(arguments: Sequence[str]) -> list[str]:
-    return [word for word in arguments if word != "--json"]
-
-
 def _probe_help() -> str:
-    from hotmap.agent import probes
+    from hotmap.agent.settings import probes
 
     return probes.__doc__ or ""
 
@@ -115,5 +113,5 @@ def _print(text: str) -> None:
     sys.stdout.write(f"{text.rstrip()}\n")
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(f"hotmap agent: {text}\n")

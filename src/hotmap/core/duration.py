@@ -35,6 +35,8 @@ _EXPECTED = "expected a number with a unit, such as 500ms or 5s"
 class InvalidDuration(ValueError):
     """Raised when a text is not a duration; `reason` is the message without the text itself."""
 
+    noun = "duration"
+
     def __init__(self, text: str, reason: str) -> None:
         super().__init__(f"invalid duration {quote(text)}: {reason}")
         self.reason = reason

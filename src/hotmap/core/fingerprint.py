@@ -19,19 +19,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode
-from collections import namedtuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import NamedTuple
-
-    class FingerprintKey(NamedTuple):
-        id: str
-        secret: bytes
-
-else:
-    FingerprintKey = namedtuple("FingerprintKey", "id secret")
+from hotmap.core.record import Record
 
 __all__ = [
     "ABSENT",
@@ -45,6 +34,18 @@ __all__ = [
     "mark_all",
     "selection",
 ]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class FingerprintKey(Record):
+    """A secret HMAC key, and the name that texts have for it."""
+
+    id: str
+    secret: bytes
+
 
 #: Version of the encoding. Another one gives other fingerprints for the same content.
 SCHEME = "1"

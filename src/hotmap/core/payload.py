@@ -7,10 +7,9 @@ content is `hotmap.core.fingerprint`. Standard library only: the agent uses this
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from hotmap.core.errors import InvalidPayload
 from hotmap.core.quoting import quote
+from hotmap.core.record import Record
 
 __all__ = [
     "DEFAULT_MODE",
@@ -29,24 +28,22 @@ __all__ = [
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import NamedTuple
 
-    class PayloadFile(NamedTuple):
-        data: bytes
-        mode: int
 
-    class Item(NamedTuple):
-        key: str
-        path: str
-        mode: int | None = None
+class PayloadFile(Record):
+    """One projected file: its bytes as they are, its permission bits."""
 
-else:
-    # typing.NamedTuple would cost the agent the import of typing, 1.7 MB.
-    PayloadFile = namedtuple("PayloadFile", ["data", "mode"])
-    PayloadFile.__doc__ = "One projected file: its bytes as they are, its permission bits."
+    data: bytes
+    mode: int
 
-    Item = namedtuple("Item", ["key", "path", "mode"], defaults=[None])
-    Item.__doc__ = "One `items` entry of a volume source: data key, path, own mode or None."
+
+class Item(Record):
+    """One `items` entry of a volume source: data key, path, own mode or None."""
+
+    key: str
+    path: str
+    mode: int | None = None
+
 
 #: Files by path relative to the volume, as in `items[].path`; "/" separates directories.
 Payload = dict[str, PayloadFile]

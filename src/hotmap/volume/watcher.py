@@ -20,9 +20,9 @@ import os
 import select
 import struct
 import time
-from collections import namedtuple
 
 from hotmap.core.errors import NotProjected, TornRead
+from hotmap.core.record import Record
 from hotmap.volume.atomic_writer import DATA_LINK
 
 __all__ = ["Revision", "VolumeWatcher", "WatcherStatistics", "read_revision"]
@@ -31,48 +31,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
-    from typing import NamedTuple, Self
+    from typing import Self
 
-    class Revision(NamedTuple):
-        name: str
-        files: dict[str, bytes]
 
-    class WatcherStatistics(NamedTuple):
-        mode: str
-        reason: str
-        directories: int
-        watched: int
-        swaps: int
-        swaps_by_poll: int
-        watches_lost: int
-        overflows: int
+class Revision(Record):
+    """One published content: an opaque name, and bytes by relative path."""
 
-else:
-    # typing.NamedTuple would cost the agent the import of typing, 1.7 MB.
-    Revision = namedtuple("Revision", ["name", "files"])
-    Revision.__doc__ = "One published content: an opaque name, and bytes by relative path."
+    name: str
+    files: dict[str, bytes]
 
-    WatcherStatistics = namedtuple(
-        "WatcherStatistics",
-        [
-            "mode",
-            "reason",
-            "directories",
-            "watched",
-            "swaps",
-            "swaps_by_poll",
-            "watches_lost",
-            "overflows",
-        ],
-    )
-    WatcherStatistics.__doc__ = """What a watcher has seen since it was made.
+
+class WatcherStatistics(Record):
+    """What a watcher has seen since it was made.
 
     mode: "inotify", or "polling" when the kernel gave no inotify instance; reason says why not
     directories, watched: how many were asked for; how many have a live inotify watch now
-    swaps, swaps_by_poll: changes reported; those of them that no inotify event announced
+    updates, updates_by_poll: changes reported; those of them that no inotify event announced
     watches_lost, overflows: watches that ended (removed, moved, unmounted, covered by another
-        mount); event queues that ran full
+        mount); event queues that overflowed
     """
+
+    mode: str
+    reason: str
+    directories: int
+    watched: int
+    updates: int
+    updates_by_poll: int
+    watches_lost: int
+    overflows: int
+
 
 #: Reads that start over before giving up; ours, two swaps within one read mean a writer in a loop.
 _ATTEMPTS = 3
@@ -182,7 +169,7 @@ class VolumeWatcher:
         self._watches = [_Watch(directory) for directory in dict.fromkeys(directories)]
         self._inotify: _Inotify | None = None
         self._reason = ""
-        self._swaps = self._swaps_by_poll = self._watches_lost = self._overflows = 0
+        self._updates = self._updates_by_poll = self._watches_lost = self._overflows = 0
         try:
             self._inotify = _Inotify()
         except (ImportError, AttributeError, OSError) as error:
@@ -250,7 +237,7 @@ class VolumeWatcher:
             if watch.number != _UNARMED and watch.identity != _identity(watch.directory):
                 self._disarm(watch.number, ended=False)
         found = self._moved(self._watches)
-        self._swaps_by_poll += len(found)
+        self._updates_by_poll += len(found)
         return [
             watch.directory
             for watch in self._watches
@@ -286,8 +273,8 @@ class VolumeWatcher:
             reason=self._reason,
             directories=len(self._watches),
             watched=sum(watch.number != _UNARMED for watch in self._watches),
-            swaps=self._swaps,
-            swaps_by_poll=self._swaps_by_poll,
+            updates=self._updates,
+            updates_by_poll=self._updates_by_poll,
             watches_lost=self._watches_lost,
             overflows=self._overflows,
         )
@@ -301,7 +288,7 @@ class VolumeWatcher:
             if name is not None and name != watch.name:
                 watch.name = name
                 changed.append(watch.directory)
-        self._swaps += len(changed)
+        self._updates += len(changed)
         return changed
 
     def _arm(self, watch: _Watch) -> None:

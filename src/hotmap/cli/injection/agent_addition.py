@@ -15,9 +15,9 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
-from hotmap.agent.flags import read_words
-from hotmap.agent.settings import Settings
-from hotmap.agent.stage import Stage
+from hotmap.agent.act.stage import Stage
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.settings import Settings
 from hotmap.cli.injection import volumes
 from hotmap.cli.injection.agent_flags import (
     complete_flags,
@@ -121,7 +121,7 @@ class _TemplateEditor:
         self._recorder = ChangeRecorder(texts)
         self._spec: dict[str, Any] = self._pod_spec()
         self._application = self._choose_application()
-        self._given = read_words(injection.flags).values
+        self._given = parse_arguments(injection.flags).values
         self._supervises = injection.mode == "supervisor"
         self._once = injection.mode == "init"
 
@@ -204,9 +204,10 @@ class _TemplateEditor:
         self._annotate(settings, way)
         self._replace_mounts(stage, places)
         self._add_volumes_and_containers(flags, settings, stage, conversion)
-        if settings.listen and self._spec.get("hostNetwork"):
+        if settings.reports.listen and self._spec.get("hostNetwork"):
             self.notes.append(
-                f"the pod uses the host network, where port {settings.listen.port} may be in use; "
+                "the pod uses the host network, where port "
+                f"{settings.reports.listen.port} may be in use; "
                 "set --listen to another port or none"
             )
 
@@ -305,9 +306,11 @@ class _TemplateEditor:
         return found
 
     def _places(self, settings: Settings) -> dict[str, str]:
-        if not settings.stage:
+        if not settings.checks.stage:
             return {}
-        return Stage(settings.stage, settings.directories, settings.stage_mode).places
+        return Stage(
+            settings.checks.stage, settings.watch.directories, settings.checks.stage_mode
+        ).places
 
     def _share_processes(self, settings: Settings) -> None:
         if self._supervises or self._once or not signals(settings):
@@ -348,7 +351,7 @@ class _TemplateEditor:
             metadata = self.template["metadata"] = {}
         if not isinstance(metadata.get("annotations"), dict):
             metadata["annotations"] = {}
-        port = f"port={settings.listen.port};" if settings.listen else ""
+        port = f"port={settings.reports.listen.port};" if settings.reports.listen else ""
         metadata["annotations"][ANNOTATION] = f"{port}restart={way}"
 
     def _replace_mounts(self, stage: StagePlan | None, places: dict[str, str]) -> None:
@@ -371,7 +374,7 @@ class _TemplateEditor:
         added.append(volumes.run_volume())
         sources = stage.mounts if stage else self._live_mounts()
         if stage is not None:
-            added += [*stage.volumes, volumes.stage_volume(len(settings.directories))]
+            added += [*stage.volumes, volumes.stage_volume(len(settings.watch.directories))]
             sources = [*sources, volumes.stage_mount()]
         if self._supervises:
             added.append(volumes.program_volume())
@@ -403,11 +406,11 @@ class _TemplateEditor:
             self._injection.image,
             self._user(settings),
             [*sources, *own],
-            memory_limit(len(settings.directories), checks=bool(settings.checks)),
+            memory_limit(len(settings.watch.directories), checks=bool(settings.checks.commands)),
         )
         mode = self._injection.mode
         before = ("spec", "initContainers")
-        gated = mode == "native-sidecar" and settings.listen is not None
+        gated = mode == "native-sidecar" and settings.reports.listen is not None
         if staged and not (self._once or self._supervises or gated):
             without_pod = agent._replace(mounts=[*sources, *own[1:]])
             self._extend(before, [first_container(without_pod, flags_for_once(flags))])
@@ -431,7 +434,7 @@ class _TemplateEditor:
             agent,
             flags,
             native=self._injection.mode == "native-sidecar",
-            port=settings.listen.port if settings.listen else 0,
+            port=settings.reports.listen.port if settings.reports.listen else 0,
             gates=gates,
             restarts_all=restarts_all(settings),
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.agent.catalogue import CATALOGUE
-from hotmap.agent.flags import read_words
-from hotmap.agent.reading import read_settings
-from hotmap.agent.settings import FROZEN, Settings
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
+from hotmap.agent.settings.loader import load_settings
+from hotmap.agent.settings.settings import FROZEN, Settings
 from hotmap.cli.injection.record import POD_PATH, RUN_PATH, STAGE_PATH
 from hotmap.core.errors import ManifestError
 
@@ -38,8 +38,8 @@ _ONCE_FLAGS = (
 
 def reject_reserved_flags(flags: tuple[str, ...], *, mode: str) -> None:
     """Raise ManifestError for flags of the agent that this mode of injection does not allow."""
-    words = read_words(flags)
-    for flag, spelled in words.given.items():
+    words = parse_arguments(flags)
+    for flag, spelled in words.spelling.items():
         if flag in _RESERVED_FLAGS:
             raise ManifestError(
                 f"{spelled} cannot be set on an injected agent: {_RESERVED_FLAGS[flag]}"
@@ -72,10 +72,10 @@ def complete_flags(
     `grace`: the termination grace period of a supervised application in seconds; None where the
     manifest does not set it.
     """
-    values = read_words(given).values
+    values = parse_arguments(given).values
     flags = [word for path in directories for word in ("--dir", path)]
     flags += given
-    program = CATALOGUE.get(values.get("for", [""])[0])
+    program = KNOWN_PROGRAMS.get(values.get("for", [""])[0])
     if values.get("restart") == ["term"] and "process" not in values and program:
         flags += ["--process", program.process] if program.process else []
     if staged:
@@ -103,14 +103,14 @@ def settings_of(flags: list[str], command: list[str]) -> Settings:
     Raises:
         SettingsError: they are invalid.
     """
-    words = read_words([*flags, *(["--", *command] if command else [])])
+    words = parse_arguments([*flags, *(["--", *command] if command else [])])
     words.values.pop("rules", None)
-    return read_settings(words)
+    return load_settings(words)
 
 
 def flags_for_once(flags: list[str]) -> list[str]:
     """Return the flags of an init container that fills the stage, from those of the sidecar."""
-    values = read_words(flags).values
+    values = parse_arguments(flags).values
     kept = [
         word
         for name in _ONCE_FLAGS
@@ -129,12 +129,12 @@ def signals(settings: Settings) -> bool:
 def frozen_way(settings: Settings) -> str:
     """Name how the agent restarts for frozen uses; "none" when it does not."""
     frozen = [action for rule in settings.rules if rule.name == FROZEN for action in rule.actions]
-    return next((action.way for action in frozen if action.way), "none")
+    return next((action.restart_mode for action in frozen if action.restart_mode), "none")
 
 
 def restarts_all(settings: Settings) -> bool:
     """Tell whether the agent's exit restarts all containers of the pod."""
-    return any(action.way == "all-containers" for action in _actions(settings))
+    return any(action.restart_mode == "all-containers" for action in _actions(settings))
 
 
 def _actions(settings: Settings) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hotmap.agent.settings import ALL_CONTAINERS_STATUS
+from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
 from hotmap.cli.injection.record import (
     AGENT,
     BIN,

@@ -1,0 +1,207 @@
+"""One function for each kind of action: signal, http, exec, touch, restart, none.
+
+Each calls `done` once, with "" or an error in one sentence, at once or from the loop.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from hotmap.agent.act.http import send_request
+from hotmap.agent.act.http_exchange import Exchange, is_plain
+from hotmap.agent.decide.facts import ExitRequested
+from hotmap.agent.process.process_table import Process, ProcessError, find, started_at
+from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
+from hotmap.agent.runtime.loop import READ
+from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
+from hotmap.core.record import Record
+
+__all__ = ["ActionContext", "perform"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.agent.act.call_statistics import CallStatistics
+    from hotmap.agent.act.http import Response
+    from hotmap.agent.decide.facts import AttemptFinished, StartAttempt
+    from hotmap.agent.process.application import Application
+    from hotmap.agent.process.child_processes import ChildProcesses, Outcome
+    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.settings.settings import Action, Settings
+
+    Done = Callable[[str], None]
+
+#: Seconds by which a container has to be younger than an announcement to have the new content: its
+#: kubelet learns of changes by its own watch.
+_KUBELET_LAG = 2.0
+
+
+class ActionContext(Record):
+    """What all attempts have in common; `report` takes their results."""
+
+    loop: Loop
+    children: ChildProcesses
+    application: Application
+    settings: Settings
+    calls: CallStatistics
+    report: Callable[[AttemptFinished | ExitRequested], None]
+
+
+def perform(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
+    """Perform one action of an attempt."""
+    if action.kind == "signal":
+        done(_signal(action, attempt, context))
+    elif action.kind == "http":
+        _call(action, context, done)
+    elif action.kind == "exec":
+        _execute(action, attempt, context, done)
+    elif action.kind == "touch":
+        done(_touch(action))
+    elif action.kind == "restart":
+        _restart(action, attempt, context, done)
+    else:
+        done("")
+
+
+def _signal(action: Action, attempt: StartAttempt, context: ActionContext) -> str:
+    try:
+        process = _find(action, context)
+        # A process that has just started has read the content. Where a probe has to confirm a
+        # load, there has to be one.
+        if attempt.rule.probes or started_at(process) <= attempt.desired_since:
+            send_reload(process, action.signal)
+    except ProcessError as error:
+        return str(error)
+    return ""
+
+
+def _find(action: Action, context: ActionContext) -> Process:
+    if action.target != "child":
+        return find(action.target)
+    process = context.application.process()
+    if process is None:
+        raise ProcessError("the application is not running")
+    return process
+
+
+def _call(action: Action, context: ActionContext, done: Done) -> None:
+    call = action.call
+    assert call is not None
+    timeout = context.settings.actions.timeout
+    began = context.loop.now()
+
+    def finish(status: int, reason: str, error: str) -> None:
+        if not error and status not in call.statuses:
+            expected = ", ".join(map(str, call.statuses[:5]))
+            error = f"{call.method} {call.url} returned {status} {reason}, expected {expected}"
+        context.calls.record(call.url, status, context.loop.now() - began, error)
+        done(error)
+
+    def on_response(response: Response | None, error: str) -> None:
+        finish(response.status if response else 0, response.reason if response else "", error)
+
+    def send() -> str:
+        response = send_request(call, seconds=timeout)
+        return f"{response.status} {response.reason}"
+
+    def on_sent(outcome: Outcome) -> None:
+        status, _, reason = outcome.output.partition(" ")
+        if outcome.timed_out:
+            finish(0, "", f"no response from {call.url} within {timeout:g}s")
+        elif outcome.status or not status.isdecimal():
+            finish(0, "", outcome.output or f"cannot call {call.url}")
+        else:
+            finish(int(status), reason, "")
+
+    if is_plain(call):
+        Exchange(context.loop, call, seconds=timeout, done=on_response)
+    else:
+        context.children.run_function(send, seconds=timeout, done=on_sent)
+
+
+def _execute(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
+    timeout = context.settings.actions.timeout
+    environment = {
+        **os.environ,
+        "HOTMAP_RULE": attempt.rule.name,
+        "HOTMAP_CHANGED": "\n".join(attempt.changed),
+        "HOTMAP_DIRECTORIES": "\n".join(context.settings.watch.directories),
+    }
+    context.children.run_command(
+        action.command,
+        seconds=timeout,
+        environment=environment,
+        done=lambda outcome: done(_describe_failure(action.command[0], outcome, timeout)),
+    )
+
+
+def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
+    """Describe how a command failed; "" when it did not."""
+    if outcome.timed_out:
+        return f"{name} timed out after {timeout:g}s and was killed"
+    if outcome.status == 127:
+        return f"{name} could not be started: no such program"
+    if outcome.status:
+        output = f": {outcome.output[-500:]}" if outcome.output else ""
+        return f"{name} failed with exit status {outcome.status}{output}"
+    return ""
+
+
+def _touch(action: Action) -> str:
+    try:
+        os.close(os.open(action.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        os.utime(action.path)
+    except OSError as error:
+        return f"cannot touch {action.path}: {(error.strerror or '').lower()}"
+    return ""
+
+
+def _restart(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
+    if action.restart_mode == "supervised":
+        context.application.restart(lambda: done(""))
+    elif action.restart_mode == "all-containers":
+        done("")
+        context.report(ExitRequested(ALL_CONTAINERS_STATUS))
+    else:
+        _terminate(action, attempt, context, done)
+
+
+def _terminate(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
+    """Terminate the main process of another container; its kubelet restarts the container.
+
+    A process that started after the change has been restarted already, by itself or by an attempt
+    that could not be confirmed.
+    """
+    loop = context.loop
+    try:
+        process = _find(action, context)
+        descriptor = open_pidfd(process)
+    except ProcessError as error:
+        done(str(error))
+        return
+    if started_at(process) > attempt.desired_since + _KUBELET_LAG:
+        os.close(descriptor)
+        done("")
+        return
+    killer = loop.after(context.settings.actions.grace, lambda: _kill(process))
+
+    def finish(error: str) -> None:
+        loop.forget(descriptor)
+        os.close(descriptor)
+        killer.cancel()
+        done(error)
+
+    loop.watch(descriptor, READ, lambda: finish(""))
+    try:
+        send_signal(process, signal.SIGTERM)
+    except ProcessError as error:
+        finish(str(error))
+
+
+def _kill(process: Process) -> None:
+    try:
+        send_signal(process, signal.SIGKILL)
+    except ProcessError:
+        return

@@ -1,0 +1,97 @@
+"""Checks content: the built-in checks first, then the check commands on a copy.
+
+One check at a time; the copy is made in a directory of our own, which is removed when the agent
+exits.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotmap.agent.act.check_copy import (
+    fill_placeholders,
+    make_work_directory,
+    remove_contents,
+    write_copies,
+)
+from hotmap.agent.decide.content_checks import find_error
+from hotmap.agent.decide.facts import ERROR, PASSED, REJECTED
+
+__all__ = ["Checker"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotmap.agent.decide.snapshot import Snapshot
+    from hotmap.agent.process.child_processes import ChildProcesses, Outcome
+    from hotmap.agent.settings.settings import CheckSettings
+
+    Done = Callable[[str, str], None]
+
+
+class Checker:
+    """Runs checks; a result is PASSED, REJECTED or, when a check itself failed, ERROR."""
+
+    def __init__(
+        self, children: ChildProcesses, settings: CheckSettings, directories: Sequence[str]
+    ) -> None:
+        """`directories`: in the order of {dir}, {dir2} …"""
+        self._children = children
+        self._settings = settings
+        self._directories = directories
+        self._work = ""
+
+    def check(self, snapshot: Snapshot, done: Done) -> None:
+        """Check content; `done` gets the result and the error, now or from the loop."""
+        error = find_error(snapshot.contents, self._settings.limits)
+        if error:
+            done(REJECTED, error)
+        elif self._settings.commands:
+            self._check_copy(snapshot, done)
+        else:
+            done(PASSED, "")
+
+    def close(self) -> None:
+        """Remove what checks left."""
+        if self._work:
+            remove_contents(self._work)
+            os.rmdir(self._work)
+            self._work = ""
+
+    def _check_copy(self, snapshot: Snapshot, done: Done) -> None:
+        self._work = self._work or make_work_directory(self._settings.work_directory)
+        if not self._work:
+            done(ERROR, "no writable directory for a copy to check: set --work-dir")
+            return
+        try:
+            remove_contents(self._work)
+            contents = [snapshot.contents[directory] for directory in self._directories]
+            copies = write_copies(self._work, contents)
+        except OSError as error:
+            reason = (error.strerror or "").lower()
+            done(ERROR, f"cannot make a copy to check: {reason}")
+            return
+        self._run(copies, 0, done)
+
+    def _run(self, copies: list[str], index: int, done: Done) -> None:
+        commands, timeout = self._settings.commands, self._settings.timeout
+        if index == len(commands):
+            done(PASSED, "")
+            return
+
+        def checked(outcome: Outcome) -> None:
+            output = outcome.output
+            for directory, copy in zip(self._directories, copies, strict=True):
+                output = output.replace(copy, directory)
+            if outcome.timed_out:
+                done(ERROR, f"check timed out after {timeout:g}s")
+            elif outcome.status in (126, 127) or outcome.status >= 128:
+                done(ERROR, f"check could not run: {output or f'exit status {outcome.status}'}")
+            elif outcome.status:
+                done(REJECTED, output or f"check failed with exit status {outcome.status}")
+            else:
+                self._run(copies, index + 1, done)
+
+        words = fill_placeholders(commands[index], copies)
+        self._children.run_command(words, seconds=timeout, done=checked)

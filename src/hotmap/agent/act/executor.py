@@ -1,0 +1,132 @@
+"""Carries out the reconciler's commands; results are kept until they are taken.
+
+Results arrive from the loop, and some at once. They are returned by `take` instead of being
+reported back by a call, so that everything is decided in one place and in one order.
+"""
+
+from __future__ import annotations
+
+from hotmap.agent.act.actions import ActionContext
+from hotmap.agent.act.attempt import Attempt, is_loaded_at_start
+from hotmap.agent.act.call_statistics import CallStatistics
+from hotmap.agent.act.checker import Checker
+from hotmap.agent.act.stage import Stage
+from hotmap.agent.decide.facts import (
+    ERROR,
+    PASSED,
+    ApplicationExited,
+    AttemptFinished,
+    CheckFinished,
+    StartApplication,
+    StartAttempt,
+    StartCheck,
+)
+from hotmap.agent.process.application import Application
+from hotmap.agent.process.child_processes import ChildProcesses
+from hotmap.agent.runtime.clock import wall
+from hotmap.core.errors import HotmapError
+
+__all__ = ["Executor"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hotmap.agent.act.state_file import StateFile
+    from hotmap.agent.decide.facts import ExitRequested
+    from hotmap.agent.decide.snapshot import Snapshot
+    from hotmap.agent.runtime.log import Log
+    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.settings.settings import Settings
+
+    Result = CheckFinished | AttemptFinished | ApplicationExited | ExitRequested
+
+
+class Executor:
+    """Checks, publishes, tells processes, and supervises the application."""
+
+    def __init__(self, loop: Loop, log: Log, settings: Settings, state_file: StateFile) -> None:
+        self._log = log
+        self._state_file = state_file
+        directories = settings.watch.directories
+        self._results: list[Result] = []
+        self._children = ChildProcesses(loop)
+        self._checker = Checker(self._children, settings.checks, directories)
+        self._stage_directory = settings.checks.stage
+        self._stage = (
+            Stage(settings.checks.stage, directories, settings.checks.stage_mode)
+            if settings.checks.stage
+            else None
+        )
+        self.application = Application(
+            loop, self._children, log, settings.application,
+            grace=settings.actions.grace,
+            on_exit=lambda status: self._results.append(ApplicationExited(status)),
+        )  # fmt: skip
+        self.calls = CallStatistics(
+            action.call.url for rule in settings.rules for action in rule.actions if action.call
+        )
+        self._context = ActionContext(
+            loop, self._children, self.application, settings, self.calls, self._results.append
+        )
+
+    def take(self) -> list[Result]:
+        """Return the results since the last call, in order."""
+        taken = list(self._results)
+        self._results.clear()
+        return taken
+
+    def execute(self, command: StartCheck | StartAttempt | StartApplication) -> None:
+        """Start a command; its result is taken later."""
+        if isinstance(command, StartCheck):
+            self._check(command.snapshot)
+        elif isinstance(command, StartAttempt):
+            self._attempt(command)
+        else:
+            self.application.start()
+
+    def save(self, attempts: dict[str, tuple[str, bool]]) -> None:
+        """Keep for the next start what was tried and loaded."""
+        problem = self._state_file.problem
+        self._state_file.save(attempts)
+        if self._state_file.problem and self._state_file.problem != problem:
+            self._log.warning("state", self._state_file.problem)
+
+    @property
+    def state_problem(self) -> str:
+        """Why the state file cannot be used; "" while it can."""
+        return self._state_file.problem
+
+    def stop(self) -> bool:
+        """Kill children and stop the application; whether there is one to wait for."""
+        self._children.kill_all()
+        if not self.application.running:
+            return False
+        self.application.stop()
+        return True
+
+    def close(self) -> None:
+        """Kill what is left, and remove copies of content."""
+        self._children.kill_all()
+        self._checker.close()
+
+    def _check(self, snapshot: Snapshot) -> None:
+        def checked(result: str, error: str) -> None:
+            if result == PASSED:
+                result, error = self._publish(snapshot)
+            self._results.append(CheckFinished(snapshot, result, error))
+
+        self._checker.check(snapshot, checked)
+
+    def _publish(self, snapshot: Snapshot) -> tuple[str, str]:
+        if self._stage is not None:
+            try:
+                self._stage.publish(snapshot.contents)
+            except (OSError, HotmapError) as error:
+                return ERROR, f"cannot write {self._stage_directory}: {error}"
+        self.application.set_content(snapshot.contents)
+        return PASSED, ""
+
+    def _attempt(self, command: StartAttempt) -> None:
+        if is_loaded_at_start(command):
+            self._results.append(AttemptFinished(command.rule.name, "", 0, wall(), by_itself=True))
+        else:
+            Attempt(command, self._context).start()

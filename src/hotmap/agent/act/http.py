@@ -1,0 +1,193 @@
+"""HTTP requests to endpoints of the application, and their responses.
+
+`send_request` blocks, so it runs in a child process; TLS and name resolution need that. A plain
+call to an address or a unix socket is made by `http_exchange` on the loop, without a child.
+Plain sockets, since `http.client` takes 6 MB. Only the status line of a response is ever shown,
+since its body may contain anything. Redirects are not followed, so credentials are sent only to
+the configured endpoint.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from hotmap.core.record import Record
+
+__all__ = ["EndpointError", "Response", "encode_request", "parse_response", "send_request"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hotmap.agent.settings.settings import Call
+
+
+class Response(Record):
+    """The response of an endpoint."""
+
+    status: int
+    reason: str
+    body: bytes
+
+
+#: Bytes of a response body that are read.
+_MAX_BODY = 1 << 20
+
+#: Bytes of status line and headers that are read.
+_MAX_HEAD = 64 << 10
+
+
+class EndpointError(Exception):
+    """Raised when there is no response, or it is not HTTP; one sentence, without credentials."""
+
+
+def send_request(call: Call, *, seconds: float) -> Response:
+    """Send a request and read the response; `seconds` limits each wait, the caller the sum.
+
+    Raises:
+        EndpointError: the endpoint cannot be reached, is not trusted, or does not speak HTTP.
+    """
+    head = encode_request(call)
+    try:
+        with _connection(call, seconds) as connection:
+            connection.sendall(head)
+            data, response = b"", None
+            while response is None:
+                piece = connection.recv(65536)
+                data += piece
+                response = parse_response(data, call, ended=not piece)
+            return response
+    except TimeoutError:
+        raise EndpointError(f"no response from {call.url} within {seconds:g}s") from None
+    except socket.gaierror:
+        raise EndpointError(f"cannot resolve the host of {call.url}") from None
+    except OSError as error:
+        text = error.strerror or str(error)
+        raise EndpointError(f"cannot reach {call.url}: {text.lower()}") from None
+
+
+def _connection(call: Call, seconds: float) -> socket.socket:
+    url = call.url
+    if url.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(seconds)
+        connection.connect(url.socket)
+        return connection
+    connection = socket.create_connection((url.host, url.port), timeout=seconds)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return _encrypted(connection, call) if url.scheme == "https" else connection
+
+
+def _encrypted(connection: socket.socket, call: Call) -> socket.socket:
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=call.ca or None)
+        if call.certificate:
+            context.load_cert_chain(call.certificate, call.private_key or None)
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "reason", None) or error.strerror or "not in PEM form"
+        raise EndpointError(f"cannot read a certificate for {call.url}: {reason}") from None
+    try:
+        return context.wrap_socket(connection, server_hostname=call.url.host)
+    except ssl.SSLCertVerificationError as error:
+        raise EndpointError(
+            f"certificate of {call.url} is not trusted: {error.verify_message}"
+        ) from None
+
+
+def encode_request(call: Call) -> bytes:
+    """Encode a request: everything that is sent.
+
+    Raises:
+        EndpointError: a file with credentials cannot be read.
+    """
+    url = call.url
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    if url.port not in (0, {"http": 80, "https": 443}[url.scheme]):
+        host = f"{host}:{url.port}"
+    headers = {"Host": host, "User-Agent": "hotmap-agent", "Accept": "*/*", "Connection": "close"}
+    headers.update(call.headers)
+    if authorization := _authorization(call):
+        headers["Authorization"] = authorization
+    body = call.body.encode()
+    if body or call.method in ("POST", "PUT", "PATCH"):
+        headers["Content-Length"] = str(len(body))
+    lines = [f"{call.method} {url.path} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape") + body
+
+
+def _authorization(call: Call) -> str:
+    if call.token:
+        return f"Bearer {_secret(call.token)}"
+    if call.credentials:
+        pair = _secret(call.credentials)
+    elif call.url.user or call.url.password:
+        pair = f"{call.url.user}:{call.url.password}"
+    else:
+        return ""
+    from binascii import b2a_base64
+
+    encoded = b2a_base64(pair.encode("utf-8", "surrogateescape"), newline=False)
+    return f"Basic {encoded.decode()}"
+
+
+def _secret(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().strip().replace("\r", "").replace("\n", "")
+    except OSError as error:
+        raise EndpointError(f"cannot read {path}: {(error.strerror or '').lower()}") from None
+
+
+def parse_response(data: bytes, call: Call, *, ended: bool) -> Response | None:
+    """Parse what an endpoint has sent so far; None while the response is not complete.
+
+    `ended`: the endpoint has closed the connection.
+
+    Raises:
+        EndpointError: this is not an HTTP response.
+    """
+    head, found, body = data.partition(b"\r\n\r\n")
+    while found and head.startswith((b"HTTP/1.1 100", b"HTTP/1.1 102", b"HTTP/1.1 103")):
+        head, found, body = body.partition(b"\r\n\r\n")
+    if not found:
+        if not data and ended:
+            raise EndpointError(f"no response from {call.url}")
+        if ended or len(data) > _MAX_HEAD:
+            raise EndpointError(f"{call.url} does not speak HTTP")
+        return None
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ", 2)
+    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
+        raise EndpointError(f"{call.url} does not speak HTTP")
+    fields = (line.partition(":") for line in lines[1:])
+    headers = {name.strip().lower(): value.strip() for name, _, value in fields}
+    status = int(words[1])
+    if call.method == "HEAD" or status in (204, 304):
+        body, complete = b"", True
+    elif "chunked" in headers.get("transfer-encoding", "").lower():
+        complete = body.endswith(b"0\r\n\r\n")
+        body = _join_chunks(body)
+    else:
+        length = headers.get("content-length", "")
+        wanted = min(int(length), _MAX_BODY) if length.isdecimal() else _MAX_BODY
+        complete = len(body) >= wanted
+        body = body[:wanted]
+    if not complete and not ended:
+        return None
+    return Response(status, words[2].strip()[:80] if len(words) > 2 else "", body)
+
+
+def _join_chunks(data: bytes) -> bytes:
+    """Join the chunks of RFC 9112 §7.1, as far as they have arrived."""
+    body = b""
+    while data:
+        size, _, data = data.partition(b"\r\n")
+        try:
+            length = int(size.split(b";")[0], 16)
+        except ValueError:
+            break
+        if length == 0:
+            break
+        body += data[:length]
+        data = data[length + 2 :]
+    return body

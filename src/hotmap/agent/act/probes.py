@@ -1,0 +1,181 @@
+"""Whether an action took effect: the probes of `settings.probes`, run before and after it.
+
+Probes block, so they run in a child process.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from hotmap.agent.act.http import EndpointError, send_request
+from hotmap.agent.process.process_table import (
+    ProcessError,
+    children_of,
+    command_of,
+    find,
+)
+from hotmap.agent.process.spawn import execute_program
+
+__all__ = ["NotConfirmed", "confirm", "read_before"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hotmap.agent.settings.settings import Probe
+
+#: Seconds that one request of a probe may wait, within the time of all of them.
+_REQUEST_TIMEOUT = 5.0
+
+#: Seconds between two attempts: short at first, since most programs need only a moment.
+_INTERVAL_FIRST, _INTERVAL_MAX = 0.02, 0.5
+
+#: Seconds that old workers have to hand over; some serve open connections for hours.
+_HAND_OVER = 2.0
+
+
+class NotConfirmed(Exception):
+    """Raised when a probe does not show (yet) what it should; one sentence."""
+
+
+def read_before(probe: Probe, child: int) -> str:
+    """Read a probe before the action, for `confirm`; "" where it cannot be read.
+
+    `child`: process number of the supervised application, 0 without one.
+    """
+    if probe.kind == "log":
+        return str(_size(probe.path))
+    try:
+        return _read(probe, child)
+    except (NotConfirmed, EndpointError, ProcessError):
+        return ""
+
+
+def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
+    """Read a probe until it shows what it should; returns "" then.
+
+    Raises:
+        NotConfirmed: it did not within `seconds`; the message is the last one.
+    """
+    began = time.monotonic()
+    deadline = began + seconds
+    interval = _INTERVAL_FIRST
+    while True:
+        try:
+            _confirm_once(probe, before, child, hand_over=began + _HAND_OVER - time.monotonic())
+        except (NotConfirmed, EndpointError, ProcessError) as error:
+            if time.monotonic() + interval > deadline:
+                raise NotConfirmed(f"verification failed: {error}") from None
+        else:
+            return ""
+        time.sleep(interval)
+        interval = min(_INTERVAL_MAX, interval * 1.5)
+
+
+def _confirm_once(probe: Probe, before: str, child: int, *, hand_over: float) -> None:
+    if probe.kind == "log":
+        if (probe.value or "").encode() not in _read_from(probe.path, int(before or 0)):
+            raise NotConfirmed(f"no new line in {probe.path} contains {probe.value!r}")
+        return
+    now = _read(probe, child)
+    if probe.kind in ("http", "exec"):
+        return
+    if probe.kind == "workers":
+        old, new = set(before.split("\n")), set(now.split("\n"))
+        numbers = {line.partition(" ")[0] for line in old}
+        if all(line.partition(" ")[0] in numbers for line in new):
+            raise NotConfirmed(f"{probe.target} has not started a new worker")
+        if hand_over > 0 and old & new:
+            raise NotConfirmed(f"{probe.target} still has old workers")
+    elif probe.value is not None:
+        if not _equal(now, probe.value):
+            raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
+    elif now == before:
+        raise NotConfirmed(f"{_name(probe)} has not changed")
+
+
+def _name(probe: Probe) -> str:
+    return probe.name or probe.path or f"the output of {probe.command[0]}"
+
+
+def _equal(now: str, wanted: str) -> bool:
+    try:
+        return float(now) == float(wanted)
+    except ValueError:
+        return now == wanted
+
+
+def _read(probe: Probe, child: int) -> str:
+    if probe.kind in ("output", "exec"):
+        return _run(probe.command)
+    if probe.kind == "file":
+        found = os.stat(probe.path) if os.path.exists(probe.path) else None
+        return f"{found.st_ino}:{found.st_mtime_ns}" if found else ""
+    if probe.kind == "workers":
+        parent = child if probe.target == "child" else find(probe.target).pid
+        # With the command line, in which nginx's old workers show that they are shutting down.
+        return "\n".join(
+            f"{worker.pid}:{worker.started} {command_of(worker.pid)}"
+            for worker in children_of(parent)
+        )
+    assert probe.call is not None
+    response = send_request(probe.call, seconds=_REQUEST_TIMEOUT)
+    if response.status != 200:
+        raise NotConfirmed(f"{probe.call.url} returned {response.status}")
+    if probe.kind == "field":
+        return _field(response.body, probe.name)
+    return _metric(response.body, probe.name) if probe.kind == "metric" else ""
+
+
+def _run(command: tuple[str, ...]) -> str:
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            os.dup2(writer, 1)
+            execute_program(command, None)
+        finally:
+            os._exit(126)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        output = file.read(1 << 16)
+    if os.waitpid(pid, 0)[1]:
+        raise NotConfirmed(f"{command[0]} failed")
+    return output.decode("utf-8", "replace").strip()
+
+
+def _field(body: bytes, path: str) -> str:
+    import json
+
+    try:
+        value: Any = json.loads(body)
+        for part in path.split("."):
+            value = value[int(part)] if isinstance(value, list) else value[part]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise NotConfirmed(f"the response has no field {path}") from None
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _metric(body: bytes, name: str) -> str:
+    for line in body.decode("utf-8", "replace").splitlines():
+        found, _, value = line.strip().rpartition(" ")
+        if found == name:
+            return value
+    raise NotConfirmed(f"the page has no sample {name}")
+
+
+def _read_from(path: str, size: int) -> bytes:
+    """Read a file from an offset, or all of it when it is shorter by now."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(size if os.fstat(file.fileno()).st_size >= size else 0)
+            return file.read()
+    except OSError as error:
+        raise NotConfirmed(f"cannot read {path}: {(error.strerror or '').lower()}") from None
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,100 @@
+"""The state file: what was tried and loaded last, for the next start of the agent.
+
+Written before and after each attempt, so that a kill at any moment leaves either "tried, not
+loaded" (it is tried again) or "loaded". Without a file the state is lost with the process.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotmap.agent.decide.digest import KEY_LENGTH
+
+__all__ = ["StateFile"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Version of the format. A file with another one is ignored.
+_VERSION = 1
+
+
+class StateFile:
+    """Content of a state file; with path "" it is kept in memory only."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        #: Why the file cannot be used; "" while it can.
+        self.problem = ""
+        #: Key of digests: equal digests of two starts mean equal content.
+        self.key = os.urandom(KEY_LENGTH)
+        #: By rule: the digest that was tried last, and whether it was loaded.
+        self.attempts: dict[str, tuple[str, bool]] = {}
+        self._written = b""
+        if path:
+            self._read()
+
+    def _read(self) -> None:
+        import json
+
+        try:
+            with open(self._path, "rb") as file:
+                found: Any = json.load(file)
+            if found["version"] != _VERSION:
+                return
+            key = bytes.fromhex(found["key"])
+            attempts = {
+                str(name): (str(each["tried"]), each["done"] is True)
+                for name, each in found["rules"]
+            }
+            if len(key) != KEY_LENGTH:
+                raise ValueError("the key has another length")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.problem = f"cannot read {self._path}: {(error.strerror or '').lower()}"
+            return
+        except (ValueError, KeyError, TypeError) as error:
+            self.problem = f"ignoring {self._path}, which is not a state file: {error}"
+            return
+        self.key, self.attempts = key, attempts
+
+    def save(self, attempts: dict[str, tuple[str, bool]]) -> None:
+        """Write the file atomically, if `attempts` differ; a failure is kept in `problem`."""
+        if attempts == self.attempts and not self.problem:
+            return
+        self.attempts = attempts
+        if not self._path:
+            return
+        import json
+
+        text = json.dumps(
+            {
+                "version": _VERSION,
+                "key": self.key.hex(),
+                "rules": [
+                    [name, {"tried": tried, "done": done}]
+                    for name, (tried, done) in attempts.items()
+                ],
+            }
+        ).encode()
+        if text == self._written:
+            return
+        draft = f"{self._path}.{os.getpid()}"
+        try:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(text)
+            os.rename(draft, self._path)
+        except OSError as error:
+            self.problem = f"cannot write {self._path}: {(error.strerror or '').lower()}"
+            _remove(draft)
+            return
+        self._written, self.problem = text, ""
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        return

@@ -1,0 +1,145 @@
+"""The agent: observe → decide → act → report, after each event of one poll loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from hotmap.agent.act.executor import Executor
+from hotmap.agent.act.state_file import StateFile
+from hotmap.agent.decide.facts import ApplicationExited, Exit, ExitRequested, ReadDirectories
+from hotmap.agent.decide.reconciler import Reconciler
+from hotmap.agent.process.process_table import observe_wall_clock
+from hotmap.agent.report.reporter import Reporter
+from hotmap.agent.runtime.log import Log
+from hotmap.agent.runtime.loop import Alarm
+from hotmap.agent.watch.observer import Observer
+
+__all__ = ["Agent"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hotmap.agent.decide.reconciler import Command
+    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.settings.settings import Settings
+
+
+class Agent:
+    """One start of the agent."""
+
+    def __init__(self, settings: Settings, loop: Loop) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._log = Log(settings.reports.log_format)
+        state = StateFile(settings.state_file)
+        self._observer = Observer(loop, self._log, settings.watch, state.key)
+        self._reconciler = Reconciler(settings, state.key, state.attempts, _random)
+        self._executor = Executor(loop, self._log, settings, state)
+        self.reporter = Reporter(
+            loop, self._log, settings.reports,
+            observer=self._observer, reconciler=self._reconciler, executor=self._executor,
+        )  # fmt: skip
+        self._alarm = Alarm(loop, lambda: None)
+        self._stopping = False
+        self._exit_status: int | None = None
+
+    def run(self) -> int:
+        """Work until told to stop; return the exit status."""
+        try:
+            self._start()
+            self._step()
+            while self._exit_status is None:
+                self._loop.turn()
+                self._step()
+            return self._exit_status
+        finally:
+            self._executor.close()
+            self.reporter.close()
+            self._observer.close()
+            self._loop.close()
+
+    def _step(self) -> None:
+        """Handle everything that has happened, until nothing is left to do now."""
+        while True:
+            # 1. Observe: what the directories hold, what was announced, what commands came to.
+            facts = (*self._observer.take(), *self._executor.take())
+            now = self._loop.now()
+            for fact in facts:
+                if isinstance(fact, ApplicationExited | ExitRequested):
+                    self._exit(fact)
+                else:
+                    self._reconciler.record(fact, now)
+            # 2. Decide; kept before it is done, so that a kill at any moment repeats an attempt.
+            commands = [] if self._stopping else self._reconciler.decide(now)
+            self._executor.save(self._reconciler.attempts())
+            # 3. Report
+            self.reporter.log(self._reconciler.take_transitions())
+            # 4. Act
+            for command in commands:
+                self._execute(command)
+            if not facts and not commands:
+                break
+        self.reporter.listen()
+        observe_wall_clock()
+        due = self._reconciler.next_time()
+        if due is not None and not self._stopping:
+            self._alarm.set(due)
+
+    def _execute(self, command: Command) -> None:
+        if isinstance(command, Exit):
+            self._stopping = True
+            self._exit_status = command.status
+        elif isinstance(command, ReadDirectories):
+            self._observer.read()
+        else:
+            self._executor.execute(command)
+
+    def _start(self) -> None:
+        self._loop.on_signals([signal.SIGTERM, signal.SIGINT], self._on_stop_signal)
+        self._loop.on_signals([signal.SIGHUP], self._on_hang_up)
+        self._executor.application.prepare()
+        self.reporter.listen()
+        for text in (*self._settings.warnings, *self.reporter.problems()):
+            self._log.warning("start", text)
+        self._log.info(
+            "started",
+            "watching",
+            directories=",".join(self._settings.watch.directories),
+            detector=self._observer.mode,
+            port=self.reporter.port or None,
+        )
+        self._observer.begin()
+
+    def _on_stop_signal(self, number: int) -> None:
+        self._log.info("stopping", f"shutting down ({signal.Signals(number).name})")
+        self._stopping = True
+        if not self._executor.stop():
+            self._exit_status = 0
+
+    def _on_hang_up(self, number: int) -> None:
+        application = self._executor.application
+        if self._settings.application.forward_hup and application.running:
+            application.forward(number)
+            return
+        self._log.info("check", "checking all directories (SIGHUP)")
+        self._reconciler.retry_now()
+        self._observer.poll()
+        self._observer.read()
+
+    def _exit(self, fact: ApplicationExited | ExitRequested) -> None:
+        if isinstance(fact, ExitRequested):
+            self._log.info(
+                "restart",
+                f"exiting with status {fact.status}: the kubelet restarts all containers",
+            )
+        elif not self._stopping:
+            self._log.warning(
+                "application", f"exited with status {fact.status}: shutting down as well"
+            )
+        self._stopping = True
+        self._exit_status = fact.status
+
+
+def _random() -> float:
+    """Return a number from 0 to 1; importing random takes more memory than it is worth."""
+    return int.from_bytes(os.urandom(4), "big") / 2**32

@@ -1,0 +1,14 @@
+"""What to do about content that changed. Pure: no files, processes, sockets, clocks or randomness.
+
+`reconciler` takes what was observed and what became of earlier commands, and returns the next
+commands. It is made of
+
+    settle             when a series of changes is over
+    gate               which content passed its check
+    progress           how far one rule is: desired, tried, loaded
+    rule_state         one rule: the files it is about, its progress and counts
+    directory_states   how far each directory is: announced, projected, passed, loaded
+    announcement       what the controller announced, compared with what is there
+
+Content is known by digests (`digest`). Times are seconds of the caller's clock.
+"""

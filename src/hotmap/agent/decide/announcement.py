@@ -1,0 +1,173 @@
+"""What the controller announced to this pod: the annotation `hotmap.dev/target`, read from a file.
+
+    hotmap.dev/target="<seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]"
+
+A downwardAPI volume projects the pod's annotations into a file, so no API access is needed.
+
+Fingerprints are keyed with a key that the pod does not have, so they can only be compared for
+equality, and each is paired with what was projected with it: evidence "order". Where payload
+digests are announced (`core.payload_digest`; one for each volume made of ConfigMaps only), a
+directory is compared with them: evidence "exact".
+"""
+
+from __future__ import annotations
+
+from hotmap.core.payload_digest import EMPTY
+from hotmap.core.record import Record
+
+__all__ = [
+    "ANNOTATION",
+    "MATCHED",
+    "NONE",
+    "NOT_ANNOUNCED",
+    "NOT_PROJECTED",
+    "Announcement",
+    "Comparison",
+    "TargetState",
+    "overall_state",
+    "parse_announcement",
+]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Announcement(Record):
+    """What the pod should hold.
+
+    live, frozen: fingerprints, opaque
+    payloads: digests of `core.payload_digest`
+    """
+
+    sequence: int
+    live: str
+    frozen: str
+    payloads: tuple[str, ...] = ()
+
+
+class TargetState(Record):
+    """How a directory compares with the announcement.
+
+    state: NONE, MATCHED, NOT_PROJECTED or NOT_ANNOUNCED
+    evidence: "exact", "order", or "" where nothing is announced
+    """
+
+    state: str
+    evidence: str
+
+
+ANNOTATION = "hotmap.dev/target"
+
+#: Nothing is announced; the files are what is announced; the announcement is newer than the files;
+#: the files are newer than the announcement.
+NONE, MATCHED = "none", "matched"
+NOT_PROJECTED, NOT_ANNOUNCED = "not yet projected", "not yet announced"
+
+
+def parse_announcement(text: str) -> Announcement | None:
+    """Parse the target in a downwardAPI annotations file; None without one.
+
+    Each line is `key="value"`, the value quoted as Go does (kubernetes: pkg/fieldpath). A target
+    contains no character that is escaped.
+    """
+    for line in text.split("\n"):
+        name, _, quoted = line.partition("=")
+        if name != ANNOTATION:
+            continue
+        parts = quoted.strip().strip('"').split("/")
+        if len(parts) >= 3 and parts[0].isascii() and parts[0].isdecimal():
+            payloads = tuple(one for one in "".join(parts[3:4]).split(".") if one)
+            return Announcement(int(parts[0]), parts[1], parts[2], payloads)
+    return None
+
+
+def overall_state(states: Iterable[TargetState]) -> str:
+    """Summarize the states of all directories: the worst one counts."""
+    found = {each.state for each in states}
+    for state in (NOT_PROJECTED, NOT_ANNOUNCED, MATCHED):
+        if state in found:
+            return state
+    return NONE
+
+
+class Comparison:
+    """Compares each directory with what is announced."""
+
+    def __init__(self) -> None:
+        self._order = _Order()
+        #: Directories that a payload digest was announced for, with all digests announced then.
+        self._exact: dict[str, frozenset[str]] = {}
+
+    def compare(
+        self,
+        announcement: Announcement | None,
+        digests: Mapping[str, str],
+        payloads: Mapping[str, str],
+    ) -> dict[str, TargetState]:
+        """Compare, and keep what the next comparison needs.
+
+        `digests` and `payloads` are of what each directory holds; no digests while nothing could
+        be read. That payload digests are announced for a directory is known once one matched.
+        Until then, and always for Secrets, order decides.
+        """
+        live = announcement.live if announcement else None
+        states = {
+            directory: TargetState(state, "order" if state != NONE else "")
+            for directory, state in self._order.compare(live, digests).items()
+        }
+        announced = frozenset(announcement.payloads if announcement else ())
+        for directory, payload in payloads.items():
+            if payload in announced:
+                states[directory] = TargetState(MATCHED, "exact")
+                if payload != EMPTY:
+                    self._exact[directory] = announced
+            elif announced and directory in self._exact:
+                same = self._exact[directory] == announced
+                state = NOT_ANNOUNCED if same else NOT_PROJECTED
+                states[directory] = TargetState(state, "exact")
+        return states
+
+
+#: Pairs that are kept, to recognize edits that are reverted.
+_KEPT_PAIRS = 16
+
+
+class _Order:
+    """Which projected content belongs to which announced live fingerprint.
+
+    The first announcement and the first content belong together. After that, whichever of the two
+    changes first waits for the other. The fingerprint covers all directories, so an announcement
+    has arrived when any directory has content that no earlier announcement was paired with.
+    """
+
+    def __init__(self) -> None:
+        self._pairs: dict[str, dict[str, str]] = {}
+        self._last: str | None = None
+
+    def compare(self, live: str | None, digests: Mapping[str, str]) -> dict[str, str]:
+        if live is None or not digests:
+            self._last = live
+            return dict.fromkeys(digests, NONE)
+        known = self._pairs.get(live)
+        if known is None:
+            if self._pairs and not self._is_new(digests):
+                return dict.fromkeys(digests, NOT_PROJECTED)
+            self._remember(live, dict(digests))
+            return dict.fromkeys(digests, MATCHED)
+        if known == digests:
+            self._last = live
+        behind = NOT_ANNOUNCED if live == self._last else NOT_PROJECTED
+        return {
+            directory: MATCHED if known.get(directory) == digest else behind
+            for directory, digest in digests.items()
+        }
+
+    def _is_new(self, digests: Mapping[str, str]) -> bool:
+        return dict(digests) not in self._pairs.values()
+
+    def _remember(self, live: str, digests: dict[str, str]) -> None:
+        self._pairs[live] = digests
+        self._last = live
+        while len(self._pairs) > _KEPT_PAIRS:
+            del self._pairs[next(iter(self._pairs))]

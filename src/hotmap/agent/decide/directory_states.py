@@ -1,0 +1,88 @@
+"""How far each directory is: announced, projected, passed its check, loaded."""
+
+from __future__ import annotations
+
+from hotmap.agent.decide.announcement import NONE, Comparison, TargetState, overall_state
+
+__all__ = ["DirectoryState", "DirectoryStates"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hotmap.agent.decide.announcement import Announcement
+    from hotmap.agent.decide.snapshot import Snapshot
+
+
+class DirectoryState:
+    """One directory; its digests are comparable only within this agent."""
+
+    def __init__(self) -> None:
+        #: What the last reading found; what passed its check last; what every rule about the
+        #: directory has loaded.
+        self.projected: str | None = None
+        self.passed: str | None = None
+        self.loaded: str | None = None
+        #: Since when it has held content that is not loaded.
+        self.pending_since: float | None = None
+        self.target = TargetState(NONE, "")
+
+    def update_pending_since(self, now: float) -> None:
+        """Set or clear `pending_since` after a change."""
+        if self.projected == self.loaded:
+            self.pending_since = None
+        elif self.pending_since is None:
+            self.pending_since = now
+
+
+class DirectoryStates:
+    """All watched directories."""
+
+    def __init__(self, directories: Iterable[str]) -> None:
+        self.rows = {directory: DirectoryState() for directory in directories}
+        #: What was announced last.
+        self.announcement: Announcement | None = None
+        self._payloads: dict[str, str] = {}
+        self._comparison = Comparison()
+
+    def announce(self, announcement: Announcement) -> None:
+        """Record what was announced."""
+        self.announcement = announcement
+        self._compare()
+
+    def project(self, snapshot: Snapshot, now: float) -> None:
+        """Record what was read."""
+        for directory, row in self.rows.items():
+            row.projected = snapshot.directories[directory]
+            row.update_pending_since(now)
+        self._payloads = snapshot.payloads
+        self._compare()
+
+    def accept(self, snapshot: Snapshot) -> None:
+        """Record what passed its check."""
+        for directory, row in self.rows.items():
+            row.passed = snapshot.directories[directory]
+
+    def load(self, pending: Iterable[str], now: float) -> None:
+        """Record that what passed is loaded, except in directories with a pending rule."""
+        waiting = set(pending)
+        for directory, row in self.rows.items():
+            if directory not in waiting and row.passed is not None:
+                row.loaded = row.passed
+                row.update_pending_since(now)
+
+    @property
+    def all_loaded_once(self) -> bool:
+        """Whether every directory has been loaded at some time."""
+        return all(row.loaded is not None for row in self.rows.values())
+
+    @property
+    def target_state(self) -> str:
+        """How all of them together compare with the announcement."""
+        return overall_state(row.target for row in self.rows.values())
+
+    def _compare(self) -> None:
+        digests = {d: row.projected for d, row in self.rows.items() if row.projected is not None}
+        states = self._comparison.compare(self.announcement, digests, self._payloads)
+        for directory, state in states.items():
+            self.rows[directory].target = state

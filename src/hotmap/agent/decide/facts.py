@@ -1,0 +1,108 @@
+"""What the reconciler is told, and what it asks for in return.
+
+Facts: Snapshot and Announcement from `watch`; CheckFinished, AttemptFinished, ApplicationExited and
+ExitRequested from `act`. Commands: ReadDirectories for `watch`; StartCheck, StartAttempt and
+StartApplication for `act`; and Exit.
+"""
+
+from __future__ import annotations
+
+from hotmap.agent.decide.snapshot import Snapshot
+from hotmap.agent.settings.settings import Rule
+from hotmap.core.record import Record
+
+__all__ = [
+    "ERROR",
+    "PASSED",
+    "REJECTED",
+    "ApplicationExited",
+    "AttemptFinished",
+    "CheckFinished",
+    "Exit",
+    "ExitRequested",
+    "ReadDirectories",
+    "StartApplication",
+    "StartAttempt",
+    "StartCheck",
+    "Transition",
+]
+
+#: Results of a check: ERROR means that the check itself failed, which says nothing of the content.
+PASSED, REJECTED, ERROR = "passed", "rejected", "error"
+
+
+class CheckFinished(Record):
+    """A check ended; result: PASSED (and published), REJECTED or ERROR."""
+
+    snapshot: Snapshot
+    result: str
+    error: str = ""
+
+
+class AttemptFinished(Record):
+    """An attempt ended; error "" means that it succeeded.
+
+    position: the action to start with next time
+    at: POSIX seconds
+    by_itself: the process had loaded the content at its start, so nothing was done
+    """
+
+    rule: str
+    error: str
+    position: int
+    at: float
+    by_itself: bool = False
+
+
+class ApplicationExited(Record):
+    """The supervised application exited and is not to be started again."""
+
+    status: int
+
+
+class ExitRequested(Record):
+    """An action makes the agent exit, with a status that the kubelet has a rule for."""
+
+    status: int
+
+
+class ReadDirectories(Record):
+    """Read the directories, now: content is to be checked that is no longer in memory."""
+
+
+class StartCheck(Record):
+    """Check content and publish it."""
+
+    snapshot: Snapshot
+
+
+class StartAttempt(Record):
+    """Make a rule's process load what changed, starting with the action at `position`.
+
+    changed: files since the last load
+    desired_since: seconds since boot
+    """
+
+    rule: Rule
+    position: int
+    changed: tuple[str, ...]
+    desired_since: float
+
+
+class StartApplication(Record):
+    """Start the supervised application for the first time."""
+
+
+class Exit(Record):
+    """Exit with this status."""
+
+    status: int
+
+
+class Transition(Record):
+    """A change of state, as a line of the log; fields are names, digests and numbers."""
+
+    event: str
+    message: str
+    fields: dict[str, object]
+    is_warning: bool = False

@@ -1,0 +1,90 @@
+"""Which content may be loaded: seen → checked → passed, or rejected until it changes again."""
+
+from __future__ import annotations
+
+__all__ = ["Gate"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Gate:
+    """Which content passed its check, and which was rejected.
+
+    A rejection holds until the content changes. An error of the checker itself (it timed out, it
+    could not be started) decides nothing, so the check is repeated.
+    """
+
+    def __init__(self) -> None:
+        #: Digests: what is mounted, what is being checked, what passed last, what was rejected.
+        self.seen: str | None = None
+        self.checking: str | None = None
+        self.passed: str | None = None
+        self.rejected: str | None = None
+        self.error = ""
+        self.failures = 0
+        self.retry_at = 0.0
+
+    def see(self, digest: str) -> None:
+        """Record what is mounted now."""
+        if digest != self.seen:
+            self.seen = digest
+            self.retry_at = 0.0
+            self.failures = 0
+            if digest == self.passed:
+                self.error = ""
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the current content still has to be checked."""
+        return self.seen is not None and self.seen not in (self.passed, self.rejected)
+
+    @property
+    def state(self) -> str:
+        """The current content's check: waiting, running, passed, rejected or error."""
+        if self.seen is None:
+            return "waiting"
+        if self.seen == self.passed:
+            return "passed"
+        if self.seen == self.rejected:
+            return "rejected"
+        if self.checking is not None:
+            return "running"
+        return "error" if self.error else "waiting"
+
+    def due(self, now: float) -> bool:
+        """Whether a check should start."""
+        return self.undecided and self.checking is None and now >= self.retry_at
+
+    def begin(self) -> None:
+        """Record that a check of the current content starts."""
+        self.checking = self.seen
+
+    def accept(self) -> None:
+        """Record that the checked content passed."""
+        self.passed, self.checking = self.checking, None
+        self.rejected = None
+        self.failures = 0
+        self.error = ""
+
+    def reject(self, error: str) -> None:
+        """Record that the checked content was rejected, and why."""
+        self.rejected, self.checking = self.checking, None
+        self.error = error
+
+    def fail(self, error: str, *, now: float, delay: Callable[[int], float]) -> None:
+        """Record that the check itself failed; `delay(failures)` is the time to the next."""
+        self.checking = None
+        self.failures += 1
+        self.error = error
+        self.retry_at = now + delay(self.failures)
+
+    def postpone(self, until: float) -> None:
+        """Start no check before a time."""
+        self.retry_at = until
+
+    def forget(self) -> None:
+        """Check rejected content again."""
+        self.rejected = None
+        self.retry_at = 0.0

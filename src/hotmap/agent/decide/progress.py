@@ -1,0 +1,103 @@
+"""How far one rule is: desired → tried → loaded.
+
+What was last *tried* is kept beside what was last loaded: once other content was tried, the process
+may have loaded anything, so the earlier content has to be loaded again.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Progress"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Progress:
+    """How far one rule is with the content that its process should load."""
+
+    def __init__(self, *, tried: str | None = None, done: bool = False) -> None:
+        #: Digests: what should be loaded, what the last attempt was about, what is loaded.
+        self.desired: str | None = None
+        self.tried = tried
+        #: Whether the last attempt succeeded.
+        self.done = done
+        self.loaded = tried if done else None
+        #: An attempt is running.
+        self.running = False
+        #: Index of the next action: those before it succeeded for this content.
+        self.position = 0
+        self.failures = 0
+        self.retry_at = 0.0
+        #: Since when this content is desired; since when anything is pending.
+        self.desired_since = 0.0
+        self.pending_since: float | None = None
+        self.error = ""
+
+    @property
+    def pending(self) -> bool:
+        """Whether the desired content is not known to be loaded."""
+        return self.desired is not None and not (self.done and self.tried == self.desired)
+
+    def set_desired(self, digest: str, now: float) -> None:
+        """Record what should be loaded; other content than before is tried at once."""
+        if digest == self.desired:
+            return
+        self.desired = digest
+        self.desired_since = now
+        self.failures = 0
+        self.retry_at = now
+        self.position = 0
+        self._update_pending_since(now)
+
+    def adopt(self, digest: str) -> None:
+        """Record that the process has loaded this content without an action of ours."""
+        self.desired = self.tried = self.loaded = digest
+        self.done = True
+        self.pending_since = None
+        self.error = ""
+
+    def due(self, now: float) -> bool:
+        """Whether an attempt should start."""
+        return self.pending and not self.running and now >= self.retry_at
+
+    def begin(self) -> int:
+        """Record that an attempt starts; return the index of its first action."""
+        if self.tried != self.desired:
+            self.position = 0
+        self.tried, self.done, self.running = self.desired, False, True
+        return self.position
+
+    def succeeded(self, now: float) -> None:
+        """Record that what was tried is loaded; other content may be desired by now."""
+        self.running = False
+        self.done = True
+        self.loaded = self.tried
+        self.failures = 0
+        self.position = 0
+        self.retry_at = now
+        self.error = ""
+        self._update_pending_since(now)
+
+    def failed(
+        self, error: str, *, position: int, now: float, delay: Callable[[int], float]
+    ) -> None:
+        """Record that action `position` failed; the next attempt is due after `delay(failures)`."""
+        self.running = False
+        self.error = error
+        if self.tried != self.desired:
+            self.failures, self.position, self.retry_at = 0, 0, now
+            return
+        self.failures += 1
+        self.position = position
+        self.retry_at = now + delay(self.failures)
+
+    def retry_now(self) -> None:
+        """Retry without waiting."""
+        self.retry_at = 0.0
+
+    def _update_pending_since(self, now: float) -> None:
+        if not self.pending:
+            self.pending_since = None
+        elif self.pending_since is None:
+            self.pending_since = now

@@ -1,0 +1,282 @@
+"""Compares what is mounted with what is loaded, and decides what to do next.
+
+    seen → checked → passed (`Gate`) → desired by each rule → tried → loaded (`Progress`)
+
+Content that is reverted to what is loaded needs nothing, unless other content was tried meanwhile.
+
+`record` takes a fact, `decide` returns commands. Everything is decided anew in each call of
+`decide`, so it does not matter which fact was the reason for it.
+"""
+
+from __future__ import annotations
+
+from hotmap.agent.decide.announcement import Announcement
+from hotmap.agent.decide.backoff import backoff
+from hotmap.agent.decide.digest import tree_digest
+from hotmap.agent.decide.directory_states import DirectoryStates
+from hotmap.agent.decide.facts import (
+    ERROR,
+    PASSED,
+    REJECTED,
+    AttemptFinished,
+    CheckFinished,
+    Exit,
+    ReadDirectories,
+    StartApplication,
+    StartAttempt,
+    StartCheck,
+    Transition,
+)
+from hotmap.agent.decide.gate import Gate
+from hotmap.agent.decide.progress import Progress
+from hotmap.agent.decide.rule_state import RuleState
+from hotmap.agent.decide.snapshot import Snapshot
+
+__all__ = ["Reconciler"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hotmap.agent.settings.settings import Settings
+
+    Fact = Snapshot | Announcement | CheckFinished | AttemptFinished
+    Command = ReadDirectories | StartCheck | StartAttempt | StartApplication | Exit
+
+#: Seconds until content that is to be checked is read again, when it could not be read.
+_REREAD_DELAY = 1.0
+
+
+class Reconciler:
+    """Everything that is known of content, and what follows from it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        key: bytes,
+        attempts: Mapping[str, tuple[str, bool]],
+        random: Callable[[], float],
+    ) -> None:
+        """Start from what an earlier agent kept; `random` gives numbers from 0 to 1.
+
+        key: of digests
+        attempts: by rule, the digest that was tried last and whether it was loaded
+        """
+        self._settings = settings
+        self._key = key
+        self._random = random
+        self.gate = Gate()
+        self.directories = DirectoryStates(settings.watch.directories)
+        self.rules = [
+            RuleState(rule, settings.watch.directories, _progress(attempts.get(rule.name)))
+            for rule in settings.rules
+        ]
+        #: Number of checks by result.
+        self.checks = {PASSED: 0, REJECTED: 0, ERROR: 0}
+        #: The content that is to be checked; the content that passed, without its bytes.
+        self._snapshot: Snapshot | None = None
+        self._passed: Snapshot | None = None
+        #: Content was to be checked and not in memory, so it is read again.
+        self._rereading = False
+        #: Commands that a fact leads to by itself.
+        self._commands: list[Command] = []
+        self._transitions: list[Transition] = []
+
+    @property
+    def started(self) -> bool:
+        """Whether any content has passed its check."""
+        return self._passed is not None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the current content still has to be checked."""
+        return self.gate.undecided or self._passed is None
+
+    def attempts(self) -> dict[str, tuple[str, bool]]:
+        """What to keep for the next start: by rule, what was tried last and whether it loaded."""
+        return {
+            state.rule.name: (state.progress.tried, state.progress.done)
+            for state in self.rules
+            if state.progress.tried is not None
+        }
+
+    def take_transitions(self) -> list[Transition]:
+        """Return what changed since the last call, in order."""
+        taken, self._transitions = self._transitions, []
+        return taken
+
+    def retry_now(self) -> None:
+        """Check rejected content again, and retry failed attempts without waiting."""
+        self.gate.forget()
+        for state in self.rules:
+            state.progress.retry_now()
+
+    def record(self, fact: Fact, now: float) -> None:
+        """Record one fact; times are of one clock, seconds since boot."""
+        if isinstance(fact, Snapshot):
+            self._record_snapshot(fact, now)
+        elif isinstance(fact, Announcement):
+            self._record_announcement(fact, now)
+        elif isinstance(fact, CheckFinished):
+            self._record_check(fact, now)
+        else:
+            self._record_attempt(fact, now)
+
+    def decide(self, now: float) -> list[Command]:
+        """Return what is to be done now, and regard it as begun."""
+        commands, self._commands = self._commands, []
+        if any(isinstance(command, Exit) for command in commands):
+            return commands
+        if self.gate.due(now):
+            commands.append(self._next_check(now))
+        for state in self.rules:
+            if not state.progress.due(now) or not (state.is_frozen or self.started):
+                continue
+            if _restarts(state) and state.progress.tried is None:
+                # A restart without a cause would be worse than to assume what the process read
+                # at its start.
+                self._log("adopted", "process has loaded it at its start", rule=state.rule.name)
+                state.adopt()
+                self._update_loaded(now)
+            else:
+                commands.append(self._next_attempt(state))
+        return commands
+
+    def next_time(self) -> float | None:
+        """When to call `decide` again, if no fact arrives before."""
+        times = [
+            state.progress.retry_at
+            for state in self.rules
+            if state.progress.pending and not state.progress.running
+        ]
+        if self.gate.undecided and self.gate.checking is None:
+            times.append(self.gate.retry_at)
+        return min(times) if times else None
+
+    def _next_check(self, now: float) -> Command:
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.digest != self.gate.seen:
+            self.gate.postpone(now + _REREAD_DELAY)
+            self._rereading = True
+            return ReadDirectories()
+        self.gate.begin()
+        return StartCheck(snapshot)
+
+    def _next_attempt(self, state: RuleState) -> StartAttempt:
+        state.attempted_files = state.files
+        changed = tuple(state.changed_files())
+        position = state.progress.begin()
+        return StartAttempt(state.rule, position, changed, state.progress.desired_since)
+
+    def _record_snapshot(self, snapshot: Snapshot, now: float) -> None:
+        if snapshot.digest != self.gate.seen:
+            self._log("changed", "content changed", digest=snapshot.digest)
+        elif self._rereading:
+            self.gate.postpone(now)
+        self._rereading = False
+        self.gate.see(snapshot.digest)
+        self.directories.project(snapshot, now)
+        self._snapshot = snapshot
+        if not self.gate.undecided and self.gate.checking is None:
+            self._snapshot = None  # nothing more is asked of it; values are not kept
+            if self.gate.seen == self.gate.passed:
+                self._set_desired(snapshot, now)
+
+    def _record_announcement(self, announcement: Announcement, now: float) -> None:
+        self._log(
+            "announced",
+            "new target",
+            sequence=announcement.sequence,
+            live=announcement.live,
+        )
+        self.directories.announce(announcement)
+        for state in self.rules:
+            if state.is_frozen:
+                if state.progress.tried is None:
+                    # The containers started with what is announced at first.
+                    state.progress.adopt(announcement.frozen)
+                state.progress.set_desired(announcement.frozen, now)
+
+    def _record_check(self, check: CheckFinished, now: float) -> None:
+        self.checks[check.result] += 1
+        if check.result == ERROR:
+            self.gate.fail(check.error, now=now, delay=self._delay)
+            self._warn("check", check.error)
+        elif check.result == REJECTED:
+            self.gate.reject(check.error)
+            self._snapshot = None
+            self._warn("rejected", check.error, digest=self.gate.rejected)
+            if self._settings.once:
+                self._commands.append(Exit(1))
+        else:
+            self._record_passed(check.snapshot, now)
+
+    def _record_passed(self, snapshot: Snapshot, now: float) -> None:
+        self.gate.accept()
+        if self.gate.seen == snapshot.digest:
+            self._snapshot = None
+        is_first = not self.started
+        self._set_desired(snapshot, now)
+        if self._settings.once:
+            self._log("done", "content passed its check", digest=snapshot.digest)
+            self._commands.append(Exit(0))
+        elif is_first and self._settings.application.command:
+            # It reads the content when it starts.
+            for state in self.rules:
+                if not state.is_frozen:
+                    state.adopt()
+            self._commands.append(StartApplication())
+            self._update_loaded(now)
+
+    def _record_attempt(self, attempt: AttemptFinished, now: float) -> None:
+        state = next(state for state in self.rules if state.rule.name == attempt.rule)
+        progress = state.progress
+        if attempt.error:
+            state.failures += 1
+            if attempt.error != progress.error:
+                self._warn("failed", attempt.error, rule=attempt.rule, digest=progress.tried)
+            progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
+        else:
+            progress.succeeded(now)
+            state.loaded_files = state.attempted_files
+            if attempt.by_itself:
+                self._log("adopted", "process has loaded it at its start", rule=attempt.rule)
+            else:
+                state.loads += 1
+                state.loaded_at = attempt.at
+                self._log("loaded", "content loaded", rule=attempt.rule, digest=progress.loaded)
+        self._update_loaded(now)
+
+    def _set_desired(self, snapshot: Snapshot, now: float) -> None:
+        """Give every rule what it should load; only digests of a snapshot are kept."""
+        self._passed = snapshot._replace(contents={})
+        self.directories.accept(snapshot)
+        for state in self.rules:
+            if not state.is_frozen:
+                state.files = state.select(snapshot.files)
+                state.progress.set_desired(tree_digest(state.files, self._key), now)
+        self._update_loaded(now)
+
+    def _update_loaded(self, now: float) -> None:
+        pending = [d for state in self.rules if state.progress.pending for d in state.directories]
+        self.directories.load(pending, now)
+
+    def _delay(self, failures: int) -> float:
+        actions = self._settings.actions
+        return backoff(
+            failures, first=actions.retry_first, longest=actions.retry_max, random=self._random
+        )
+
+    def _log(self, event: str, message: str, **fields: object) -> None:
+        self._transitions.append(Transition(event, message, fields))
+
+    def _warn(self, event: str, message: str, **fields: object) -> None:
+        self._transitions.append(Transition(event, message, fields, is_warning=True))
+
+
+def _progress(attempt: tuple[str, bool] | None) -> Progress:
+    return Progress(tried=attempt[0], done=attempt[1]) if attempt else Progress()
+
+
+def _restarts(state: RuleState) -> bool:
+    return any(action.kind == "restart" for action in state.rule.actions)

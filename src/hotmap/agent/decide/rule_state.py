@@ -1,0 +1,70 @@
+"""One rule at run time: the files it is about, its progress and its counts."""
+
+from __future__ import annotations
+
+from hotmap.agent.decide.patterns import select_files
+from hotmap.agent.decide.progress import Progress
+from hotmap.agent.settings.settings import FROZEN
+
+__all__ = ["RuleState"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotmap.agent.settings.settings import Rule
+
+
+class RuleState:
+    """One rule with its progress and its counts."""
+
+    def __init__(self, rule: Rule, directories: tuple[str, ...], progress: Progress) -> None:
+        self.rule = rule
+        self.progress = progress
+        #: Those that the rule is about; none for the rule that follows an announcement.
+        self.directories = () if self.is_frozen else rule.directories or directories
+        #: Digests by file: desired now, in the current attempt, loaded last.
+        self.files: dict[str, str] = {}
+        self.attempted_files: dict[str, str] = {}
+        self.loaded_files: dict[str, str] = {}
+        self.loads = self.failures = 0
+        #: POSIX seconds of the last load; 0 before the first.
+        self.loaded_at = 0.0
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the rule follows the announced frozen fingerprint."""
+        return self.rule.name == FROZEN
+
+    def select(self, files: Mapping[str, str]) -> dict[str, str]:
+        """Select the files that the rule is about, of all digests by path."""
+        below = {
+            path: digest
+            for path, digest in files.items()
+            if any(path.startswith(f"{root}/") for root in self.directories)
+        }
+        chosen = select_files(below, self.rule.files, self.directories)
+        return {path: below[path] for path in chosen}
+
+    def changed_files(self) -> list[str]:
+        """List the files that are new, deleted or different since the last load."""
+        before, now = self.loaded_files, self.files
+        return [
+            path for path in sorted(before.keys() | now.keys()) if before.get(path) != now.get(path)
+        ]
+
+    def adopt(self) -> None:
+        """Record that the process has loaded what is desired without an action of ours."""
+        if self.progress.desired is not None:
+            self.progress.adopt(self.progress.desired)
+            self.loaded_files = self.files
+
+    @property
+    def state(self) -> str:
+        """The rule's state: waiting, loaded, pending or failing."""
+        progress = self.progress
+        if progress.desired is None:
+            return "waiting"
+        if not progress.pending:
+            return "loaded"
+        return "failing" if progress.error else "pending"

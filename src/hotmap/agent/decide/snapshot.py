@@ -1,0 +1,25 @@
+"""What all watched directories held at one time."""
+
+from __future__ import annotations
+
+from hotmap.core.record import Record
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot(Record):
+    """One consistent reading of all directories.
+
+    contents: bytes by directory and relative path
+    files: digests by absolute path
+    directories: digests by directory
+    digest: of everything
+    payloads: digests of `core.payload_digest` by directory, where they are asked for; anybody can
+        compute them, so they are compared and never shown
+    """
+
+    contents: dict[str, dict[str, bytes]]
+    files: dict[str, str]
+    directories: dict[str, str]
+    digest: str
+    payloads: dict[str, str]

@@ -1,0 +1,112 @@
+"""The supervised application: what it is started with, and its restarts."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from hotmap.agent.process.environment import expand, make_environment
+from hotmap.agent.process.spawn import take_orphans
+from hotmap.agent.process.supervisor import Supervisor
+from hotmap.core.record import Record
+
+__all__ = ["Application", "ApplicationStatus"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hotmap.agent.process.child_processes import ChildProcesses
+    from hotmap.agent.process.process_table import Process
+    from hotmap.agent.runtime.log import Log
+    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.settings.settings import ApplicationSettings
+
+#: Signals that are forwarded to the application.
+_FORWARDED = (
+    signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT,
+    signal.SIGTSTP,
+)  # fmt: skip
+
+
+class ApplicationStatus(Record):
+    """What is reported of it; pid 0 while it is not running."""
+
+    pid: int
+    starts: int
+
+
+class Application:
+    """The program after `--`; without one, nothing is ever started."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        children: ChildProcesses,
+        log: Log,
+        settings: ApplicationSettings,
+        *,
+        grace: float,
+        on_exit: Callable[[int], None],
+    ) -> None:
+        """`grace`: seconds; `on_exit` gets the exit status when it is not to be started again."""
+        self._loop = loop
+        self._log = log
+        self._settings = settings
+        self._supervisor = Supervisor(loop, children, grace=grace, on_exit=on_exit)
+        #: Contents of the directories that its environment is made of.
+        self._contents: dict[str, Mapping[str, bytes]] = {}
+
+    def prepare(self) -> None:
+        """Take on the duties of a main process, if there is an application."""
+        if not self._settings.command:
+            return
+        self._loop.on_signals(_FORWARDED, self._supervisor.forward)
+        if not take_orphans():
+            self._log.warning("start", "cannot reap orphaned processes of the application")
+
+    @property
+    def running(self) -> bool:
+        """Whether an instance exists, even one that is stopping."""
+        return self._supervisor.running
+
+    def process(self) -> Process | None:
+        """Identify the current instance; None without one."""
+        return self._supervisor.process()
+
+    def set_content(self, contents: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Keep what the environment of the next instance is made of."""
+        self._contents = {
+            source.directory: contents[source.directory] for source in self._settings.env_from
+        }
+
+    def start(self) -> None:
+        """Start it for the first time."""
+        self._supervisor.start(*self._command())
+        self._log.info("application", "started", pid=self._supervisor.pid)
+
+    def restart(self, done: Callable[[], None]) -> None:
+        """Stop it, start it with the current content and call `done`."""
+
+        def restarted() -> None:
+            self._log.info("application", "restarted", pid=self._supervisor.pid)
+            done()
+
+        self._supervisor.restart(*self._command(), restarted)
+
+    def stop(self) -> None:
+        """Stop it for good; a second call kills it."""
+        self._supervisor.stop()
+
+    def forward(self, number: int) -> None:
+        """Forward a signal to it."""
+        self._supervisor.forward(number)
+
+    def status(self) -> ApplicationStatus:
+        """Return what is reported."""
+        return ApplicationStatus(self._supervisor.pid, self._supervisor.starts)
+
+    def _command(self) -> tuple[list[str], dict[str, str]]:
+        settings = self._settings
+        environment = make_environment(os.environ, self._contents, settings.env_from, settings.env)
+        return [expand(word, environment) for word in settings.command], environment

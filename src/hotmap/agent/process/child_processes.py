@@ -1,0 +1,202 @@
+"""Child processes with a deadline: commands, and functions that may block.
+
+Whatever could hang (a check command, a webhook, a name that does not resolve) runs in a child, in
+its own process group, and is killed at its deadline. So the loop never waits, a rule whose endpoint
+hangs delays no other rule, and TLS takes memory only while it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from hotmap.agent.process.spawn import (
+    die_with_parent,
+    execute_program,
+    exit_status,
+    fork,
+    kill_group,
+    lead_group,
+    reset_signals,
+)
+from hotmap.agent.runtime.loop import READ
+from hotmap.core.record import Record
+
+__all__ = ["ChildProcesses", "Outcome"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import NoReturn
+
+    from hotmap.agent.runtime.loop import Loop, Timer
+
+#: Bytes of output that are kept, from its end.
+_KEPT = 4096
+
+#: Bytes that a forked function may return: the response of an endpoint, at most.
+_KEPT_OF_FUNCTIONS = 1 << 20
+
+
+class Outcome(Record):
+    """How a child ended.
+
+    status: its exit status, 128+n when signal n ended it, 126 or 127 when it could not be started
+    output: the end of what it wrote, both streams together, made printable
+    timed_out: it was killed at its deadline
+    """
+
+    status: int
+    output: str
+    timed_out: bool
+
+
+class _Child:
+    """A child that has not been reaped."""
+
+    def __init__(self, pid: int, reader: int, kept: int, done: Callable[[Outcome], None]) -> None:
+        self.pid = pid
+        self.reader = reader
+        self.kept = kept
+        self.done = done
+        self.output = b""
+        self.timed_out = False
+        self.timer: Timer | None = None
+
+
+class ChildProcesses:
+    """Starts children and reaps every process that exits, as PID 1 must."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._children: dict[int, _Child] = {}
+        self._adopted: dict[int, Callable[[int], None]] = {}
+        loop.on_signals([signal.SIGCHLD], self._reap)
+
+    def run_command(
+        self,
+        words: Sequence[str],
+        *,
+        seconds: float,
+        done: Callable[[Outcome], None],
+        environment: Mapping[str, str] | None = None,
+    ) -> int:
+        """Run a command without a shell; `done` is called from the loop when it has exited.
+
+        Its standard input is empty. What is left of its process group then is killed.
+        """
+
+        def execute(_: int) -> NoReturn:
+            execute_program(words, environment)
+
+        return self._start(execute, seconds, _KEPT, done)
+
+    def run_function(
+        self, call: Callable[[], str], *, seconds: float, done: Callable[[Outcome], None]
+    ) -> int:
+        """Run a function in a forked child: its text is the output, an exception is status 1."""
+
+        def answer(writer: int) -> NoReturn:
+            status = 0
+            try:
+                text = call()
+            except Exception as error:
+                text, status = str(error) or type(error).__name__, 1
+            data = text.encode("utf-8", "backslashreplace")[:_KEPT_OF_FUNCTIONS]
+            while data:
+                data = data[os.write(writer, data) :]
+            os._exit(status)
+
+        return self._start(answer, seconds, _KEPT_OF_FUNCTIONS, done)
+
+    def adopt(self, pid: int, ended: Callable[[int], None]) -> None:
+        """Call with the exit status once a child that was started elsewhere has exited."""
+        self._adopted[pid] = ended
+
+    def kill_all(self) -> None:
+        """Kill every child that was started here, with its process group, and drop its outcome."""
+        for child in self._children.values():
+            child.done = _ignore_outcome
+            kill_group(child.pid)
+
+    def _start(
+        self,
+        run: Callable[[int], NoReturn],
+        seconds: float,
+        kept: int,
+        done: Callable[[Outcome], None],
+    ) -> int:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        pid = fork()
+        if pid == 0:
+            _become(run, writer)
+        lead_group(pid)  # by parent and child, since either may be first
+        os.close(writer)
+        os.set_blocking(reader, False)
+        child = self._children[pid] = _Child(pid, reader, kept, done)
+        self._loop.watch(reader, READ, lambda: self._read(child))
+        child.timer = self._loop.after(seconds, lambda: self._end(child))
+        return pid
+
+    def _end(self, child: _Child) -> None:
+        child.timed_out = True
+        kill_group(child.pid)
+
+    def _read(self, child: _Child) -> None:
+        while True:
+            try:
+                data = os.read(child.reader, 65536)
+            except BlockingIOError:
+                return
+            if not data:
+                self._loop.forget(child.reader)
+                return
+            child.output = (child.output + data)[-child.kept :]
+
+    def _reap(self, _: int) -> None:
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            pid = found.si_pid
+            if pid in self._children or pid in self._adopted:
+                # Before waitpid, so that its process group number is not reused yet.
+                kill_group(pid)
+            status = exit_status(os.waitpid(pid, 0)[1])
+            if (child := self._children.pop(pid, None)) is not None:
+                self._ended(child, status)
+            elif (ended := self._adopted.pop(pid, None)) is not None:
+                ended(status)
+
+    def _ended(self, child: _Child, status: int) -> None:
+        self._read(child)
+        self._loop.forget(child.reader)
+        os.close(child.reader)
+        if child.timer is not None:
+            child.timer.cancel()
+        child.done(Outcome(status, _printable(child.output), child.timed_out))
+
+
+def _become(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
+    try:
+        lead_group(0)
+        die_with_parent()
+        reset_signals()
+        nothing = os.open("/dev/null", os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        run(writer)
+    finally:
+        os._exit(126)
+
+
+def _ignore_outcome(_: Outcome) -> None:
+    """Drop the outcome of a child that was killed at the end."""
+
+
+def _printable(data: bytes) -> str:
+    return data.decode("utf-8", "replace").strip()

@@ -1,0 +1,194 @@
+"""Finds processes in /proc: the one that a target names, its children, its start.
+
+Process numbers are reused, so a process is its number together with its start time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotmap.agent.runtime.clock import WallClock
+from hotmap.core.record import Record
+
+__all__ = [
+    "Process",
+    "ProcessError",
+    "children_of",
+    "command_of",
+    "find",
+    "identify",
+    "observe_wall_clock",
+    "read_proc",
+    "start_ticks",
+    "started_at",
+]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Process(Record):
+    """A process: its number, and when it started, in clock ticks since boot."""
+
+    pid: int
+    started: int
+
+
+class ProcessError(Exception):
+    """Raised when not exactly one process matches, or it cannot be signalled; one sentence."""
+
+
+def find(target: str) -> Process:
+    """Find the process that `pidfile:PATH`, `name:NAME` or `command:TEXT` names.
+
+    Of a process and its children with the same name (a master and its workers) it is the parent.
+
+    Raises:
+        ProcessError: none or several match; the message says what to do.
+    """
+    kind, _, value = target.partition(":")
+    if kind == "pidfile":
+        return _from_file(value)
+    found = {process.pid: process for process in _matching(kind, value)}
+    parents = [process for process in found.values() if _parent(process.pid) not in found]
+    if not parents:
+        raise ProcessError(f"no process with {kind} {value} found{_why_invisible()}")
+    if len(parents) > 1:
+        pids = ", ".join(str(process.pid) for process in sorted(parents))
+        raise ProcessError(f"{len(parents)} processes have {kind} {value} ({pids}): use a pid file")
+    return parents[0]
+
+
+def started_at(process: Process) -> float:
+    """Return when a process started, in seconds since boot, rounded down to a clock tick."""
+    return process.started / _TICKS_PER_SECOND
+
+
+def identify(pid: int) -> Process | None:
+    """Return the running process that has a number now; None without one."""
+    started = start_ticks(pid)
+    return None if started is None else Process(pid, started)
+
+
+def children_of(pid: int) -> list[Process]:
+    """List the running children of a process."""
+    return [
+        Process(child, started)
+        for child in _pids()
+        if _parent(child) == pid and (started := start_ticks(child)) is not None
+    ]
+
+
+def _from_file(path: str) -> Process:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            text = file.read(64).split()
+    except FileNotFoundError:
+        raise ProcessError(f"pid file {path} does not exist") from None
+    except OSError as error:
+        raise ProcessError(
+            f"cannot read pid file {path}: {(error.strerror or '').lower()}"
+        ) from None
+    if not text or not text[0].isdecimal() or int(text[0]) < 1:
+        raise ProcessError(f"pid file {path} contains no process number")
+    pid = int(text[0])
+    started = start_ticks(pid)
+    if started is None:
+        raise ProcessError(f"process {pid} of pid file {path} is not running{_why_invisible()}")
+    process = Process(pid, started)
+    try:
+        found = os.stat(path)
+    except OSError:
+        raise ProcessError(f"pid file {path} was deleted") from None
+    written = (found.st_ino, found.st_mtime_ns)
+    known = _trusted.get(path)
+    if known is None or known[0] != written:
+        # Programs write it after they started; two seconds allow for clock granularity, and for
+        # programs that write it just before.
+        if started_at(process) > _wall_clock.latest_since_boot(found.st_mtime) + 2:
+            raise ProcessError(
+                f"pid file {path} is older than process {pid}, so it names an earlier process; if "
+                "the clock was set in between, write the file again"
+            )
+    elif known[1] != process:
+        raise ProcessError(f"the process of pid file {path} has exited and its number was reused")
+    _trusted[path] = (written, process)
+    return process
+
+
+def observe_wall_clock() -> None:
+    """Record the offset of the wall clock; to be called regularly, since it can be set."""
+    _wall_clock.observe()
+
+
+_wall_clock = WallClock()
+
+#: By pid file: its inode and modification time, and the process that it named then. That stays
+#: valid for both, however the clock is set.
+_trusted: dict[str, tuple[tuple[int, int], Process]] = {}
+
+
+def _matching(kind: str, value: str) -> Iterator[Process]:
+    ours = os.getpid()
+    for pid in _pids():
+        if pid == ours or _is_ours(pid, ours):
+            continue
+        if (_has_name(pid, value) if kind == "name" else value in command_of(pid)) and (
+            started := start_ticks(pid)
+        ) is not None:
+            yield Process(pid, started)
+
+
+def _is_ours(pid: int, ours: int) -> bool:
+    """Whether a process is a forked child of the agent that has not called exec."""
+    return _parent(pid) == ours and command_of(pid) == command_of(ours)
+
+
+def _has_name(pid: int, name: str) -> bool:
+    words = command_of(pid).split(" ")
+    # nginx and postgres rewrite their command line to "nginx: master process …".
+    first = words[0].rstrip(":").rpartition("/")[2]
+    return name in (first, read_proc(f"/proc/{pid}/comm").strip())
+
+
+def command_of(pid: int) -> str:
+    """Read a process's current command line, on one line; "" without one."""
+    return read_proc(f"/proc/{pid}/cmdline").replace("\0", " ").replace("\n", " ").strip()
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _parent(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
+def start_ticks(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
+
+
+def _stat(pid: int) -> list[str]:
+    """Read the fields of proc(5) stat after the name, which may contain anything."""
+    return read_proc(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+
+
+def read_proc(path: str) -> str:
+    """Read a file of /proc; "" where the process has exited or access is denied."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _why_invisible() -> str:
+    """Explain the usual reason: a process namespace of our own, in which we are PID 1."""
+    if os.getpid() == 1:
+        return ": set shareProcessNamespace: true in the pod"
+    return ""

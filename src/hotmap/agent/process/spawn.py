@@ -1,0 +1,120 @@
+"""Fork and exec, as a parent of processes that take signals should."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+__all__ = [
+    "die_with_parent",
+    "execute_program",
+    "exit_status",
+    "fork",
+    "kill_group",
+    "lead_group",
+    "reset_signals",
+    "take_orphans",
+]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
+
+# linux: include/uapi/linux/prctl.h
+_SET_PARENT_DEATH_SIGNAL = 1
+_SET_CHILD_SUBREAPER = 36
+
+
+def exit_status(code: int) -> int:
+    """Convert a wait status to an exit status as a shell shows it: 128+n for signal n."""
+    if os.WIFSIGNALED(code):
+        return 128 + os.WTERMSIG(code)
+    return os.WEXITSTATUS(code)
+
+
+def fork() -> int:
+    """Fork with all signals blocked in the child, until it calls `reset_signals`.
+
+    Otherwise a signal that is sent to it at once would go to our own handlers, which it still
+    has: the child would lose it, and we would receive it, through the pipe that both share.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    pid = os.fork()
+    if pid != 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def reset_signals() -> None:
+    """Reset the signals of a forked child: nothing caught, ignored or blocked."""
+    signal.set_wakeup_fd(-1)
+    for number in (
+        *(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP),
+        *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP),
+        *(signal.SIGPIPE, signal.SIGXFSZ),
+    ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def lead_group(pid: int) -> None:
+    """Put a child that was just forked into its own process group; 0 is the calling process."""
+    try:
+        os.setpgid(pid, pid)
+    except OSError:
+        return  # it has called exec or exited by now
+
+
+def kill_group(pid: int) -> None:
+    """Kill what is left of the process group that a child leads; nothing left is no error.
+
+    A program that should outlive the one that started it starts its own session.
+    """
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def execute_program(words: Sequence[str], environment: Mapping[str, str] | None) -> NoReturn:
+    """Replace this process by a program; exits with 127 if there is none, 126 if it cannot run."""
+    try:
+        if environment is None:
+            os.execvp(words[0], list(words))
+        os.execvpe(words[0], list(words), dict(environment))
+    except FileNotFoundError:
+        _write_error(f"{words[0]}: no such program\n")
+        os._exit(127)
+    except (OSError, ValueError) as error:
+        _write_error(f"{words[0]}: {error}\n")
+        os._exit(126)
+
+
+def die_with_parent() -> None:
+    """Let the kernel kill a forked child when the agent is killed, where it can (prctl(2)).
+
+    In a container whose PID 1 is the agent, that happens anyway.
+    """
+    _prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
+
+
+def take_orphans() -> bool:
+    """Become the parent of orphaned descendants, as PID 1 is anyway (prctl(2)).
+
+    False when the kernel or this Python cannot do that.
+    """
+    return os.getpid() == 1 or _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, argument: int) -> bool:
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None).prctl(option, argument, 0, 0, 0) == 0)
+    except (ImportError, AttributeError, OSError):
+        return False
+
+
+def _write_error(text: str) -> None:
+    os.write(2, text.encode("utf-8", "backslashreplace"))

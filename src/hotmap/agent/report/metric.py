@@ -1,0 +1,37 @@
+"""One metric in Prometheus' text format."""
+
+from __future__ import annotations
+
+from hotmap.core.record import Record
+
+__all__ = ["Metric", "format_metrics"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Metric(Record):
+    """A metric; kind: gauge or counter; samples: (labels, value)."""
+
+    name: str
+    kind: str
+    text: str
+    samples: list[tuple[Mapping[str, str], float]]
+
+
+def format_metrics(metrics: Iterable[Metric]) -> str:
+    """Write metrics, each with its help text and type."""
+    lines: list[str] = []
+    for metric in metrics:
+        lines += [f"# HELP {metric.name} {metric.text}", f"# TYPE {metric.name} {metric.kind}"]
+        for labels, value in metric.samples:
+            inside = ",".join(f'{key}="{_escape(label)}"' for key, label in labels.items())
+            lines.append(
+                f"{metric.name}{{{inside}}} {value:g}" if inside else f"{metric.name} {value:g}"
+            )
+    return "\n".join([*lines, ""])
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

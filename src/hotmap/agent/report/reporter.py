@@ -1,0 +1,108 @@
+"""Answers requests for health, metrics and status, and logs transitions."""
+
+from __future__ import annotations
+
+from hotmap.agent.report.metrics import render_metrics
+from hotmap.agent.report.server import Server
+from hotmap.agent.report.status import make_status
+
+__all__ = ["Reporter"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from hotmap.agent.act.executor import Executor
+    from hotmap.agent.decide.facts import Transition
+    from hotmap.agent.decide.reconciler import Reconciler
+    from hotmap.agent.runtime.log import Log
+    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.settings.settings import ReportSettings
+    from hotmap.agent.watch.observer import Observer
+
+_TEXT = "text/plain; charset=utf-8"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Reporter:
+    """Reports what the other parts know at that moment."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        settings: ReportSettings,
+        *,
+        observer: Observer,
+        reconciler: Reconciler,
+        executor: Executor,
+    ) -> None:
+        self._loop = loop
+        self._log = log
+        self._metrics_path = settings.metrics_path
+        self._observer = observer
+        self._reconciler = reconciler
+        self._executor = executor
+        self._server = Server(loop, settings.listen, settings.socket, self.respond)
+
+    @property
+    def port(self) -> int:
+        """The TCP port that is listened on; 0 for none."""
+        return self._server.port
+
+    def listen(self) -> None:
+        """Listen wherever that has not succeeded yet."""
+        self._server.listen()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.close()
+
+    def problems(self) -> list[str]:
+        """Return what the agent cannot do, without effect on content; one sentence each."""
+        problems = (
+            self._server.problem,
+            self._executor.state_problem,
+            self._observer.problem,
+        )
+        return [problem for problem in problems if problem]
+
+    def log(self, transitions: Iterable[Transition]) -> None:
+        """Log transitions, one line each."""
+        for transition in transitions:
+            write = self._log.warning if transition.is_warning else self._log.info
+            write(transition.event, transition.message, **transition.fields)
+
+    def status(self) -> dict[str, Any]:
+        """Return the status document."""
+        return make_status(
+            self._loop.now(),
+            self._observer.status(),
+            self._reconciler,
+            self._executor.application.status(),
+            self.problems(),
+        )
+
+    def respond(self, path: str) -> tuple[int, str, bytes]:
+        """Return status code, content type and body for a path."""
+        if path == self._metrics_path:
+            page = render_metrics(self.status(), self._executor.calls)
+            return 200, _METRICS, page.encode()
+        if path == "/status":
+            import json  # not needed by probes and scrapes
+
+            return 200, "application/json", json.dumps(self.status()).encode() + b"\n"
+        if path == "/healthz":
+            age = f"{self._observer.poll_age:.1f}\n".encode()
+            return _code(self._observer.healthy), _TEXT, age
+        if path == "/startupz":
+            return _code(self._reconciler.started), _TEXT, b""
+        if path == "/readyz":
+            state = str(self.status()["state"])
+            return _code(self._reconciler.directories.all_loaded_once), _TEXT, f"{state}\n".encode()
+        return 404, _TEXT, b"try /status, /metrics, /healthz, /startupz or /readyz\n"
+
+
+def _code(is_well: bool) -> int:
+    return 200 if is_well else 503

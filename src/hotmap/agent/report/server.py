@@ -1,0 +1,193 @@
+"""The agent's small web server: GET requests on a TCP port and on a unix socket.
+
+Each connection is closed after its response. A port that is in use must not stop reloads, so it is
+tried again and reported in the status.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+
+from hotmap.agent.runtime.loop import READ, WRITE
+
+__all__ = ["Server"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.agent.runtime.loop import Loop, Timer
+    from hotmap.agent.settings.values import Address
+
+    Respond = Callable[[str], tuple[int, str, bytes]]
+
+#: Environment variable with the address that `:PORT` means where pods share a network.
+_LISTEN_HOST = "HOTMAP_LISTEN_HOST"
+
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+            503: "Service Unavailable"}  # fmt: skip
+
+#: Connections at the same time, bytes of a request, seconds for request and response.
+_MAX_CONNECTIONS, _MAX_REQUEST, _TIMEOUT = 32, 8192, 5.0
+
+
+class Server:
+    """Listens on a TCP port and a unix socket, each as soon as it can."""
+
+    def __init__(self, loop: Loop, address: Address | None, path: str, respond: Respond) -> None:
+        self._loop = loop
+        self._respond = respond
+        self._wanted: dict[str, Callable[[], socket.socket]] = {}
+        if address is not None:
+            host = address.host or os.environ.get(_LISTEN_HOST, "")
+            self._wanted["port"] = lambda: _tcp(address._replace(host=host))
+        if path:
+            self._wanted["socket"] = lambda: _unix(path)
+        self._path = path
+        self._listening: dict[str, socket.socket] = {}
+        self._connections: dict[int, _Connection] = {}
+        self.problem = ""
+
+    @property
+    def port(self) -> int:
+        """The TCP port that is listened on; 0 for none."""
+        listening = self._listening.get("port")
+        return int(listening.getsockname()[1]) if listening else 0
+
+    def listen(self) -> None:
+        """Listen wherever that has not succeeded yet; a failure is kept in `problem`."""
+        self.problem = ""
+        for name, make in self._wanted.items():
+            if name in self._listening:
+                continue
+            try:
+                found = make()
+            except OSError as error:
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                self.problem = f"cannot listen on the {name}: {reason.lower()}"
+                continue
+            found.setblocking(False)
+            self._listening[name] = found
+            self._watch(found)
+
+    def close(self) -> None:
+        """Stop listening, drop connections and remove the socket's file."""
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        for listening in self._listening.values():
+            self._loop.forget(listening.fileno())
+            listening.close()
+        if "socket" in self._listening:
+            _remove(self._path)
+        self._listening.clear()
+
+    def _watch(self, listening: socket.socket) -> None:
+        self._loop.watch(listening.fileno(), READ, lambda: self._accept(listening))
+
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            accepted, _ = listening.accept()
+        except OSError:
+            return
+        if len(self._connections) >= _MAX_CONNECTIONS:
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        connection = _Connection(accepted)
+        connection.timer = self._loop.after(_TIMEOUT, lambda: self._drop(connection))
+        self._connections[accepted.fileno()] = connection
+        self._loop.watch(accepted.fileno(), READ, lambda: self._receive(connection))
+
+    def _receive(self, connection: _Connection) -> None:
+        try:
+            data = connection.socket.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        connection.request += data
+        if not data or len(connection.request) > _MAX_REQUEST:
+            self._drop(connection)
+        elif b"\r\n\r\n" in connection.request or b"\n\n" in connection.request:
+            connection.response = self._make_response(connection.request)
+            self._loop.watch(connection.socket.fileno(), WRITE, lambda: self._send(connection))
+            self._send(connection)
+
+    def _make_response(self, request: bytes) -> bytes:
+        words = request.split(b"\n", 1)[0].decode("latin-1").split()
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            status, kind, body = 400, "text/plain", b"not an HTTP request\n"
+        elif words[0] not in ("GET", "HEAD"):
+            status, kind, body = 405, "text/plain", b"only GET is supported\n"
+        else:
+            status, kind, body = self._respond(words[1].partition("?")[0])
+        head = (
+            f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + (b"" if words[:1] == ["HEAD"] else body)
+
+    def _send(self, connection: _Connection) -> None:
+        try:
+            sent = connection.socket.send(connection.response)
+        except BlockingIOError:
+            return
+        except OSError:
+            sent = len(connection.response)
+        connection.response = connection.response[sent:]
+        if not connection.response:
+            self._drop(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        number = connection.socket.fileno()
+        if number < 0:
+            return
+        self._loop.forget(number)
+        self._connections.pop(number, None)
+        if connection.timer is not None:
+            connection.timer.cancel()
+        connection.socket.close()
+
+
+class _Connection:
+    def __init__(self, accepted: socket.socket) -> None:
+        self.socket = accepted
+        self.request = b""
+        self.response = b""
+        self.timer: Timer | None = None
+
+
+def _tcp(address: Address) -> socket.socket:
+    if not address.host and socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(
+                ("", address.port), family=socket.AF_INET6, dualstack_ipv6=True
+            )
+        except OSError:
+            pass  # IPv6 is compiled in but switched off here
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return socket.create_server((address.host, address.port), family=family)
+
+
+def _unix(path: str) -> socket.socket:
+    _remove(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(path)
+        os.chmod(path, 0o600)
+        listening.listen(8)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _remove(path: str) -> None:
+    """Remove the socket of an earlier agent; anything but a socket is kept."""
+    try:
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            os.remove(path)
+    except OSError:
+        return

@@ -1,0 +1,128 @@
+"""The status document: everything that the agent shows of itself, as JSON values."""
+
+from __future__ import annotations
+
+__all__ = ["make_status"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hotmap.agent.decide.reconciler import Reconciler
+    from hotmap.agent.decide.rule_state import RuleState
+    from hotmap.agent.process.application import ApplicationStatus
+    from hotmap.agent.watch.observer import ObserverStatus
+
+
+def make_status(
+    now: float,
+    observer: ObserverStatus,
+    reconciler: Reconciler,
+    application: ApplicationStatus,
+    problems: list[str],
+) -> dict[str, Any]:
+    """Make the document; `now` is seconds since boot."""
+    state, message = _overall_state(observer, reconciler)
+    gate, directories = reconciler.gate, reconciler.directories
+    announcement = directories.announcement
+    detector = observer.detector
+    return {
+        "state": state,
+        "message": message,
+        "directories": _directories(now, observer, reconciler),
+        "rules": [_rule(now, rule) for rule in reconciler.rules],
+        "check": {"state": gate.state, "error": gate.error, "counts": dict(reconciler.checks)},
+        "target": {
+            "state": directories.target_state,
+            "sequence": announcement.sequence if announcement else None,
+            "live": announcement.live if announcement else None,
+            "frozen": announcement.frozen if announcement else None,
+        },
+        "detector": {
+            "mode": detector.mode,
+            "reason": detector.reason,
+            "watched": detector.watched,
+            "updates": detector.updates,
+            "updates_by_poll": detector.updates_by_poll,
+            "watches_lost": detector.watches_lost,
+            "overflows": detector.overflows,
+        },
+        "application": {"pid": application.pid, "starts": application.starts},
+        "last_poll_age_seconds": round(observer.poll_age, 3),
+        "problems": problems,
+    }
+
+
+def _overall_state(observer: ObserverStatus, reconciler: Reconciler) -> tuple[str, str]:
+    """Summarize everything in one word and, unless all is well, one sentence.
+
+    waiting, rejected, failing, pending, loaded; the first one that applies.
+    """
+    gate = reconciler.gate
+    if observer.unreadable:
+        return "waiting", observer.unreadable
+    if gate.state == "rejected":
+        return "rejected", "the current content did not pass its check and is not loaded"
+    if gate.state == "error":
+        return "waiting", gate.error
+    for rule in reconciler.rules:
+        if rule.state == "failing":
+            return "failing", f"{rule.rule.name}: {rule.progress.error}"
+    changing = reconciler.undecided or observer.changing
+    if changing or any(rule.state == "pending" for rule in reconciler.rules):
+        return "pending", ""
+    return "loaded", ""
+
+
+def _directories(
+    now: float, observer: ObserverStatus, reconciler: Reconciler
+) -> list[dict[str, Any]]:
+    found = []
+    for path, row in reconciler.directories.rows.items():
+        about = observer.directories[path]
+        found.append(
+            {
+                "directory": path,
+                "kind": about.kind,
+                "note": about.note,
+                "detector": about.detector,
+                "target": row.target.state,
+                "evidence": row.target.evidence,
+                "projected": row.projected,
+                "passed": row.passed,
+                "loaded": row.loaded,
+                "pending_seconds": _seconds_since(row.pending_since, now),
+                "error": _directory_error(path, observer, reconciler),
+            }
+        )
+    return found
+
+
+def _directory_error(path: str, observer: ObserverStatus, reconciler: Reconciler) -> str:
+    """Return what keeps one directory's content from being loaded; "" when nothing does."""
+    if observer.unreadable_directory == path:
+        return observer.unreadable
+    if reconciler.gate.error:
+        return reconciler.gate.error
+    errors = (rule.progress.error for rule in reconciler.rules if path in rule.directories)
+    return next((error for error in errors if error), "")
+
+
+def _rule(now: float, rule: RuleState) -> dict[str, Any]:
+    progress = rule.progress
+    return {
+        "name": rule.rule.name,
+        "state": rule.state,
+        "desired": progress.desired,
+        "loaded": progress.loaded,
+        "pending_seconds": _seconds_since(progress.pending_since, now),
+        "consecutive_failures": progress.failures,
+        "error": progress.error,
+        "loads": rule.loads,
+        "failures": rule.failures,
+        "loaded_at": round(rule.loaded_at, 3),
+    }
+
+
+def _seconds_since(then: float | None, now: float) -> float:
+    return round(now - then, 3) if then is not None else 0

@@ -1,0 +1,55 @@
+"""The status document in words, for a terminal."""
+
+from __future__ import annotations
+
+__all__ = ["format_status"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def format_status(status: Mapping[str, Any]) -> str:
+    """Format the status, a fact on each line, errors first."""
+    lines = [f"{status['state']}: {status['message']}" if status["message"] else status["state"]]
+    check = status["check"]
+    if check["error"]:
+        lines += _indented("  ", f"check {check['state']}: {check['error']}")
+    lines += [f"  problem: {problem}" for problem in status["problems"]]
+    for directory in status["directories"]:
+        lines += _directory_lines(directory, shown=check["error"])
+    for rule in status["rules"]:
+        waiting = f" for {rule['pending_seconds']:.0f}s" if rule["state"] != "loaded" else ""
+        error = f": {rule['error']}" if rule["error"] else ""
+        lines += _indented("  ", f"rule {rule['name']}: {rule['state']}{waiting}{error}")
+    target = status["target"]
+    if target["state"] != "none":
+        lines.append(f"  target: {target['live']}, {target['state']}")
+    detector = status["detector"]
+    reason = f" ({detector['reason']})" if detector["reason"] else ""
+    lines.append(f"  detector: {detector['mode']}{reason}")
+    return "\n".join(lines)
+
+
+def _directory_lines(directory: Mapping[str, Any], *, shown: str) -> list[str]:
+    """Format one directory; `shown` is an error that is shown already."""
+    seconds = directory["pending_seconds"]
+    pending = f", pending for {seconds:.0f}s" if seconds else ""
+    lines = [
+        f"  {directory['directory']}: {directory['kind']}, detected by {directory['detector']}",
+        f"    projected {directory['projected'] or '-'}",
+        f"    loaded    {directory['loaded'] or '-'}{pending}",
+    ]
+    if directory["evidence"]:
+        lines.append(f"    target    {directory['target']} ({directory['evidence']})")
+    for text in (directory["note"], directory["error"]):
+        if text and text != shown:
+            lines += _indented("    ", text)
+    return lines
+
+
+def _indented(margin: str, text: str) -> list[str]:
+    """Indent a text of several lines, those after the first a bit further."""
+    first, *rest = text.splitlines() or [""]
+    return [margin + first, *(f"{margin}  {line}" for line in rest)]

@@ -1,0 +1,401 @@
+"""From a command line to settings: flags, rules file and known programs, checked as a whole.
+
+Each error names the flag (as it was written) or the field of the rules file, and the value.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotmap.agent.settings.flags import Arguments
+from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS, KnownProgram
+from hotmap.agent.settings.probes import parse_probe, parse_process
+from hotmap.agent.settings.rules_file import (
+    add_document,
+    load_rules,
+    parse_command,
+    parse_restart_mode,
+    parse_rules,
+    require,
+)
+from hotmap.agent.settings.settings import (
+    FROZEN,
+    Action,
+    ActionSettings,
+    ApplicationSettings,
+    Call,
+    CheckSettings,
+    ContentLimits,
+    EnvFrom,
+    EnvSetting,
+    ReportSettings,
+    Rule,
+    Settings,
+    WatchSettings,
+)
+from hotmap.agent.settings.values import (
+    InvalidValue,
+    parse_address,
+    parse_header,
+    parse_method,
+    parse_mode,
+    parse_path,
+    parse_positive_duration,
+    parse_signal,
+    parse_size,
+    parse_statuses,
+    parse_url,
+    parse_value,
+    split_command,
+)
+from hotmap.core.duration import parse_duration
+
+__all__ = ["load_settings"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+#: Flags whose value may contain a credential, so that it is in no message.
+_SECRET_FLAGS = ("url", "drain-url", "body", "header", "env")
+
+_SUPERVISED = Action("restart", restart_mode="supervised")
+
+
+def load_settings(arguments: Arguments) -> Settings:
+    """Work out the settings of one start.
+
+    Raises:
+        SettingsError: a value is invalid, two flags exclude each other, or nothing is to be
+            watched; one sentence.
+    """
+    rules_file = arguments.values.get("rules", [""])[0]
+    document = load_rules(rules_file) if rules_file else {}
+    tables = document.pop("rule", [])
+    flags = _Flags(add_document(arguments, document, rules_file))
+    directories = flags.paths("dir")
+    env_from = flags.many("env-from", _parse_env_from)
+    require(bool(directories or env_from), "no directory to watch: use --dir DIR")
+    _require_combinable(flags)
+    rules = (
+        *parse_rules(tables, rules_file, directories, supervised=bool(flags.application)),
+        *_flag_rules(flags, directories, env_from, has_tables=bool(tables)),
+    )
+    names = [rule.name for rule in rules]
+    for name in names:
+        require(names.count(name) == 1, f"two rules have the name {name!r}")
+    watched = tuple(dict.fromkeys((*directories, *(each.directory for each in env_from))))
+    _require_stageable(flags, watched)
+    return Settings(
+        watch=WatchSettings(
+            directories=watched,
+            settle=flags.one("settle", parse_duration, 0.1),
+            settle_max=flags.one("settle-max", parse_duration, 2.0),
+            poll_interval=flags.one("poll-interval", parse_positive_duration, 0.0),
+            target_file=flags.path("target-file"),
+        ),
+        rules=rules,
+        checks=_check_settings(flags, tables, rules_file),
+        actions=ActionSettings(
+            timeout=flags.one("action-timeout", parse_positive_duration, 10.0),
+            verify_timeout=flags.one("verify-timeout", parse_positive_duration, 10.0),
+            retry_first=flags.one("retry-first", parse_positive_duration, 0.25),
+            retry_max=flags.one("retry-max", parse_positive_duration, 15.0),
+            grace=flags.one("grace", parse_duration, 25.0),
+        ),
+        application=ApplicationSettings(
+            command=flags.application,
+            env_from=env_from,
+            env=flags.many("env", _parse_env),
+            forward_hup=flags.switch("forward-hup"),
+        ),
+        reports=ReportSettings(
+            listen=flags.one("listen", parse_address, parse_address(":9533")),
+            metrics_path=flags.one("metrics-path", _parse_url_path, "/metrics"),
+            socket=flags.path("socket"),
+            log_format=flags.one("log-format", _parse_format, "text"),
+        ),
+        state_file=flags.path("state"),
+        once=flags.switch("once"),
+        warnings=_warnings(flags),
+    )
+
+
+class _Flags:
+    """Parses values of flags; an error names the flag."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+        self.application = arguments.application
+
+    def has(self, name: str) -> bool:
+        return name in self._arguments.values
+
+    def spelled(self, name: str) -> str:
+        return self._arguments.spelling.get(name, f"--{name}")
+
+    def one(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        found = self.many(name, parse)
+        return found[-1] if found else default
+
+    def many(self, name: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+        where, is_secret = self.spelled(name), name in _SECRET_FLAGS
+        return tuple(
+            parse_value(text, parse, where, is_secret=is_secret)
+            for text in self._arguments.values.get(name, ())
+        )
+
+    def path(self, name: str) -> str:
+        return self.one(name, parse_path, "")
+
+    def paths(self, name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.many(name, parse_path)))
+
+    def switch(self, name: str) -> bool:
+        return self.one(name, _parse_switch, False)
+
+    def process(self, default: str) -> str:
+        """Parse --process; without it the own application, else `default`."""
+        return self.one("process", parse_process, "child" if self.application else default)
+
+
+def _require_combinable(flags: _Flags) -> None:
+    for name in ("env-from", "env", "forward-hup"):
+        require(
+            bool(flags.application) or not flags.has(name),
+            f"{flags.spelled(name)} requires an application: put it after --",
+        )
+    require(
+        not (flags.switch("once") and flags.application),
+        "--once cannot be used with an application",
+    )
+    require(
+        not flags.has("restart-on") or flags.has("target-file"),
+        "--restart-on requires --target-file",
+    )
+    users_of_process = ("signal", "restart", "for")
+    require(
+        not flags.has("process") or any(flags.has(name) for name in users_of_process),
+        "--process requires --signal, --restart term or --for",
+    )
+    for flag, required in (
+        ("drain-url", "restart-on"),
+        ("client-key", "client-cert"),
+        *((name, "url") for name in ("method", "body", "header", "status", "ca")),
+        *((name, "url") for name in ("client-cert", "credentials", "token")),
+    ):
+        require(flags.has(required) or not flags.has(flag), f"--{flag} requires --{required}")
+
+
+def _require_stageable(flags: _Flags, directories: tuple[str, ...]) -> None:
+    stage = flags.path("stage")
+    if not stage:
+        return
+    names = [os.path.basename(directory) for directory in directories]
+    require(
+        len(set(names)) == len(names),
+        "--stage: two directories have the same base name: mount one of them elsewhere",
+    )
+    for directory in directories:
+        nested = stage.startswith(f"{directory}/") or directory.startswith(f"{stage}/")
+        require(
+            stage != directory and not nested,
+            f"--stage: {stage} and {directory} must not contain each other",
+        )
+
+
+def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckSettings:
+    texts = flags.many("check", str)
+    commands = []
+    if not texts and (program := _known_program(flags)):
+        commands = [split_command(program.check)] if program.check else []
+    elif texts != ("none",):
+        commands = list(flags.many("check", split_command))
+    for number, table in enumerate(tables, start=1):
+        if "check" in table:
+            commands.append(parse_command(table["check"], f"{rules_file}: rule {number}: check"))
+    return CheckSettings(
+        commands=tuple(commands),
+        timeout=flags.one("check-timeout", parse_positive_duration, 30.0),
+        limits=ContentLimits(
+            flags.one("max-size", parse_size, 0),
+            flags.many("not-empty", str),
+            flags.many("syntax", _parse_syntax),
+        ),
+        stage=flags.path("stage"),
+        stage_mode=flags.one("stage-mode", parse_mode, 0o644),
+        work_directory=flags.path("work-dir"),
+    )
+
+
+def _known_program(flags: _Flags) -> KnownProgram | None:
+    return KNOWN_PROGRAMS.get(flags.one("for", _parse_program, ""))
+
+
+def _flag_rules(
+    flags: _Flags,
+    directories: tuple[str, ...],
+    env_from: tuple[EnvFrom, ...],
+    *,
+    has_tables: bool,
+) -> tuple[Rule, ...]:
+    """Make the rules that follow from flags: default, environment and frozen."""
+    actions = _flag_actions(flags)
+    probes = flags.many("verify", parse_probe)
+    files: tuple[str, ...] = ("*",)
+    program = _known_program(flags)
+    if program is not None:
+        files = program.files
+        if not actions:
+            actions = (_program_action(flags, program),)
+        if not probes:
+            target = flags.process(program.process)
+            probes = tuple(
+                probe._replace(target=target) if probe.kind == "workers" else probe
+                for probe in map(parse_probe, program.verify)
+            )
+    if not actions and flags.application and not has_tables:
+        actions = (_SUPERVISED,)
+    rules = []
+    env_directories = tuple(dict.fromkeys(each.directory for each in env_from))
+    if actions or probes or not has_tables:
+        # A restart reads everything, so one rule for all directories is enough.
+        joined = actions == (_SUPERVISED,)
+        if directories or joined:
+            own = () if joined else directories
+            rules.append(Rule("default", files, own, actions or (Action("none"),), probes))
+        if joined:
+            env_directories = ()
+    if env_directories:
+        rules.append(Rule("environment", ("*",), env_directories, (_SUPERVISED,), ()))
+    if flags.one("restart-on", _parse_frozen, ""):
+        rules.append(_frozen_rule(flags))
+    return tuple(rules)
+
+
+def _frozen_rule(flags: _Flags) -> Rule:
+    default = "supervised" if flags.application else "all-containers"
+    mode = flags.one("restart", parse_restart_mode, default)
+    drains = tuple(Action("http", call=Call(url)) for url in flags.many("drain-url", parse_url))
+    return Rule(FROZEN, (), (), (*drains, _restart_action(flags, mode)), ())
+
+
+def _program_action(flags: _Flags, program: KnownProgram) -> Action:
+    if program.command:
+        return Action("exec", command=split_command(program.command))
+    target = flags.process(program.process)
+    return Action("signal", signal=parse_signal(program.signal), target=target)
+
+
+def _flag_actions(flags: _Flags) -> tuple[Action, ...]:
+    actions: list[Action] = []
+    for number in flags.many("signal", parse_signal):
+        target = flags.process("")
+        require(bool(target), "--signal requires --process: the process that gets the signal")
+        actions.append(Action("signal", signal=number, target=target))
+    for url in flags.many("url", parse_url):
+        call = Call(
+            url,
+            method=flags.one("method", parse_method, "POST"),
+            headers=flags.many("header", parse_header),
+            body=flags.one("body", str, ""),
+            statuses=flags.one("status", parse_statuses, (200,)),
+            ca=flags.path("ca"),
+            certificate=flags.path("client-cert"),
+            private_key=flags.path("client-key"),
+            credentials=flags.path("credentials"),
+            token=flags.path("token"),
+        )
+        actions.append(Action("http", call=call))
+    actions += [Action("exec", command=words) for words in flags.many("exec", split_command)]
+    actions += [Action("touch", path=path) for path in flags.many("touch", parse_path)]
+    if flags.has("restart") and not flags.has("restart-on"):
+        actions.append(_restart_action(flags, flags.one("restart", parse_restart_mode, "")))
+    return tuple(actions)
+
+
+def _restart_action(flags: _Flags, mode: str) -> Action:
+    require(
+        mode != "supervised" or bool(flags.application),
+        "--restart supervised requires an application: put it after --",
+    )
+    target = ""
+    if mode == "term":
+        require(flags.has("process"), "--restart term requires --process: the process to terminate")
+        target = flags.process("")
+    return Action("restart", restart_mode=mode, target=target)
+
+
+def _warnings(flags: _Flags) -> tuple[str, ...]:
+    if flags.has("webhook-retries"):
+        flags.one("webhook-retries", _parse_count, 0)
+        return (
+            f"{flags.spelled('webhook-retries')} has no effect: a call is repeated until it "
+            "succeeds or the content changes",
+        )
+    return ()
+
+
+# Values that only appear here.
+
+
+def _parse_switch(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise InvalidValue("boolean", "expected true or false")
+    return text == "true"
+
+
+def _parse_count(text: str) -> int:
+    if not text.lstrip("-").isdecimal():
+        raise InvalidValue("number", "expected an integer")
+    return int(text)
+
+
+def _parse_url_path(text: str) -> str:
+    if not text.startswith("/"):
+        raise InvalidValue("URL path", "expected a path such as /metrics")
+    return text
+
+
+def _parse_syntax(text: str) -> tuple[str, str]:
+    pattern, equals, language = text.rpartition("=")
+    if not equals or not pattern or language not in ("json", "toml"):
+        raise InvalidValue("syntax", "expected '*.json=json' or '*.toml=toml'")
+    return pattern, language
+
+
+def _parse_format(text: str) -> str:
+    if text not in ("text", "json"):
+        raise InvalidValue("log format", "expected text or json")
+    return text
+
+
+def _parse_frozen(text: str) -> str:
+    if text != "frozen":
+        raise InvalidValue("restart condition", "expected frozen")
+    return text
+
+
+def _parse_program(text: str) -> str:
+    if text and text not in KNOWN_PROGRAMS:
+        raise InvalidValue("program", f"expected one of {', '.join(sorted(KNOWN_PROGRAMS))}")
+    return text
+
+
+def _parse_env_from(text: str) -> EnvFrom:
+    prefix, equals, directory = text.partition("=")
+    if not equals:
+        prefix, directory = "", text
+    if not (prefix.isascii() and (prefix.isprintable() or not prefix)):
+        raise InvalidValue("prefix", "must contain only printable ASCII characters")
+    return EnvFrom(prefix, parse_path(directory))
+
+
+def _parse_env(text: str) -> EnvSetting:
+    name, equals, value = text.partition("=")
+    if not name or not (name.isascii() and name.isprintable()):
+        raise InvalidValue("variable", "expected NAME=VALUE or NAME")
+    return EnvSetting(name, value if equals else None)

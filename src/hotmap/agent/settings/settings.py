@@ -1,0 +1,212 @@
+"""The agent's settings as values. Times are seconds, paths absolute."""
+
+from __future__ import annotations
+
+from hotmap.agent.settings.values import Address, Url
+from hotmap.core.record import Record
+
+__all__ = [
+    "ALL_CONTAINERS_STATUS",
+    "FROZEN",
+    "RESTART_MODES",
+    "Action",
+    "ActionSettings",
+    "ApplicationSettings",
+    "Call",
+    "CheckSettings",
+    "ContentLimits",
+    "EnvFrom",
+    "EnvSetting",
+    "Probe",
+    "ReportSettings",
+    "Rule",
+    "Settings",
+    "WatchSettings",
+]
+
+#: How to restart, cheapest first (docs/agent.md has what each costs).
+RESTART_MODES = ("supervised", "all-containers", "term")
+
+#: Our own exit status for which an injected pod has a rule RestartAllContainers.
+ALL_CONTAINERS_STATUS = 88
+
+#: Name of the rule that follows the announced frozen fingerprint.
+FROZEN = "frozen"
+
+
+class Call(Record):
+    """An HTTP request to send. Files are read again for each call.
+
+    ca, certificate, private_key: PEM files
+    credentials: a file with user:password
+    token: a file with a bearer token
+    statuses: those that count as success
+    """
+
+    url: Url
+    method: str = "POST"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+    statuses: tuple[int, ...] = (200,)
+    ca: str = ""
+    certificate: str = ""
+    private_key: str = ""
+    credentials: str = ""
+    token: str = ""
+
+
+class Action(Record):
+    """One step of a rule: signal, http, exec, touch, restart or none.
+
+    target: the process, as `process_table.find` takes it, or "child" for the application
+    restart_mode: one of RESTART_MODES
+    """
+
+    kind: str
+    signal: int = 0
+    target: str = ""
+    call: Call | None = None
+    command: tuple[str, ...] = ()
+    path: str = ""
+    restart_mode: str = ""
+
+
+class Probe(Record):
+    """What confirms an action: http, field, metric, file, log, workers, exec or output.
+
+    value: None means any other value than before the action
+    """
+
+    kind: str
+    call: Call | None = None
+    name: str = ""
+    value: str | None = None
+    path: str = ""
+    target: str = ""
+    command: tuple[str, ...] = ()
+
+
+class Rule(Record):
+    """Actions for changed files, and the probes that confirm them.
+
+    files: patterns
+    directories: only in these; () for all
+    The rule FROZEN has no files: it follows the announced frozen fingerprint.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    directories: tuple[str, ...]
+    actions: tuple[Action, ...]
+    probes: tuple[Probe, ...]
+
+
+class EnvFrom(Record):
+    """A directory whose files are environment variables, as envFrom in a pod."""
+
+    prefix: str
+    directory: str
+
+
+class EnvSetting(Record):
+    """One environment variable before expansion; value None keeps the container's."""
+
+    name: str
+    value: str | None
+
+
+class ContentLimits(Record):
+    """Checks without a command.
+
+    max_size: bytes of one file; 0 for no limit
+    not_empty: patterns, each of which must match a file with content
+    syntax: (pattern, json or toml)
+    """
+
+    max_size: int = 0
+    not_empty: tuple[str, ...] = ()
+    syntax: tuple[tuple[str, str], ...] = ()
+
+
+class WatchSettings(Record):
+    """Which directories to watch, and how.
+
+    poll_interval: 0 for the watcher's own
+    target_file: the pod's annotations, "" for none
+    """
+
+    directories: tuple[str, ...]
+    settle: float
+    settle_max: float
+    poll_interval: float
+    target_file: str
+
+
+class CheckSettings(Record):
+    """What content must pass before it is loaded, and where it is published then.
+
+    timeout: of each command
+    stage: directory to publish in, "" for none; stage_mode: permission bits of its files
+    work_directory: for copies to check; "" for memory, then /tmp
+    """
+
+    commands: tuple[tuple[str, ...], ...]
+    timeout: float
+    limits: ContentLimits
+    stage: str
+    stage_mode: int
+    work_directory: str
+
+
+class ActionSettings(Record):
+    """Time limits of actions, of their probes and between attempts.
+
+    grace: between TERM and KILL
+    """
+
+    timeout: float
+    verify_timeout: float
+    retry_first: float
+    retry_max: float
+    grace: float
+
+
+class ApplicationSettings(Record):
+    """The supervised application; command is () without one."""
+
+    command: tuple[str, ...]
+    env_from: tuple[EnvFrom, ...]
+    env: tuple[EnvSetting, ...]
+    forward_hup: bool
+
+
+class ReportSettings(Record):
+    """Where the agent reports.
+
+    listen: None for no TCP port; socket: "" for no unix socket
+    log_format: text or json
+    """
+
+    listen: Address | None
+    metrics_path: str
+    socket: str
+    log_format: str
+
+
+class Settings(Record):
+    """Everything that one start of the agent needs.
+
+    state_file: "" to keep the state in memory only
+    once: check, publish and exit
+    warnings: sentences to log at the start
+    """
+
+    watch: WatchSettings
+    rules: tuple[Rule, ...]
+    checks: CheckSettings
+    actions: ActionSettings
+    application: ApplicationSettings
+    reports: ReportSettings
+    state_file: str
+    once: bool
+    warnings: tuple[str, ...]

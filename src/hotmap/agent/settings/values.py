@@ -1,0 +1,257 @@
+"""Values of flags and of the rules file, parsed into typed values with units.
+
+Every `parse_…` raises InvalidValue, which says what was expected. `parse_value` adds which flag or
+field it was, and the text unless it may hold a credential.
+"""
+
+from __future__ import annotations
+
+import os
+import signal as _signal
+
+from hotmap.core.duration import InvalidDuration, parse_duration
+from hotmap.core.errors import SettingsError
+from hotmap.core.quoting import quote
+from hotmap.core.record import Record
+
+__all__ = [
+    "Address",
+    "InvalidValue",
+    "Url",
+    "parse_address",
+    "parse_header",
+    "parse_method",
+    "parse_mode",
+    "parse_path",
+    "parse_positive_duration",
+    "parse_signal",
+    "parse_size",
+    "parse_statuses",
+    "parse_url",
+    "parse_value",
+    "quote_redacted",
+    "split_command",
+]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class InvalidValue(ValueError):
+    """Raised when a text is not a value of its kind; `noun` is the kind, `reason` what is wrong."""
+
+    def __init__(self, noun: str, reason: str) -> None:
+        super().__init__(f"invalid {noun}: {reason}")
+        self.noun = noun
+        self.reason = reason
+
+
+class Url(Record):
+    """An endpoint: by TCP (`host`, `port`), or by a unix socket's path."""
+
+    scheme: str
+    host: str
+    port: int
+    socket: str
+    path: str
+    user: str
+    password: str
+
+    def __str__(self) -> str:
+        """Write the endpoint without anything that may be a credential."""
+        return _redacted(self)
+
+
+class Address(Record):
+    """Where to listen; host "" is every address."""
+
+    host: str
+    port: int
+
+
+def parse_value(text: str, parse: Callable[[str], T], where: str, *, is_secret: bool = False) -> T:
+    """Parse a value of a flag or a field that `where` names.
+
+    Raises:
+        SettingsError: the value is invalid; the text is in it unless `is_secret`.
+    """
+    try:
+        return parse(text)
+    except (InvalidValue, InvalidDuration) as error:
+        shown = "" if is_secret else f" {quote_redacted(text)}"
+        raise SettingsError(f"{where}: invalid {error.noun}{shown}: {error.reason}") from None
+
+
+def _redacted(url: Url) -> str:
+    path, mark, _ = url.path.partition("?")
+    shown = f"{path}{mark}***" if mark else path
+    if url.socket:
+        return f"unix:{url.socket}:{shown}"
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    user = "***@" if url.user or url.password else ""
+    return f"{url.scheme}://{user}{host}:{url.port}{shown}"
+
+
+def quote_redacted(text: str) -> str:
+    """Quote a value for an error message; user, password and query of URLs in it become ***."""
+    first, *rest = text.split("://")
+    shown = first
+    for part in rest:
+        place, blank, after = part.partition(" ")
+        place, query, _ = place.partition("?")
+        authority, slash, path = place.partition("/")
+        if "@" in authority:
+            authority = f"***@{authority.rpartition('@')[2]}"
+        shown += f"://{authority}{slash}{path}{'?***' if query else ''}{blank}{after}"
+    return quote(shown)
+
+
+def parse_positive_duration(text: str) -> float:
+    """Parse a duration that is longer than 0, in seconds."""
+    seconds = parse_duration(text)
+    if seconds <= 0:
+        raise InvalidValue("duration", "must be more than 0")
+    return seconds
+
+
+_SIZES = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "k": 1000, "M": 1000**2, "G": 1000**3}
+
+
+def parse_size(text: str) -> int:
+    """Parse `512`, `64Ki`, `1Mi` or `2M` as bytes."""
+    number = text.rstrip("KMGki")
+    unit = text[len(number) :]
+    if unit not in _SIZES or not (number.isascii() and number.isdecimal()):
+        raise InvalidValue("size", "expected a number of bytes, such as 512, 64Ki or 1Mi")
+    return int(number) * _SIZES[unit]
+
+
+def parse_mode(text: str) -> int:
+    """Parse `0644` as permission bits."""
+    if not text or set(text) - set("01234567") or int(text, 8) > 0o777:
+        raise InvalidValue("file mode", "expected octal permission bits, such as 0644 or 0600")
+    return int(text, 8)
+
+
+def parse_signal(text: str) -> int:
+    """Parse `HUP`, `SIGHUP` or `1` as a signal number."""
+    name = text.upper().removeprefix("SIG")
+    for known in _signal.Signals:
+        if name == known.name.removeprefix("SIG") or text == str(int(known)):
+            return int(known)
+    raise InvalidValue("signal", "expected a name or number, such as HUP, USR1 or 1")
+
+
+def parse_statuses(text: str) -> tuple[int, ...]:
+    """Parse `200,204` or `2xx` as HTTP statuses."""
+    found: list[int] = []
+    for part in text.split(","):
+        part = part.strip()
+        if len(part) == 3 and part[0] in "12345" and part[1:].lower() == "xx":
+            found += range(100 * int(part[0]), 100 * int(part[0]) + 100)
+        elif len(part) == 3 and part.isascii() and part.isdecimal() and 100 <= int(part) <= 599:
+            found.append(int(part))
+        else:
+            raise InvalidValue("list of HTTP status codes", "expected 200, 200,204 or 2xx")
+    return tuple(found)
+
+
+def parse_url(text: str) -> Url:
+    """Parse `http://host:port/path`, `https://…` or `unix:/run/app.sock:/path`."""
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise InvalidValue("URL", "must contain only printable ASCII characters")
+    scheme, mark, rest = text.partition(":")
+    if scheme == "unix" and mark:
+        socket, _, path = rest.partition(":")
+        if not socket.startswith("/") or not path.startswith("/"):
+            raise InvalidValue("unix socket URL", "expected unix:/run/app.sock:/path")
+        return Url("http", "localhost", 0, socket, path, "", "")
+    if scheme not in ("http", "https") or not rest.startswith("//"):
+        raise InvalidValue("URL", "expected a form such as http://127.0.0.1:8080/-/reload")
+    authority, slash, path = rest[2:].partition("/")
+    if not slash:
+        authority, mark, query = authority.partition("?")
+        path = f"?{query}" if mark else ""
+    path = path.partition("#")[0]
+    userinfo, at, place = authority.rpartition("@")
+    user, _, password = userinfo.partition(":") if at else ("", "", "")
+    host, port = _host_and_port(place, {"http": 80, "https": 443}[scheme])
+    if not host:
+        raise InvalidValue("URL", "the host is missing")
+    return Url(scheme, host, port, "", f"/{path}", _unquote(user), _unquote(password))
+
+
+def parse_address(text: str) -> Address | None:
+    """Parse `:9533`, `127.0.0.1:9533` or `[::1]:9533`; `none` gives None."""
+    if text == "none":
+        return None
+    if ":" not in text:
+        raise InvalidValue("address", "expected :9533, 127.0.0.1:9533 or none")
+    host, port = _host_and_port(text, -1)
+    if port < 0:
+        raise InvalidValue("address", "expected :9533, 127.0.0.1:9533 or none")
+    return Address(host, port)
+
+
+def _host_and_port(text: str, default: int) -> tuple[str, int]:
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+    else:
+        host, colon, rest = text.partition(":")
+        rest = f"{colon}{rest}"
+    if not rest:
+        return host, default
+    port = rest[1:]
+    if rest[0] != ":" or not port.isdecimal() or int(port) > 65535:
+        raise InvalidValue("port", "expected a number from 0 to 65535 after the last colon")
+    return host, int(port)
+
+
+def _unquote(text: str) -> str:
+    first, *others = text.split("%")
+    result = first.encode()
+    for part in others:
+        try:
+            result += bytes([int(part[:2], 16)]) + part[2:].encode()
+        except ValueError:
+            raise InvalidValue("URL", "user or password contains an invalid % escape") from None
+    return result.decode("utf-8", "surrogateescape")
+
+
+def split_command(text: str) -> tuple[str, ...]:
+    """Split a command line into words as a shell does; no shell is involved."""
+    import shlex
+
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise InvalidValue("command line", str(error).lower()) from None
+    if not words:
+        raise InvalidValue("command line", "must not be empty")
+    return words
+
+
+def parse_path(text: str) -> str:
+    """Parse a path; a relative one is made absolute."""
+    if not text or "\0" in text:
+        raise InvalidValue("path", "must not be empty or contain a NUL byte")
+    return os.path.abspath(text)
+
+
+def parse_method(text: str) -> str:
+    """Parse an HTTP method."""
+    if not (text.isascii() and text.isalpha()):
+        raise InvalidValue("HTTP method", "expected a name, such as POST, PUT or GET")
+    return text.upper()
+
+
+def parse_header(text: str) -> tuple[str, str]:
+    """Parse `Name: value`."""
+    name, colon, value = text.partition(":")
+    if not colon or not name or not text.isprintable() or set(name) & set(' \t()<>@,;\\"/[]?={}'):
+        raise InvalidValue("header", "expected 'Name: value'")
+    return name, value.strip()

@@ -1,0 +1,160 @@
+"""Which directories changed, and one consistent reading of all of them.
+
+A mounted ConfigMap or Secret is watched by `hotmap.volume.watcher`; other directories are compared
+at each poll (`plain_files`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotmap.agent.decide.digest import digest_of, tree_digest
+from hotmap.agent.decide.snapshot import Snapshot
+from hotmap.agent.watch.plain_files import NotReadable, describe_error, read_plain, signature
+from hotmap.core.errors import NotProjected, TornRead
+from hotmap.core.payload_digest import file_digest, payload_digest
+from hotmap.volume.atomic_writer import DATA_LINK
+from hotmap.volume.watcher import VolumeWatcher, read_revision
+
+__all__ = ["Detector"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hotmap.volume.watcher import WatcherStatistics
+
+
+class Detector:
+    """Watches directories and reads them."""
+
+    def __init__(
+        self,
+        directories: Iterable[str],
+        key: bytes,
+        *,
+        also: Iterable[str] = (),
+        payloads: bool = False,
+    ) -> None:
+        """Watch `directories`, and those in `also`, which are not read here.
+
+        key: of digests; payloads: whether to compute payload digests as well
+        """
+        self._payloads = payloads
+        self.directories = tuple(dict.fromkeys(directories))
+        self._key = key
+        self._watcher = VolumeWatcher((*self.directories, *also))
+        self._plain: dict[str, object] = {}
+        #: Plain directories to be read once more: file times have a granularity of milliseconds, so
+        #: what is written within the same step as our reading has the same signature.
+        self._again: set[str] = set()
+
+    def close(self) -> None:
+        """Close the inotify instance."""
+        self._watcher.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when `changed` has work; -1 for none."""
+        return self._watcher.fileno()
+
+    @property
+    def poll_interval(self) -> float:
+        """Seconds after which `poll` should be called again."""
+        return self._watcher.poll_interval
+
+    def statistics(self) -> WatcherStatistics:
+        """Return how directories are watched, and what was seen."""
+        return self._watcher.statistics()
+
+    def mode_of(self, directory: str) -> str:
+        """Return how changes of one directory are detected: inotify, polling or comparing."""
+        if self._plain.get(directory) is not None:
+            return "comparing"
+        return "inotify" if self._watcher.is_watched(directory) else "polling"
+
+    def changed(self) -> list[str]:
+        """List directories that inotify events show to be updated."""
+        return self._watcher.read_events()
+
+    def poll(self) -> list[str]:
+        """List directories that changed, by checking each of them."""
+        changed = self._watcher.poll()
+        for directory in self.directories:
+            if directory not in changed and self._plain_changed(directory):
+                changed.append(directory)
+        return changed
+
+    def incomplete(self) -> bool:
+        """Whether a writer has published files and not yet linked all of them.
+
+        The kubelet links new files after the update (atomic_writer.go, step 10). A process that
+        is told to reload in between misses a file.
+        """
+        for directory in self.directories:
+            try:
+                names = os.listdir(os.path.join(directory, DATA_LINK))
+            except OSError:
+                continue
+            if not all(os.path.lexists(os.path.join(directory, name)) for name in names):
+                return True
+        return False
+
+    def read(self) -> Snapshot:
+        """Read all directories, each as one consistent set.
+
+        Raises:
+            NotReadable: one of them is missing, or something in it cannot be read; try again
+                when it changes, or after a while.
+        """
+        contents = {directory: self._read(directory) for directory in self.directories}
+        payloads: dict[str, str] = {}
+        files: dict[str, str] = {}
+        directories: dict[str, str] = {}
+        for directory, found in contents.items():
+            digests = {path: digest_of(data, self._key) for path, data in found.items()}
+            directories[directory] = tree_digest(digests, self._key)
+            files.update((f"{directory}/{path}", each) for path, each in digests.items())
+            if self._payloads:
+                payloads[directory] = payload_digest({p: file_digest(d) for p, d in found.items()})
+        return Snapshot(contents, files, directories, tree_digest(files, self._key), payloads)
+
+    def _read(self, directory: str) -> dict[str, bytes]:
+        try:
+            return self._read_any(directory)
+        except NotReadable as error:
+            error.directory = directory
+            raise
+
+    def _read_any(self, directory: str) -> dict[str, bytes]:
+        try:
+            return read_revision(directory).files
+        except (NotProjected, NotADirectoryError):
+            return self._read_plain(directory)
+        except TornRead as error:
+            raise NotReadable(str(error)) from None
+        except FileNotFoundError:
+            raise NotReadable(f"{directory} does not exist yet: waiting for it") from None
+        except OSError as error:
+            raise NotReadable(describe_error(error, directory)) from None
+
+    def _read_plain(self, directory: str) -> dict[str, bytes]:
+        before, now = self._plain.get(directory), signature(directory)
+        self._plain[directory] = now
+        if now != before:
+            self._again.add(directory)
+        found = read_plain(directory)
+        if signature(directory) != self._plain[directory]:
+            self._plain[directory] = None
+            raise NotReadable(f"{directory} changed while it was read")
+        return found
+
+    def _plain_changed(self, directory: str) -> bool:
+        if os.path.lexists(os.path.join(directory, DATA_LINK)):
+            return self._plain.pop(directory, None) is not None
+        now = signature(directory)
+        changed = now != self._plain.get(directory, now)
+        self._plain[directory] = now
+        if directory in self._again and not changed:
+            self._again.discard(directory)
+            return True
+        return changed

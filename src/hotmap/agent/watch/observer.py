@@ -1,0 +1,221 @@
+"""Decides when to poll and to read the directories, and reports what was read.
+
+An inotify event, a timer or a request leads to a reading. While a directory is missing or cannot be
+read, reading is repeated until it succeeds; the reason is logged once.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hotmap.agent.decide.announcement import parse_announcement
+from hotmap.agent.decide.settle import SettleTimer
+from hotmap.agent.runtime.loop import READ, Alarm
+from hotmap.agent.watch.detector import Detector
+from hotmap.agent.watch.mounts import describe_mount
+from hotmap.agent.watch.plain_files import NotReadable
+from hotmap.core.record import Record
+
+__all__ = ["DirectoryStatus", "Observer", "ObserverStatus"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hotmap.agent.decide.announcement import Announcement
+    from hotmap.agent.decide.snapshot import Snapshot
+    from hotmap.agent.runtime.log import Log
+    from hotmap.agent.runtime.loop import Loop
+    from hotmap.agent.settings.settings import WatchSettings
+    from hotmap.volume.watcher import WatcherStatistics
+
+#: Seconds between two attempts while something cannot be read.
+_RETRY_INTERVAL = 1.0
+
+#: Seconds to the next attempt, and how many of them, while a writer makes its links.
+_LINKS_INTERVAL, _LINKS_ATTEMPTS = 0.002, 50
+
+#: Polls that may be missed before the agent is unhealthy.
+_MISSED_POLLS = 3
+
+
+class DirectoryStatus(Record):
+    """What one directory is, and how its changes are detected."""
+
+    kind: str
+    note: str
+    detector: str
+
+
+class ObserverStatus(Record):
+    """What is reported of watching.
+
+    changing: a change waits for its settle time, or was not taken yet
+    unreadable, unreadable_directory: why nothing can be read, and where; "" while it can
+    poll_age: seconds since all directories were polled
+    """
+
+    directories: dict[str, DirectoryStatus]
+    detector: WatcherStatistics
+    changing: bool
+    unreadable: str
+    unreadable_directory: str
+    poll_age: float
+
+
+class Observer:
+    """Watches the directories and the announcement's file."""
+
+    def __init__(self, loop: Loop, log: Log, settings: WatchSettings, key: bytes) -> None:
+        """`key` is that of digests."""
+        self._loop = loop
+        self._log = log
+        self._settings = settings
+        self._observations: list[Snapshot | Announcement] = []
+        target = settings.target_file
+        self._target_directory = os.path.dirname(target) if target else ""
+        also = [self._target_directory] if target else []
+        self._detector = Detector(settings.directories, key, also=also, payloads=bool(target))
+        self._mounts = {path: describe_mount(path) for path in settings.directories}
+        self._settle = SettleTimer(settings.settle, settings.settle_max)
+        self._read_alarm = Alarm(loop, self.read)
+        self._poll_alarm = Alarm(loop, self._poll_again)
+        self._link_attempts = 0
+        self._last_poll = loop.now()
+        self._announcement: Announcement | None = None
+        #: Why announcements cannot be read; "" while they can.
+        self.problem = ""
+        self._unreadable = self._unreadable_directory = ""
+
+    def begin(self) -> None:
+        """Log what is mounted, read it, and go on watching."""
+        if (descriptor := self._detector.fileno()) >= 0:
+            self._loop.watch(descriptor, READ, self._on_events)
+        for mount in self._mounts.values():
+            if mount.note:
+                self._log.warning("directory", mount.note)
+        statistics = self._detector.statistics()
+        if statistics.reason:
+            self._log.warning("detector", statistics.reason, mode=statistics.mode)
+        self._read_announcement()
+        self.read()
+        self._poll_again()
+
+    def close(self) -> None:
+        """Close the inotify instance."""
+        self._detector.close()
+
+    def take(self) -> list[Snapshot | Announcement]:
+        """Return what was read since the last call, in order."""
+        taken, self._observations = self._observations, []
+        return taken
+
+    def status(self) -> ObserverStatus:
+        """Return what is reported of watching."""
+        return ObserverStatus(
+            directories={
+                path: DirectoryStatus(mount.kind, mount.note, self._detector.mode_of(path))
+                for path, mount in self._mounts.items()
+            },
+            detector=self._detector.statistics(),
+            changing=self._settle.due_at() is not None or bool(self._observations),
+            unreadable=self._unreadable,
+            unreadable_directory=self._unreadable_directory,
+            poll_age=self.poll_age,
+        )
+
+    @property
+    def mode(self) -> str:
+        """How changes are detected: inotify or polling."""
+        return self._detector.statistics().mode
+
+    @property
+    def poll_age(self) -> float:
+        """Seconds since all directories were polled."""
+        return self._loop.now() - self._last_poll
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the directories are polled as often as they should be."""
+        return self.poll_age <= _MISSED_POLLS * self._interval()
+
+    def poll(self) -> None:
+        """Check all directories and the announcement for changes."""
+        self._on_changes(self._detector.poll())
+        if self._target_directory:
+            self._read_announcement()
+        self._last_poll = self._loop.now()
+
+    def read(self) -> None:
+        """Read the directories as they are now, unless a writer has not finished its links."""
+        if self._link_attempts < _LINKS_ATTEMPTS and self._detector.incomplete():
+            self._link_attempts += 1
+            self._read_alarm.set(self._loop.now() + _LINKS_INTERVAL)
+            return
+        self._link_attempts = 0
+        self._settle.clear()
+        try:
+            snapshot = self._detector.read()
+        except NotReadable as error:
+            self._on_unreadable(error)
+            return
+        if self._unreadable:
+            self._unreadable = self._unreadable_directory = ""
+            self._mounts = {path: describe_mount(path) for path in self._settings.directories}
+        self._observations.append(snapshot)
+
+    def _on_events(self) -> None:
+        self._on_changes(self._detector.changed())
+
+    def _poll_again(self) -> None:
+        self.poll()
+        if self._unreadable:
+            self.read()
+        self._poll_alarm.set(self._loop.now() + self._interval())
+
+    def _interval(self) -> float:
+        interval = self._settings.poll_interval or self._detector.poll_interval
+        return min(interval, _RETRY_INTERVAL) if self._unreadable else interval
+
+    def _on_changes(self, changed: list[str]) -> None:
+        if self._target_directory in changed:
+            self._read_announcement()
+        if not any(path in self._settings.directories for path in changed):
+            return
+        now = self._loop.now()
+        self._settle.touch(now)
+        due = self._settle.due_at()
+        if due is None or due <= now:
+            self.read()
+        else:
+            self._read_alarm.set(due)
+
+    def _on_unreadable(self, error: NotReadable) -> None:
+        if str(error) == self._unreadable:
+            return
+        self._unreadable, self._unreadable_directory = str(error), error.directory
+        self._log.warning("unreadable", self._unreadable)
+        self._poll_alarm.set(self._loop.now() + _RETRY_INTERVAL)
+
+    def _read_announcement(self) -> None:
+        if not self._settings.target_file:
+            return
+        try:
+            with open(self._settings.target_file, encoding="utf-8", errors="replace") as file:
+                found = parse_announcement(file.read())
+        except OSError as error:
+            self._on_missing_announcement(error)
+            return
+        self.problem = ""
+        if found is None or found == self._announcement:
+            return
+        self._announcement = found
+        self._observations.append(found)
+
+    def _on_missing_announcement(self, error: OSError) -> None:
+        reason = (error.strerror or "").lower()
+        problem = (
+            f"cannot read {self._settings.target_file}: {reason}; it must be a file of a "
+            "downwardAPI volume with the pod's metadata.annotations"
+        )
+        if problem != self.problem:
+            self.problem = problem
+            self._log.warning("announced", problem)

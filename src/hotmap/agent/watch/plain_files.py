@@ -1,0 +1,100 @@
+"""Files of a directory that no kubelet writes: an emptyDir, a host path, or a single file.
+
+Such a directory has no `..data` link to watch, so its files are compared at each poll.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+__all__ = ["NotReadable", "describe_error", "read_plain", "signature"]
+
+#: Bytes that one directory may hold; Kubernetes' own limit for a source is 1 MiB.
+_MAX_BYTES = 64 << 20
+
+
+class NotReadable(Exception):
+    """Raised when a directory cannot be read now; its text is one sentence."""
+
+    #: Which of the watched directories it is about.
+    directory = ""
+
+
+def read_plain(directory: str) -> dict[str, bytes]:
+    """Read the files below a directory, or a single file, by relative path.
+
+    Raises:
+        NotReadable: a file cannot be read, or there is too much.
+    """
+    found: dict[str, bytes] = {}
+    size = 0
+    is_file = not os.path.isdir(directory)
+    folder = os.path.dirname(directory) if is_file else directory
+    for path in [directory] if is_file else _list_files(directory):
+        found[os.path.relpath(path, folder)] = data = _read_file(path)
+        size += len(data)
+        if size > _MAX_BYTES:
+            raise NotReadable(f"{directory} has more than {_MAX_BYTES >> 20} MiB: watch a part")
+    return found
+
+
+def _list_files(directory: str) -> list[str]:
+    """List regular files below a directory; links that point out of it are ignored."""
+    root = os.path.realpath(directory)
+    found: list[str] = []
+
+    def walk(folder: str) -> None:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                if entry.is_symlink():
+                    target = os.path.realpath(entry.path)
+                    if not target.startswith(f"{root}/"):
+                        continue
+                    if os.path.isfile(target):
+                        found.append(entry.path)
+                elif entry.is_dir():
+                    walk(entry.path)
+                elif entry.is_file():
+                    found.append(entry.path)
+
+    try:
+        walk(directory)
+    except OSError as error:
+        raise NotReadable(describe_error(error, directory)) from None
+    return found
+
+
+def signature(directory: str) -> object:
+    """Summarize plain content without reading it: names, sizes, times and inodes."""
+    try:
+        if not os.path.isdir(directory):
+            return _stamp(directory)
+        return [(path, _stamp(path)) for path in _list_files(directory)]
+    except (OSError, NotReadable):
+        return None
+
+
+def _stamp(path: str) -> tuple[int, int, int, int]:
+    # The change time as well: tools that preserve times set the modification time back.
+    found = os.stat(path)
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise NotReadable(f"{path} is not a regular file")
+            return file.read(_MAX_BYTES)
+    except OSError as error:
+        raise NotReadable(describe_error(error, path)) from None
+
+
+def describe_error(error: OSError, place: str) -> str:
+    """Describe why something at `place` cannot be read, in one sentence."""
+    where = error.filename if isinstance(error.filename, str) else ""
+    if where and not where.startswith("/"):
+        where = f"{place}/…/{where}"
+    user = f" as user {os.geteuid()}" if isinstance(error, PermissionError) else ""
+    return f"cannot read {where or place}{user}: {(error.strerror or str(error)).lower()}"

@@ -1,0 +1,311 @@
+"""Announced, projected, loaded for each directory: by order, or exactly where digests are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, webhook
+
+from hotmap.agent.decide.announcement import (
+    Announcement,
+    Comparison,
+    overall_state,
+    parse_announcement,
+)
+from hotmap.agent.watch.detector import Detector
+from hotmap.core.payload import Item, configmap_payload, downward_map
+from hotmap.core.payload_digest import EMPTY, file_digest, payload_digest
+from hotmap.volume.atomic_writer import AtomicWriter
+
+
+@given(st.text(), st.integers(0, 10**9))
+def test_target_is_found_among_other_annotations(other: str, sequence: int) -> None:
+    """Whatever else the pod is annotated with, the target is read from its own line."""
+    text = downward_map({"a": other, "hotmap.dev/target": f"{sequence}/live/frozen", "z": other})
+    assert parse_announcement(text) == Announcement(sequence, "live", "frozen")
+    assert parse_announcement(downward_map({"a": other})) is None
+
+
+def test_payload_digests_are_the_last_part_of_the_target() -> None:
+    """One for each volume, with dots between; parts of a later form are left alone."""
+
+    def payloads(target: str) -> tuple[str, ...]:
+        found = parse_announcement(f'hotmap.dev/target="{target}"')
+        assert found is not None
+        return found.payloads
+
+    assert payloads("1/a/b") == payloads("1/a/b/") == ()
+    assert payloads("1/a/b/x") == ("x",)
+    assert payloads("1/a/b/x.y/later") == ("x", "y")
+
+
+def relations(comparison: Comparison, live: str | None, **digests: str) -> dict[str, str]:
+    """Compare where no payload digest is announced; gives relations by directory."""
+    announcement = None if live is None else Announcement(1, live, "frozen")
+    found = comparison.compare(announcement, digests, {})
+    assert {one.evidence for one in found.values()} <= {"" if live is None else "order"}
+    return {directory: one.state for directory, one in found.items()}
+
+
+def test_target_state_follows_the_order_of_changes() -> None:
+    """Whichever comes first waits for the other; an edit that is taken back is recognised."""
+    comparison = Comparison()
+    for live, digest, relation in [
+        (None, "one", "none"),
+        ("A", "one", "matched"),
+        ("B", "one", "not yet projected"),
+        ("B", "two", "matched"),
+        ("B", "one", "not yet announced"),
+        ("A", "one", "matched"),
+        ("B", "one", "not yet projected"),
+        ("B", "two", "matched"),
+        ("B", "three", "not yet announced"),
+        ("C", "three", "matched"),
+    ]:
+        assert relations(comparison, live, d=digest) == {"d": relation}, (live, digest)
+
+
+def test_announcement_before_the_first_reading_matches_it() -> None:
+    """At its start the agent may read the announcement first; it does not wait for another."""
+    comparison = Comparison()
+    assert relations(comparison, "A") == {}
+    assert relations(comparison, "A", d="one") == {"d": "matched"}
+
+
+def test_only_the_directory_that_changed_first_is_not_announced() -> None:
+    """Files that come before their announcement are told apart from those that did not move."""
+    comparison = Comparison()
+    relations(comparison, "A", one="1", two="1")
+    assert relations(comparison, "A", one="1", two="2") == {
+        "one": "matched",
+        "two": "not yet announced",
+    }
+    assert relations(comparison, "B", one="1", two="2") == {"one": "matched", "two": "matched"}
+    assert relations(comparison, "C", one="1", two="2") == {
+        "one": "not yet projected",
+        "two": "not yet projected",
+    }
+
+
+def exact(
+    comparison: Comparison, live: str, announced: str, **payloads: str
+) -> dict[str, tuple[str, str]]:
+    """Compare where payload digests are announced; each directory's own digest is its payload's."""
+    announcement = Announcement(1, live, "frozen", tuple(announced.split()))
+    found = comparison.compare(announcement, payloads, payloads)
+    return {directory: (one.state, one.evidence) for directory, one in found.items()}
+
+
+def test_payload_digests_are_compared_exactly() -> None:
+    """What is announced for another source does not make this directory wait, and a stale one does.
+
+    The Secret's directory is among no digests, so order decides on it.
+    """
+    comparison = Comparison()
+    assert exact(comparison, "A", "c1", configmap="c1", secret="s1") == {
+        "configmap": ("matched", "exact"),
+        "secret": ("matched", "order"),
+    }
+    assert exact(comparison, "B", "c1", configmap="c1", secret="s1") == {
+        "configmap": ("matched", "exact"),
+        "secret": ("not yet projected", "order"),
+    }
+    assert exact(comparison, "B", "c1", configmap="c1", secret="s2") == {
+        "configmap": ("matched", "exact"),
+        "secret": ("matched", "order"),
+    }
+    assert exact(comparison, "C", "c2", configmap="c1", secret="s2")["configmap"] == (
+        *("not yet projected", "exact"),
+    )
+    # Something else than what was announced has arrived: order would have taken it for that.
+    assert exact(comparison, "C", "c2", configmap="c9", secret="s2")["configmap"] == (
+        *("not yet projected", "exact"),
+    )
+    assert exact(comparison, "C", "c2", configmap="c2", secret="s2") == {
+        "configmap": ("matched", "exact"),
+        "secret": ("matched", "order"),
+    }
+    assert exact(comparison, "C", "c2", configmap="c3", secret="s2")["configmap"] == (
+        *("not yet announced", "exact"),
+    )
+
+
+def test_empty_payload_is_no_evidence() -> None:
+    """An empty Secret has the digest of any empty payload; its next content is judged by order."""
+    comparison = Comparison()
+    assert exact(comparison, "A", EMPTY, d=EMPTY) == {"d": ("matched", "exact")}
+    assert exact(comparison, "A", EMPTY, d="s1") == {"d": ("not yet announced", "order")}
+
+
+def test_overall_state_is_the_worst() -> None:
+    """The pod as a whole is matched only when every directory is."""
+    comparison = Comparison()
+    comparison.compare(Announcement(1, "A", "f", ("c1",)), {"c": "1", "s": "1"}, {"c": "c1"})
+    found = comparison.compare(
+        Announcement(2, "B", "f", ("c1",)), {"c": "1", "s": "1"}, {"c": "c1"}
+    )
+    assert overall_state(found.values()) == "not yet projected"
+    assert overall_state([]) == "none"
+
+
+def test_payload_digest_is_as_documented() -> None:
+    """Written down from coreutils' `b2sum -l 128`, fed byte by byte as the reference says."""
+    assert file_digest(b"1").hex() == "cea3878a334b240469d159ff840b6434"
+    assert EMPTY == "kSd6rIQxdVHtInyWBwl73g"
+    files = {"b/c": file_digest(b""), "a": file_digest(b"1")}
+    assert payload_digest(files) == "wLuMG_9ivRgF29SM0dDbAQ"
+
+
+@given(
+    st.dictionaries(st.text(max_size=8), st.binary(max_size=8), max_size=4),
+    st.dictionaries(st.text(max_size=8), st.binary(max_size=8), max_size=4),
+)
+def test_payload_digest_differs_for_different_payloads(
+    one: Mapping[str, bytes], other: Mapping[str, bytes]
+) -> None:
+    """Equal payloads have equal digests, in any order; others do not."""
+
+    def digest(files: Mapping[str, bytes]) -> str:
+        return payload_digest({path: file_digest(data) for path, data in files.items()})
+
+    try:
+        assert digest(one) == digest(dict(reversed(list(one.items()))))
+        assert (digest(one) == digest(other)) == (one == other)
+    except UnicodeEncodeError:
+        return  # a lone surrogate that no file name decodes to
+
+
+@pytest.mark.parametrize(
+    "items",
+    [None, [Item("app.conf", "conf.d/app.conf"), Item("logo", "logo.png", 0o400)]],
+    ids=["all keys", "items"],
+)
+def test_controller_and_agent_compute_the_same_digest(
+    tmp_path: Path, items: list[Item] | None
+) -> None:
+    """From the ConfigMap as the API has it, and from the files as a kubelet writes them."""
+    payload = configmap_payload(
+        "app", {"app.conf": "level=ä\n", "empty": ""}, {"logo": b"\x89\xff"}, items=items
+    )
+    AtomicWriter(str(tmp_path)).write(payload)
+    detector = Detector([str(tmp_path)], b"any key", payloads=True)
+    try:
+        found = detector.read().payloads[str(tmp_path)]
+    finally:
+        detector.close()
+    assert found == payload_digest({path: file_digest(file.data) for path, file in payload.items()})
+
+
+def announced(*payloads: Mapping[str, str]) -> str:
+    """Write the last part of a target as a controller would, from what ConfigMaps hold."""
+    return ".".join(
+        payload_digest({path: file_digest(text.encode()) for path, text in one.items()})
+        for one in payloads
+    )
+
+
+def row(running: Agent, volume: Volume) -> dict[str, Any]:
+    """Read what the status says of one directory."""
+    rows: list[dict[str, Any]] = running.status()["directories"]
+    return next(one for one in rows if one["directory"] == str(volume))
+
+
+def stands(running: Agent, volume: Volume, relation: str, evidence: str) -> None:
+    """Wait until a directory stands to the announcement as it should."""
+
+    def look() -> bool:
+        found = row(running, volume)
+        return (found["target"], found["evidence"]) == (relation, evidence)
+
+    eventually(look, f"{volume} {relation} ({evidence})")
+
+
+def test_status_shows_the_target_of_each_directory(tmp_path: Path) -> None:
+    """Announced, projected and loaded, without access to the API; nothing that can be guessed."""
+    config = Volume(tmp_path / "config", text="one")
+    secret = Volume(tmp_path / "secret", password="hunter2")
+    pod = PodFile(tmp_path / "pod")
+    pod.annotate(f"1/aa/f1/{announced({'text': 'one'})}")
+    flags = ("--dir", config, "--dir", secret, "--target-file", pod.file)
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        stands(running, config, "matched", "exact")
+        stands(running, secret, "matched", "order")
+        pod.annotate(f"2/bb/f1/{announced({'text': 'two'})}")
+        stands(running, config, "not yet projected", "exact")
+        assert running.status()["target"]["state"] == "not yet projected"
+        assert f'directory="{config}",evidence="exact"}} 0' in running.get("/metrics")[1]
+        config.write(text="two")
+        stands(running, config, "matched", "exact")
+        stands(running, secret, "matched", "order")
+        assert running.status()["target"]["state"] == "matched"
+        config.write(text="three")
+        stands(running, config, "not yet announced", "exact")
+        secret.write(password="hunter3")
+        stands(running, secret, "not yet announced", "order")
+        pod.annotate(f"3/cc/f1/{announced({'text': 'three'})}")
+        stands(running, config, "matched", "exact")
+        stands(running, secret, "matched", "order")
+        assert running.status()["target"]["sequence"] == 3
+        shown = running.get("/status")[1] + running.get("/metrics")[1] + running.log
+        for guess in ({"password": "hunter2"}, {"password": "hunter3"}):
+            assert announced(guess) not in shown, "a Secret's digest could be guessed offline"
+
+
+def test_directory_status_has_its_error(tmp_path: Path) -> None:
+    """A rule's trouble is that of its own directories; others are loaded meanwhile."""
+    one, two = Volume(tmp_path / "one", text="1"), Volume(tmp_path / "two", text="1")
+    rules = tmp_path / "rules.toml"
+    with webhook() as endpoint:
+        endpoint.status = 500
+        rules.write_text(
+            f"""
+            [[rule]]
+            name = "fails"
+            directories = ["{one}"]
+            actions = [{{ http = "{endpoint.url}" }}]
+            [[rule]]
+            name = "works"
+            directories = ["{two}"]
+            actions = ["none"]
+            """
+        )
+        with agent(tmp_path, "--dir", one, "--dir", two, "--rules", rules) as running:
+            running.reaches("failing")
+            stuck, fine = row(running, one), row(running, two)
+            assert (stuck["loaded"], fine["loaded"]) == (None, fine["projected"])
+            assert "returned 500" in stuck["error"]
+            assert stuck["pending_seconds"] > 0
+            assert (fine["error"], fine["pending_seconds"]) == ("", 0)
+            assert (stuck["detector"], stuck["kind"]) == ("inotify", "projected")
+            assert running.get("/readyz")[0] == 503
+            endpoint.status = 200
+            running.reaches("loaded")
+            done = row(running, one)
+            assert (done["loaded"], done["error"], done["pending_seconds"]) == (
+                *(done["projected"], "", 0),
+            )
+            assert running.get("/readyz")[0] == 200
+
+
+def test_unreadable_directory_has_its_own_error(tmp_path: Path) -> None:
+    """The sentence stands beside the directory that is missing, not beside the others."""
+    one, plain = Volume(tmp_path / "one", text="1"), tmp_path / "plain"
+    plain.mkdir()
+    missing = tmp_path / "missing"
+    flags = ("--dir", one, "--dir", plain, "--dir", missing)
+    with agent(tmp_path, *flags, "--poll-interval", "20ms") as running:
+        running.reaches("waiting")
+        rows = {each["directory"]: each for each in running.status()["directories"]}
+        assert rows[str(missing)]["error"] == f"{missing} does not exist yet: waiting for it"
+        assert rows[str(one)]["error"] == ""
+        missing.mkdir()
+        running.reaches("loaded")
+        rows = {each["directory"]: each for each in running.status()["directories"]}
+        assert {each["detector"] for each in rows.values()} == {"inotify", "comparing"}
+        assert rows[str(plain)]["detector"] == "comparing"

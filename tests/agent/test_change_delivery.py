@@ -1,0 +1,261 @@
+"""What the agent is for: files change, and the process has them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
+
+
+def test_signal_is_sent_after_an_update(tmp_path: Path) -> None:
+    """The process is told by a signal once the new files are there, and only then."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("failing")
+        tick()
+        with reader(volume.path / "text", tmp_path) as process:
+            running.reaches("loaded")
+            assert process.loads == ["one"], "it had read the content at its own start"
+            volume.write(text="two")
+            eventually(lambda: process.loads == ["one", "two"])
+            running.reaches("loaded")
+            assert process.loads == ["one", "two"]
+
+
+def test_process_older_than_the_agent_is_signalled_once(tmp_path: Path) -> None:
+    """What it had read before anybody looked is not known, so it is told; and then left alone."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with reader(volume.path / "text", tmp_path) as process:
+        flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            eventually(lambda: process.loads == ["one", "one"])
+            assert running.rule()["loads"] == 1
+
+
+def test_starting_process_is_not_killed_by_a_signal(tmp_path: Path) -> None:
+    """HUP ends a program that has not set its handler yet; the agent waits until it has."""
+    volume, ready = Volume(tmp_path / "volume", text="one"), tmp_path / "ready"
+    slow = (
+        "import os, signal, sys, time\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+        "signal.signal(signal.SIGHUP, lambda *_: sys.exit(9))\n"
+        "while True: time.sleep(0.01)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-S", "-c", slow, str(ready)])
+    try:
+        flags = ("--dir", volume, "--signal", "HUP", "--process", f"command:{ready}")
+        with agent(tmp_path, *flags) as running:
+            message = running.reaches("failing")["message"]
+            assert "has just started and does not handle HUP yet" in message
+            assert process.poll() is None
+            ready.touch()
+            assert process.wait(20) == 9
+            running.reaches("loaded")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_last_of_many_updates_is_loaded(tmp_path: Path) -> None:
+    """1,000 swaps are 1,000 loads or fewer; the last content is loaded, and none is torn."""
+    volume = Volume(tmp_path / "volume", text="0")
+    with reader(volume.path / "text", tmp_path) as process:
+        flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
+        with agent(tmp_path, *flags, "--settle", "0") as running:
+            running.reaches("loaded")
+            for number in range(1, 1001):
+                volume.write(text=str(number))
+            eventually(lambda: process.loads[-1] == "1000")
+            running.reaches("loaded")
+            numbers = [int(text) for text in process.loads]
+            assert numbers == sorted(numbers)
+            assert running.rule()["loads"] <= 1000
+
+
+def test_identical_content_triggers_nothing(tmp_path: Path) -> None:
+    """Ten swaps with the same bytes call nobody."""
+    volume = Volume(tmp_path / "volume", text="same")
+    with webhook() as endpoint, agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        assert len(endpoint.calls) == 1
+        for number in range(1, 11):
+            volume.swap()
+            eventually(lambda n=number: running.status()["detector"]["updates"] >= n)
+        volume.write(text="other")
+        eventually(lambda: len(endpoint.calls) > 1)
+        running.reaches("loaded")
+        assert len(endpoint.calls) == 2
+
+
+def test_changes_within_the_settle_time_are_one(tmp_path: Path) -> None:
+    """Two directories that change one after the other are loaded together, once."""
+    first, second = Volume(tmp_path / "a", x="1"), Volume(tmp_path / "b", y="1")
+    with webhook() as endpoint:
+        flags = ("--dir", first, "--dir", second, "--url", endpoint.url, "--settle", "300ms")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            first.write(x="2")
+            second.write(y="2")
+            eventually(lambda: len(endpoint.calls) == 2)
+            running.reaches("loaded")
+            assert running.rule()["loads"] == 2
+
+
+def test_change_during_agent_downtime_is_loaded(tmp_path: Path) -> None:
+    """With a state file, a start loads what changed meanwhile, and nothing else."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--state", tmp_path / "state")
+    with webhook() as endpoint:
+        with agent(tmp_path, *flags, "--url", endpoint.url) as running:
+            running.reaches("loaded")
+            assert running.end() == 0
+        with agent(tmp_path, *flags, "--url", endpoint.url) as running:
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 1, "nothing had changed"
+            running.end()
+        volume.write(text="two")
+        with agent(tmp_path, *flags, "--url", endpoint.url) as running:
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 2
+
+
+def test_exec_gets_the_changed_files(tmp_path: Path) -> None:
+    """A command runs without a shell, with the changed files in its environment."""
+    volume = Volume(tmp_path / "volume", a="1", b="1")
+    script = tmp_path / "script"
+    script.write_text(f'#!/bin/sh\necho "$HOTMAP_CHANGED" >> {tmp_path}/seen\n')
+    script.chmod(0o755)
+    with agent(tmp_path, "--dir", volume, "--exec", script) as running:
+        running.reaches("loaded")
+        volume.write(a="1", b="2")
+        seen = tmp_path / "seen"
+        eventually(lambda: seen.read_text().splitlines()[2:] == [f"{volume}/b"])
+
+
+def test_actions_run_in_order_and_successful_ones_once(tmp_path: Path) -> None:
+    """When the second action fails, the first is not repeated for the same content."""
+    volume = Volume(tmp_path / "volume", text="one")
+    rules = tmp_path / "rules.toml"
+    with webhook() as endpoint:
+        endpoint.status = 500
+        rules.write_text(
+            f"""
+            [[rule]]
+            name = "all"
+            actions = [
+              {{ exec = ["sh", "-c", "echo x >> {tmp_path}/first"] }},
+              {{ http = "{endpoint.url}", method = "PUT", status = "204" }},
+              {{ touch = "{tmp_path}/third" }},
+            ]
+            """
+        )
+        with agent(tmp_path, "--dir", volume, "--rules", rules) as running:
+            eventually(lambda: len(endpoint.calls) > 2)
+            assert not (tmp_path / "third").exists()
+            endpoint.status = 204
+            running.reaches("loaded")
+            assert (tmp_path / "third").exists()
+            assert (tmp_path / "first").read_text() == "x\n"
+            assert endpoint.calls[0][0] == "PUT"
+
+
+def test_rule_reacts_to_its_own_files_only(tmp_path: Path) -> None:
+    """A change of one file moves only the rules that name it."""
+    volume = Volume(tmp_path / "volume", tls__crt="1", app__conf="1")
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        f"""
+        [[rule]]
+        name = "certificates"
+        files = ["tls.*"]
+        actions = [{{ exec = ["sh", "-c", "echo x >> {tmp_path}/certificates"] }}]
+        [[rule]]
+        name = "configuration"
+        files = ["*.conf"]
+        actions = [{{ exec = ["sh", "-c", "echo x >> {tmp_path}/configuration"] }}]
+        """
+    )
+    with agent(tmp_path, "--dir", volume, "--rules", rules) as running:
+        running.reaches("loaded")
+        volume.write(tls__crt="2", app__conf="1")
+        eventually(lambda: (tmp_path / "certificates").read_text() == "x\nx\n")
+        running.reaches("loaded")
+        assert (tmp_path / "configuration").read_text() == "x\n"
+
+
+def test_process_is_found_by_command_line(tmp_path: Path) -> None:
+    """A signal finds its process by a part of the command line, wherever the agent runs."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with reader(volume.path / "text", tmp_path) as process:
+        flags = ("--signal", "SIGHUP", "--process", f"command:{process.output}")
+        with agent(tmp_path, "--dir", volume, *flags) as running:
+            running.reaches("loaded")
+            volume.write(text="two")
+            eventually(lambda: process.loads[-1] == "two")
+
+
+def test_missing_process_is_reported_and_retried(tmp_path: Path) -> None:
+    """As long as the process is not there, the rule is failing; it is told once it is."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
+    with agent(tmp_path, "--dir", volume, *flags) as running:
+        assert "loaded.pid does not exist" in running.reaches("failing")["message"]
+        with reader(volume.path / "text", tmp_path):
+            running.reaches("loaded")
+
+
+def test_reused_process_number_is_not_signalled(tmp_path: Path) -> None:
+    """A pid file that is older than the process it names is another process's."""
+    volume = Volume(tmp_path / "volume", text="one")
+    pidfile = tmp_path / "pid"
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        pidfile.write_text(str(bystander.pid))
+        os.utime(pidfile, (1.0, 1.0))
+        flags = ("--signal", "TERM", "--process", f"pidfile:{pidfile}")
+        with agent(tmp_path, "--dir", volume, *flags) as running:
+            assert "names an earlier process" in running.reaches("failing")["message"]
+            assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_sighup_checks_at_once(tmp_path: Path) -> None:
+    """SIGHUP to the agent drops pauses and asks for another verdict on refused content."""
+    volume = Volume(tmp_path / "volume", text="one")
+    allowed = tmp_path / "allowed"
+    flags = ("--check", f"test -e {allowed}", "--url")
+    with webhook() as endpoint, agent(tmp_path, "--dir", volume, *flags, endpoint.url) as running:
+        running.reaches("rejected")
+        allowed.touch()
+        running.process.send_signal(signal.SIGHUP)
+        running.reaches("loaded")
+
+
+def test_status_command_prints_the_state(tmp_path: Path) -> None:
+    """`hotmap agent status` ends with 0 when all is loaded and 1 when it is not."""
+    volume = Volume(tmp_path / "volume", text="one")
+
+    def status() -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hotmap", "agent", "status", "--socket"]
+        return subprocess.run(
+            [*command, tmp_path / "agent.sock"], capture_output=True, text=True, check=False
+        )
+
+    with agent(tmp_path, "--dir", volume, "--not-empty", "text") as running:
+        running.reaches("loaded")
+        done = status()
+        assert (done.returncode, done.stdout.splitlines()[0]) == (0, "loaded")
+        volume.write(text="")
+        running.reaches("rejected")
+        done = status()
+        assert done.returncode == 1
+        assert "text is empty" in done.stdout
+    assert status().returncode == 1

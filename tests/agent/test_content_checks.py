@@ -1,0 +1,217 @@
+"""Content that fails its check is neither signalled nor published, and everything says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, agent, eventually, webhook
+from tests.support.volumes import visible
+
+from hotmap.agent.report.status_text import format_status
+
+#: A checker as programs have it: it wants a file that says "good".
+CHECK = "grep -q good {dir}/text"
+
+
+def test_rejected_content_triggers_nothing(tmp_path: Path) -> None:
+    """The old content stays loaded; status, metrics, log and readiness show what is wrong."""
+    volume = Volume(tmp_path / "volume", text="good 1")
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, "--check", CHECK)
+        with agent(tmp_path, *flags) as running:
+            loaded = running.reaches("loaded")["rules"][0]["loaded"]
+            volume.write(text="evil")
+            status = running.reaches("rejected")
+            assert status["check"]["state"] == "rejected"
+            assert status["rules"][0]["loaded"] == loaded
+            assert "hotmap_agent_check_passed 0" in running.get("/metrics")[1]
+            assert running.get("/readyz")[0] == 200, "the last good content still works"
+            volume.write(text="good 2")
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 2
+            assert "hotmap_agent_check_passed 1" in running.get("/metrics")[1]
+
+
+def test_check_output_names_the_mounted_path(tmp_path: Path) -> None:
+    """A person reads the checker's own words, with the path that they know."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    check = "sh -c 'echo no good: {dir}/text; exit 1'"
+    with agent(tmp_path, "--dir", volume, "--check", check) as running:
+        assert running.reaches("rejected")["check"]["error"] == f"no good: {volume}/text"
+
+
+def test_check_output_is_printed_once_by_status(tmp_path: Path) -> None:
+    """At the top, with its own lines; every other fact has a line that fits a terminal."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    check = "sh -c 'echo first; echo second; exit 1'"
+    with agent(tmp_path, "--dir", volume, "--check", check) as running:
+        status = running.reaches("rejected")
+        title, *told = format_status(status).splitlines()
+        assert title == f"rejected: {status['message']}"
+        assert told[:2] == ["  check rejected: first", "    second"]
+        assert "first" not in "".join(told[2:])
+        assert told[2] == f"  {volume}: projected, detected by inotify"
+        assert told[3].startswith("    projected ")
+        assert told[4].startswith("    loaded    -")
+
+
+def test_check_output_is_limited_to_its_end(tmp_path: Path) -> None:
+    """A checker that writes a book fills neither memory nor status; its last words count."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    check = "sh -c 'yes line | head -c 10000000; echo; echo the reason; exit 1'"
+    with agent(tmp_path, "--dir", volume, "--check", check) as running:
+        error = running.reaches("rejected")["check"]["error"]
+        assert error.endswith("the reason")
+        assert len(error) <= 4096
+        size = next(
+            int(line.split()[1])
+            for line in Path(f"/proc/{running.pid}/status").read_text().splitlines()
+            if line.startswith("VmHWM:")
+        )
+        assert size < 24 << 10, "KiB, at its largest: 10 MB were never kept"
+
+
+def test_check_runs_on_a_copy_of_all_directories(tmp_path: Path) -> None:
+    """{dir}, {dir2} … are copies of one consistent reading, and are gone afterwards."""
+    first, second = Volume(tmp_path / "a", x="1"), Volume(tmp_path / "b", y="2")
+    work = tmp_path / "work"
+    work.mkdir()
+    check = "sh -c 'cat {dir}/x {dir2}/y > " + str(tmp_path / "seen") + "; ls -d {dir}'"
+    flags = ("--dir", first, "--dir", second, "--check", check, "--work-dir", work)
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        assert (tmp_path / "seen").read_text() == "12"
+        running.end()
+    assert list(work.iterdir()) == []
+
+
+def test_check_timeout_is_not_a_rejection(tmp_path: Path) -> None:
+    """It is killed and asked again; once it answers, the content is loaded."""
+    volume, quick = Volume(tmp_path / "volume", text="one"), tmp_path / "quick"
+    check = f"sh -c 'test -e {quick} || sleep 60'"
+    flags = ("--dir", volume, "--check", check, "--check-timeout", "100ms")
+    with agent(tmp_path, *flags) as running:
+        eventually(lambda: "timed out after 0.1s" in running.message)
+        quick.touch()
+        running.reaches("loaded")
+
+
+def test_missing_checker_is_reported(tmp_path: Path) -> None:
+    """Nothing is loaded unchecked; the sentence names the program."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--check", "no-such-program {dir}") as running:
+        eventually(lambda: "no-such-program: no such program" in running.message)
+        assert running.status()["rules"][0]["loaded"] is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "bad", "words"),
+    [
+        (("--max-size", "4"), {"text": "12345"}, "text has 5 bytes, the maximum is 4"),
+        (("--not-empty", "text"), {"text": " \n"}, "text is empty"),
+        (("--not-empty", "text"), {"other": "1"}, "no file matches text"),
+        (("--syntax", "*.json=json"), {"a__json": '{"key": hunter2}'}, "line 1, column 9"),
+        (("--syntax", "*.toml=toml"), {"a__toml": "key = hunter2"}, "line 1, column 7"),
+        (("--syntax", "*.json=json"), {"a__json": "[" * 100_000}, "nested too deeply"),
+    ],
+    ids=["large", "empty", "absent", "json", "toml", "deep"],
+)
+def test_built_in_checks(
+    tmp_path: Path, flags: tuple[str, str], bad: dict[str, str], words: str
+) -> None:
+    """Size, emptiness and syntax are checked by the agent itself; no value is quoted."""
+    volume = Volume(tmp_path / "volume", text="1", a__json="{}", a__toml="")
+    with agent(tmp_path, "--dir", volume, *flags) as running:
+        running.reaches("loaded")
+        volume.write(**bad)
+        assert words in running.reaches("rejected")["check"]["error"]
+        assert "hunter2" not in running.log + running.get("/status")[1]
+
+
+def test_stage_has_only_content_that_passed(tmp_path: Path) -> None:
+    """The application reads the stage, which has good content or none; never bad, never half."""
+    volume, stage = Volume(tmp_path / "volume", text="evil"), tmp_path / "stage"
+    flags = ("--dir", volume, "--stage", stage, "--check", CHECK)
+    with agent(tmp_path, *flags) as running:
+        running.reaches("rejected")
+        assert running.get("/startupz")[0] == 503
+        assert not (stage / "text").exists()
+        volume.write(text="good", more="x")
+        running.reaches("loaded")
+        assert visible(stage) == {"text": b"good", "more": b"x"}
+        volume.write(text="evil")
+        running.reaches("rejected")
+        assert visible(stage) == {"text": b"good", "more": b"x"}
+
+
+def test_stage_survives_a_kill(tmp_path: Path) -> None:
+    """An agent that is killed and comes back to bad content leaves the good one published."""
+    volume, stage = Volume(tmp_path / "volume", text="good"), tmp_path / "stage"
+    flags = ("--dir", volume, "--stage", stage, "--check", CHECK)
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        running.process.kill()
+    volume.write(text="evil")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("rejected")
+        assert visible(stage) == {"text": b"good"}
+        volume.write(text="good again")
+        running.reaches("loaded")
+        assert visible(stage) == {"text": b"good again"}
+
+
+def test_stage_has_a_subdirectory_for_each_of_several(tmp_path: Path) -> None:
+    """With more than one directory the stage has one folder for each, by its name."""
+    first, second = Volume(tmp_path / "conf", x="1"), Volume(tmp_path / "certs", y="2")
+    stage = tmp_path / "stage"
+    with agent(tmp_path, "--dir", first, "--dir", second, "--stage", stage) as running:
+        running.reaches("loaded")
+        assert visible(stage / "conf") == {"x": b"1"}
+        assert visible(stage / "certs") == {"y": b"2"}
+
+
+@pytest.mark.parametrize(("text", "status"), [("good", 0), ("evil", 1)])
+def test_once_checks_publishes_and_exits(tmp_path: Path, text: str, status: int) -> None:
+    """As an init container: 0 when the stage is filled, 1 when the check failed."""
+    volume, stage = Volume(tmp_path / "volume", text=text), tmp_path / "stage"
+    with agent(tmp_path, "--dir", volume, "--stage", stage, "--check", CHECK, "--once") as running:
+        assert running.process.wait(20) == status
+    assert (stage / "text").exists() == (status == 0)
+
+
+def test_unwritable_stage_is_retried(tmp_path: Path) -> None:
+    """Nobody is told of content that is not published."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
+    place.write_text("a file")
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--stage", place / "stage", "--url", endpoint.url)
+        with agent(tmp_path, *flags) as running:
+            eventually(lambda: "cannot write" in running.message)
+            assert endpoint.calls == []
+            place.unlink()
+            running.reaches("loaded")
+
+
+#: A stage full of numbers that agree, read by somebody else all the time.
+_NUMBERS = [f"file-{number}" for number in range(20)]
+
+
+def test_kill_leaves_a_consistent_stage(tmp_path: Path) -> None:
+    """Killed at any moment of publishing, the agent leaves one whole revision, old or new."""
+    volume, stage = Volume(tmp_path / "volume"), tmp_path / "stage"
+    volume.publish(dict.fromkeys(_NUMBERS, b"0"))
+    for round_ in range(1, 16):
+        with agent(tmp_path, "--dir", volume, "--stage", stage, "--settle", "0") as running:
+            running.reaches("loaded")
+            volume.publish(dict.fromkeys(_NUMBERS, str(round_).encode()))
+            time.sleep(round_ * 0.0003)  # another moment each time
+            os.kill(running.pid, signal.SIGKILL)
+        values = {(stage / "..data" / name).read_bytes() for name in _NUMBERS}
+        assert len(values) == 1, values
+    with agent(tmp_path, "--dir", volume, "--stage", stage) as running:
+        running.reaches("loaded")
+        assert set(visible(stage).values()) == {b"15"}

@@ -1,0 +1,216 @@
+"""The pure core: content that settles, is checked, wanted, tried and loaded."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotmap.agent.decide.backoff import backoff
+from hotmap.agent.decide.gate import Gate
+from hotmap.agent.decide.progress import Progress
+from hotmap.agent.decide.settle import SettleTimer
+
+
+def delay(failures: int) -> float:
+    return float(failures)
+
+
+def loaded(digest: str) -> Progress:
+    """Make a rule whose process has loaded something."""
+    progress = Progress()
+    progress.set_desired(digest, 0.0)
+    progress.begin()
+    progress.succeeded(0.0)
+    return progress
+
+
+def test_settle_timer_joins_quick_changes() -> None:
+    """Each change moves the time on, up to the longest wait after the first."""
+    settle = SettleTimer(0.1, 0.25)
+    settle.touch(10.0)
+    assert settle.due_at() == 10.1
+    settle.touch(10.05)
+    assert settle.due_at() == 10.15000000000000
+    settle.touch(10.2)
+    assert settle.due_at() == 10.25
+    settle.clear()
+    assert settle.due_at() is None
+
+
+def test_settle_time_zero_is_due_at_once() -> None:
+    """With a settle time of 0 a change is due when it happens."""
+    settle = SettleTimer(0.0, 0.0)
+    settle.touch(5.0)
+    assert settle.due_at() == 5.0
+
+
+def test_unknown_content_is_loaded_once() -> None:
+    """Content of which nothing is known is loaded, and then left alone."""
+    progress = Progress()
+    progress.set_desired("a", 1.0)
+    assert progress.due(1.0)
+    progress.begin()
+    assert not progress.due(1.0)
+    progress.succeeded(2.0)
+    assert (progress.loaded, progress.pending, progress.pending_since) == ("a", False, None)
+
+
+def test_identical_content_is_not_pending() -> None:
+    """Wanting what is loaded is nothing to do."""
+    progress = loaded("a")
+    progress.set_desired("a", 5.0)
+    assert not progress.due(5.0)
+
+
+def test_content_loaded_before_a_restart_is_not_pending() -> None:
+    """An agent that starts again with the content that was confirmed has nothing to do."""
+    progress = Progress(tried="a", done=True)
+    progress.set_desired("a", 0.0)
+    assert not progress.pending
+
+
+def test_interrupted_attempt_is_repeated() -> None:
+    """What was tried and never confirmed is loaded again at the next start."""
+    progress = Progress(tried="a", done=False)
+    progress.set_desired("a", 0.0)
+    assert progress.due(0.0)
+
+
+def test_revert_after_a_failed_load_loads_again() -> None:
+    """Once something else was tried, the process may hold anything."""
+    progress = loaded("good")
+    progress.set_desired("bad", 1.0)
+    progress.begin()
+    progress.failed("no", position=0, now=1.0, delay=delay)
+    progress.set_desired("good", 1.5)
+    assert progress.due(1.5)
+
+
+def test_revert_before_an_attempt_is_not_pending() -> None:
+    """As long as nothing else was tried, the process still has what it had."""
+    progress = loaded("a")
+    progress.set_desired("b", 1.0)
+    progress.set_desired("a", 1.1)
+    assert not progress.pending
+    assert progress.pending_since is None
+
+
+def test_failure_is_delayed_and_newer_content_is_not() -> None:
+    """Pauses grow with failures in a row; newer content starts afresh at once."""
+    progress = Progress()
+    progress.set_desired("a", 0.0)
+    progress.begin()
+    progress.failed("no", position=1, now=0.0, delay=delay)
+    assert not progress.due(0.9)
+    assert progress.due(1.0)
+    assert progress.begin() == 1
+    progress.failed("no", position=1, now=1.0, delay=delay)
+    assert not progress.due(2.9)
+    progress.set_desired("b", 1.5)
+    assert progress.due(1.5)
+    assert progress.begin() == 0
+
+
+def test_newer_content_during_an_attempt_is_loaded_next() -> None:
+    """What arrives while an attempt runs is neither lost nor mixed up with it."""
+    progress = Progress()
+    progress.set_desired("a", 0.0)
+    progress.begin()
+    progress.set_desired("b", 0.5)
+    progress.succeeded(1.0)
+    assert progress.loaded == "a"
+    assert progress.due(1.0)
+    progress.begin()
+    progress.set_desired("c", 1.5)
+    progress.failed("no", position=2, now=2.0, delay=delay)
+    assert progress.due(2.0), "the failure was about older content"
+    assert progress.begin() == 0
+
+
+def test_rejection_holds_until_content_changes() -> None:
+    """A verdict holds for the content it was given on."""
+    gate = Gate()
+    gate.see("bad")
+    gate.begin()
+    gate.reject("syntax")
+    assert not gate.due(99.0)
+    gate.see("good")
+    assert gate.due(99.0)
+    gate.begin()
+    gate.accept()
+    assert gate.passed == "good"
+    gate.see("bad")
+    assert gate.due(99.0), "a check may look at more than the content; ask again"
+
+
+def test_revert_to_passed_content_needs_no_check() -> None:
+    """The good content was never taken away, so there is nothing to check or to load."""
+    gate = Gate()
+    gate.see("good")
+    gate.begin()
+    gate.accept()
+    gate.see("bad")
+    gate.begin()
+    gate.reject("syntax")
+    gate.see("good")
+    assert not gate.undecided
+    assert gate.error == ""
+
+
+def test_check_error_is_retried_after_a_delay() -> None:
+    """A checker that did not end is asked again after a pause."""
+    gate = Gate()
+    gate.see("a")
+    gate.begin()
+    gate.fail("it hangs", now=0.0, delay=delay)
+    assert not gate.due(0.5)
+    assert gate.due(1.0)
+
+
+@given(failures=st.integers(1, 10_000), chance=st.floats(0, 1))
+def test_backoff_is_bounded(failures: int, chance: float) -> None:
+    """A pause is never longer than the longest, and never less than half of what it would be."""
+    seconds = backoff(failures, first=0.25, longest=15.0, random=lambda: chance)
+    assert 0.125 <= seconds <= 15.0
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("want"), st.sampled_from("abc")),
+            st.tuples(st.just("act"), st.booleans()),
+            st.tuples(st.just("restart"), st.just("")),
+        ),
+        max_size=40,
+    )
+)
+def test_last_content_is_loaded_after_random_events(steps: list[tuple[str, object]]) -> None:
+    """Under random changes, failures and kills, the process ends up with what is there.
+
+    The model is the process: a failed attempt may have given it the content or not, so here it
+    takes it, which is the harder case for going back.
+    """
+    progress, held, now = Progress(), None, 0.0
+    for step, value in steps:
+        now += 100.0
+        if step == "want":
+            progress.set_desired(str(value), now)
+        elif step == "restart":
+            desired = progress.desired
+            progress = Progress(tried=progress.tried or "", done=progress.done)
+            if desired is not None:
+                progress.set_desired(desired, now)
+        elif progress.due(now):
+            progress.begin()
+            held = progress.tried
+            if value:
+                progress.succeeded(now)
+            else:
+                progress.failed("no", position=0, now=now, delay=delay)
+    now += 1000.0
+    if progress.due(now):
+        progress.begin()
+        held = progress.tried
+        progress.succeeded(now)
+    assert not progress.pending
+    assert progress.desired is None or held == progress.desired == progress.loaded

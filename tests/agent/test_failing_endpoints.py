@@ -1,0 +1,296 @@
+"""A webhook that is down, answers wrongly, hangs or is not trusted: nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import PATIENCE, Volume, agent, eventually, free_port, webhook
+from tests.support.certificates import Authority
+from tests.support.processes import members_of
+
+
+def test_unavailable_endpoint_is_called_when_it_is_back(tmp_path: Path) -> None:
+    """Nobody listens: the rule is failing, in words; once somebody does, it is loaded."""
+    volume, port = Volume(tmp_path / "volume", text="one"), free_port()
+    url = f"http://127.0.0.1:{port}/-/reload"
+    with agent(tmp_path, "--dir", volume, "--url", url) as running:
+        assert f"cannot reach {url}: connection refused" in running.reaches("failing")["message"]
+        eventually(lambda: running.rule()["consecutive_failures"] > 4)
+        with webhook(port) as endpoint:
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["away", "500", "hangs"])
+def test_endpoint_without_accept_for_a_minute_is_called_later(tmp_path: Path, kind: str) -> None:
+    """A real minute with the default pauses: the newest content is loaded, once it takes it."""
+    volume, port = Volume(tmp_path / "volume", text="one"), free_port()
+    defaults = ("--retry-first", "250ms", "--retry-max", "15s", "--settle", "100ms")
+    flags = ("--dir", volume, "--url", f"http://127.0.0.1:{port}/-/reload", *defaults)
+    with contextlib.ExitStack() as stack:
+        if kind != "away":
+            endpoint = stack.enter_context(webhook(port))
+            endpoint.status = 500
+            if kind == "hangs":
+                endpoint.hang.clear()
+        running = stack.enter_context(agent(tmp_path, *flags))
+        running.reaches("failing")
+        time.sleep(30)
+        volume.write(text="two")
+        time.sleep(30)
+        assert running.status()["state"] in ("failing", "pending")
+        if kind == "away":
+            endpoint = stack.enter_context(webhook(port))
+        endpoint.status = 200
+        endpoint.hang.set()
+        running.reaches("loaded")
+        assert running.rule()["loads"] == 1
+
+
+def test_unanswered_call_delays_no_other_rule(tmp_path: Path) -> None:
+    """The endpoint forgets one call and answers the others: the next change is delivered."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        forgotten, endpoint.hang = endpoint.hang, threading.Event()
+        flags = ("--dir", volume, "--url", endpoint.url, "--action-timeout", "300ms")
+        with agent(tmp_path, *flags) as running:
+            eventually(lambda: len(endpoint.calls) == 1)
+            endpoint.hang, never = forgotten, endpoint.hang
+            volume.write(text="two")
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 2
+            never.set()
+
+
+def test_unexpected_status_is_a_failure(tmp_path: Path) -> None:
+    """Only accepted statuses are; a redirect is not followed."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        endpoint.status = 302
+        flags = ("--dir", volume, "--url", endpoint.url, "--status", "200,204")
+        with agent(tmp_path, *flags) as running:
+            assert "returned 302 Found, expected 200, 204" in running.reaches("failing")["message"]
+            endpoint.status = 204
+            running.reaches("loaded")
+            assert {path for _, path, _, _ in endpoint.calls} == {"/-/reload"}
+
+
+def test_hanging_endpoint_delays_neither_rules_nor_changes(tmp_path: Path) -> None:
+    """A call that hangs is cut off; meanwhile other rules act, and newer content is not lost."""
+    volume = Volume(tmp_path / "volume", text="one")
+    rules = tmp_path / "rules.toml"
+    with webhook() as endpoint:
+        endpoint.hang.clear()
+        rules.write_text(
+            f"""
+            [[rule]]
+            name = "hangs"
+            actions = [{{ http = "{endpoint.url}" }}]
+            [[rule]]
+            name = "works"
+            actions = [{{ exec = ["sh", "-c", "echo x >> {tmp_path}/done"] }}]
+            """
+        )
+        flags = ("--dir", volume, "--rules", rules, "--action-timeout", "300ms")
+        with agent(tmp_path, *flags) as running:
+            eventually((tmp_path / "done").exists)
+            volume.write(text="two")
+            eventually(lambda: (tmp_path / "done").read_text() == "x\nx\n")
+            assert "within 0.3s" in running.reaches("failing")["message"]
+            endpoint.hang.set()
+            running.reaches("loaded")
+
+
+def test_revert_after_a_failed_load_loads_again(tmp_path: Path) -> None:
+    """The endpoint may have taken the new content although it answered 500."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint, agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        endpoint.status = 500
+        volume.write(text="two")
+        running.reaches("failing")
+        endpoint.status = 200
+        calls = len(endpoint.calls)
+        volume.write(text="one")
+        running.reaches("loaded")
+        assert len(endpoint.calls) > calls
+
+
+def test_request_has_method_headers_and_body(tmp_path: Path) -> None:
+    """Method, headers, body and credentials from files, which are read anew for each call."""
+    volume, token = Volume(tmp_path / "volume", text="one"), tmp_path / "token"
+    token.write_text("first\n")
+    flags = (
+        *("--method", "put", "--header", "X-Reason: reload", "--body", '{"now": true}'),
+        *("--token", token),
+    )
+    with webhook() as endpoint:
+        with agent(tmp_path, "--dir", volume, "--url", endpoint.url, *flags) as running:
+            running.reaches("loaded")
+            token.write_text("second\n")
+            volume.write(text="two")
+            eventually(lambda: len(endpoint.calls) == 2)
+        (method, _, headers, body), (_, _, later, _) = endpoint.calls
+        assert (method, body, headers["X-Reason"]) == ("PUT", b'{"now": true}', "reload")
+        assert headers["Authorization"] == "Bearer first"
+        assert later["Authorization"] == "Bearer second"
+
+
+def test_url_credentials_are_used_and_never_shown(tmp_path: Path) -> None:
+    """user:password@ and a query are sent; log, status and metrics have *** instead."""
+    volume, port = Volume(tmp_path / "volume", text="one"), free_port()
+    url = f"http://admin:hunter2@127.0.0.1:{port}/reload?authKey=s3cret"
+    with agent(tmp_path, "--dir", volume, "--url", url) as running:
+        running.reaches("failing")
+        with webhook(port) as endpoint:
+            running.reaches("loaded")
+            _, path, headers, _ = endpoint.calls[0]
+        assert path == "/reload?authKey=s3cret"
+        assert headers["Authorization"] == "Basic YWRtaW46aHVudGVyMg=="
+        shown = running.log + running.get("/status")[1] + running.get("/metrics")[1]
+        assert f"http://***@127.0.0.1:{port}/reload?***" in shown
+        assert "hunter2" not in shown
+        assert "s3cret" not in shown
+
+
+def test_tls_certificate_is_verified(tmp_path: Path) -> None:
+    """A server whose certificate is not trusted is not told; with its CA it is."""
+    authority = Authority("an authority")
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(authority.pem)
+    tls = authority.server_context(tmp_path, "localhost", "127.0.0.1")
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook(tls=tls) as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url)
+        with agent(tmp_path / "one", *flags) as running:
+            assert "is not trusted" in running.reaches("failing")["message"]
+        with agent(tmp_path / "two", *flags, "--ca", ca) as running:
+            running.reaches("loaded")
+        assert len(endpoint.calls) == 1
+
+
+def test_client_certificate_is_sent(tmp_path: Path) -> None:
+    """Mutual TLS: without the certificate the call fails, with it it succeeds."""
+    authority = Authority("an authority")
+    ca, pair = tmp_path / "ca.pem", authority.issue("agent")
+    ca.write_bytes(authority.pem)
+    (tmp_path / "client.pem").write_bytes(pair.certificate)
+    (tmp_path / "client.key").write_bytes(pair.key)
+    tls = authority.server_context(tmp_path, "localhost", "127.0.0.1")
+    tls.load_verify_locations(ca)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook(tls=tls) as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, "--ca", ca)
+        with agent(tmp_path / "one", *flags) as running:
+            running.reaches("failing")
+        client = ("--client-cert", tmp_path / "client.pem", "--client-key", tmp_path / "client.key")
+        with agent(tmp_path / "two", *flags, *client) as running:
+            running.reaches("loaded")
+
+
+def test_unix_socket_endpoint_is_called(tmp_path: Path) -> None:
+    """unix:SOCKET:/PATH calls a server that listens on a socket file."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "app.sock"))
+        listening.listen()
+        listening.settimeout(PATIENCE)
+        with agent(tmp_path, "--dir", volume, "--url", f"unix:{tmp_path}/app.sock:/re") as running:
+            connection, _ = listening.accept()
+            with connection:
+                assert connection.recv(4096).startswith(b"POST /re HTTP/1.1\r\n")
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            running.reaches("loaded")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"garbage\r\n\r\n", b"HTTP/1.1 OK\r\n\r\n", b"HTTP/1.1 200", b"\x16\x03\x01" * 9],
+    ids=["nothing", "garbage", "no status", "half a line", "binary"],
+)
+def test_response_that_is_not_http_is_reported(tmp_path: Path, answer: bytes) -> None:
+    """An endpoint that speaks something else is one sentence; the agent stays up."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        with agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+            message = running.reaches("failing")["message"]
+            assert "does not speak HTTP" in message or "no response from" in message
+
+
+def test_status_500_is_retried(tmp_path: Path) -> None:
+    """However long an endpoint answers 500, the content is loaded afterwards."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        endpoint.status = 500
+        with agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running:
+            eventually(lambda: len(endpoint.calls) > 5)
+            endpoint.status = 200
+            running.reaches("loaded")
+
+
+def test_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
+    """It is killed with its family when its time is over, and tried again."""
+    volume, allowed = Volume(tmp_path / "volume", text="one"), tmp_path / "allowed"
+    family = f"echo $$ >> {tmp_path}/pids; [ -e {allowed} ] || {{ sleep 600 & sleep 601; }}"
+    script = tmp_path / "script"
+    script.write_text(family)
+    flags = ("--dir", volume, "--exec", f"sh {script}", "--action-timeout", "200ms")
+    with agent(tmp_path, *flags) as running:
+        message = running.reaches("failing")["message"]
+        assert message == "default: sh timed out after 0.2s and was killed"
+        first = int((tmp_path / "pids").read_text().split()[0])
+        eventually(lambda: members_of(first) == [])
+        allowed.touch()
+        running.reaches("loaded")
+
+
+def test_calls_are_counted_under_configmap_reload_names(tmp_path: Path) -> None:
+    """Its labels and reasons, too, so that dashboards and alerts stay as they are."""
+    volume, port = Volume(tmp_path / "volume", text="one"), free_port()
+    flags = ("-volume-dir", volume, f"-webhook-url=http://admin:hunter2@127.0.0.1:{port}/r")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("failing")
+        label = f'webhook="http://***@127.0.0.1:{port}/r"'
+        page = running.get("/metrics")[1]
+        assert f"configmap_reload_last_reload_error{{{label}}} 1\n" in page
+        assert (
+            f'configmap_reload_request_errors_total{{{label},reason="client_request_do"}}' in page
+        )
+        with webhook(port) as endpoint:
+            endpoint.status = 503
+            eventually(
+                lambda: (
+                    f'configmap_reload_requests_total{{{label},status_code="503"}}'
+                    in running.get("/metrics")[1]
+                )
+            )
+            assert (
+                f'configmap_reload_request_errors_total{{{label},reason="client_response"}}'
+                in running.get("/metrics")[1]
+            )
+            endpoint.status = 200
+            running.reaches("loaded")
+        page = running.get("/metrics")[1]
+        for line in (
+            f"configmap_reload_last_reload_error{{{label}}} 0",
+            f"configmap_reload_success_reloads_total{{{label}}} 1",
+            f'configmap_reload_requests_total{{{label},status_code="200"}} 1',
+            "configmap_reload_watcher_errors_total 0",
+        ):
+            assert f"\n{line}\n" in page
+        assert f"\nconfigmap_reload_last_request_duration_seconds{{{label}}} 0." in page
+        assert "hunter2" not in page

@@ -1,0 +1,106 @@
+"""Restarts in place for frozen uses, by what is announced to the pod."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.agent.agents import PodFile, Volume, agent, eventually, webhook
+
+
+def test_supervised_application_is_restarted_once(tmp_path: Path) -> None:
+    """First sight adopts; another live part does nothing; another frozen part restarts."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = ("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen")
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        pod.annotate("2/bb/f1")
+        eventually(lambda: running.status()["target"]["sequence"] == 2)
+        assert running.status()["application"]["starts"] == 1
+        pod.annotate("3/bb/f2")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+        running.reaches("loaded")
+
+
+def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
+    """The agent drains, then ends with the status that the pod's restart rule names; once."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    with webhook() as drain:
+        flags = (
+            *("--dir", volume, "--target-file", pod.file, "--state", tmp_path / "state"),
+            *("--restart-on", "frozen", "--restart", "all-containers", "--drain-url", drain.url),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            pod.annotate("2/aa/f2")
+            assert running.process.wait(20) == 88
+            assert len(drain.calls) == 1
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            assert running.process.poll() is None, "it started with what was announced"
+
+
+def test_main_process_of_another_container_is_terminated(tmp_path: Path) -> None:
+    """TERM, or KILL after the grace; whoever started it starts it again."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-S", "-c", deaf, str(tmp_path / "mark")])
+    try:
+        flags = (
+            *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+            *("--restart", "term", "--process", f"command:{tmp_path}/mark", "--grace", "200ms"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            assert process.poll() is None
+            pod.annotate("2/aa/f2")
+            assert process.wait(20) == -9
+            running.reaches("loaded")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_container_restarted_by_itself_is_not_terminated(tmp_path: Path) -> None:
+    """A process that began well after the announcement has the new content; it is not ended."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--restart", "term", "--process", f"command:{tmp_path}/mark"),
+    )
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        pod.annotate("2/aa/f2")
+        assert "no process with command" in running.reaches("failing")["message"]
+        time.sleep(2.5)  # the kubelet may hear of a source this much later than we
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", "import time; time.sleep(60)", str(tmp_path / "mark")]
+        )
+        try:
+            running.reaches("loaded")
+            assert process.poll() is None
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_announcement_during_agent_downtime_restarts(tmp_path: Path) -> None:
+    """With a state file, a frozen change that nobody saw is not lost."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--state", tmp_path / "state"),
+        *("--restart-on", "frozen", "--restart", "all-containers"),
+    )
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        running.end()
+    pod.annotate("2/aa/f2")
+    with agent(tmp_path, *flags) as running:
+        assert running.process.wait(20) == 88

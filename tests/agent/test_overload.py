@@ -1,0 +1,99 @@
+"""A machine with more to do than it can: 1,000 swaps, and what the application saw of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, agent, eventually, webhook
+
+SWAPS = 1000
+
+#: Bytes of a file: many pages and many writes, so that half of it would be noticed.
+SIZE = 64 << 10
+
+BURN = "while True: pass"
+
+WRITE = """
+import os, sys
+while True:
+    with open(sys.argv[1], "wb") as file:
+        file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())
+"""
+
+
+@contextmanager
+def load(folder: Path) -> Iterator[None]:
+    """Keep all cores and a disk busy."""
+    count = len(os.sched_getaffinity(0))
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", BURN]) for _ in range(count)]
+    busy.append(subprocess.Popen([sys.executable, "-S", "-c", WRITE, str(folder / "noise")]))
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def revision(number: int) -> dict[str, bytes]:
+    """Make two files that belong together, each full of its number."""
+    text = f"{number:08d}".encode() * (SIZE // 8)
+    return {"a": text, "b": text}
+
+
+def seen(mount: Path) -> int:
+    """Read a revision as a careful application does; fails when it is torn."""
+    while True:
+        try:
+            place = (mount / "..data").resolve(strict=True)
+            a, b = (place / "a").read_bytes(), (place / "b").read_bytes()
+        except FileNotFoundError:
+            continue  # the next swap came while the path was walked
+        assert a == b, "two revisions were mixed"
+        assert len(a) == SIZE
+        assert a == a[:8] * (SIZE // 8), "a file is torn"
+        return int(a[:8])
+
+
+@pytest.mark.parametrize("staged", [False, True], ids=["mounted", "staged"])
+def test_thousand_updates_under_load_are_delivered(
+    tmp_path: Path, record_property: Callable[[str, object], None], staged: bool
+) -> None:
+    """1,000 loads or fewer, in order, the last one last; none lost, none torn, none twice."""
+    volume = Volume(tmp_path / "volume")
+    volume.publish(revision(0))
+    stage = tmp_path / "stage"
+    flags = ["--dir", str(volume), "--settle", "0", *(["--stage", str(stage)] if staged else [])]
+    loaded: list[int] = []
+    torn: list[str] = []
+
+    def load_it() -> None:
+        try:
+            loaded.append(seen(stage if staged else volume.path))
+        except AssertionError as error:
+            torn.append(str(error))
+
+    with (
+        webhook(called=load_it) as endpoint,
+        load(tmp_path),
+        agent(tmp_path, *flags, "--url", endpoint.url) as running,
+    ):
+        running.reaches("loaded")
+        for number in range(1, SWAPS + 1):
+            volume.publish(revision(number))
+        eventually(lambda: loaded[-1] == SWAPS, "the last load")
+        running.reaches("loaded")
+        rule = running.rule()
+        swaps = running.status()["detector"]["updates"]
+    assert torn == []
+    assert loaded == sorted(loaded)
+    assert rule["loads"] == len(loaded) <= SWAPS + 1
+    assert rule["failures"] == 0
+    record_property("loads", f"{rule['loads']} for {SWAPS} swaps, of which {swaps} were seen")

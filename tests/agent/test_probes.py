@@ -1,0 +1,195 @@
+"""Probes: an action counts when they show its effect, and is tried again when they do not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, agent, eventually
+
+from hotmap.agent.act.probes import NotConfirmed, confirm, read_before
+from hotmap.agent.settings.probes import parse_probe
+
+#: Seconds that are given to a probe that is not to confirm; one look is enough.
+ONCE = 0.01
+
+
+class Page:
+    """A web page whose text can be changed."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        page = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                data = page.text.encode()
+                self.send_response(200 if data else 503)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    found = Page()
+    thread = threading.Thread(target=found.server.serve_forever, args=(0.01,))
+    thread.start()
+    yield found
+    found.server.shutdown()
+    found.server.server_close()
+    thread.join()
+
+
+def confirmed(text: str, before: str = "") -> bool:
+    """Look once."""
+    try:
+        confirm(parse_probe(text), before, 0, seconds=ONCE)
+    except NotConfirmed as error:
+        assert str(error).startswith("verification failed: ")
+        return False
+    return True
+
+
+def test_http_probe_needs_status_200(page: Page) -> None:
+    """`http` wants 200."""
+    assert not confirmed(f"http {page.url}")
+    page.text = "here"
+    assert confirmed(f"http {page.url}")
+
+
+@pytest.mark.parametrize(
+    ("document", "value"), [('{"a": [{"b": "x"}]}', "x"), ('{"a": [{"b": 7}]}', "7")]
+)
+def test_field_probe_compares_a_value(page: Page, document: str, value: str) -> None:
+    """`field` follows names and numbers into a JSON answer."""
+    page.text = document
+    assert confirmed(f"field {page.url} a.0.b={value}")
+    assert not confirmed(f"field {page.url} a.0.b=other")
+    assert not confirmed(f"field {page.url} a.1.b={value}")
+    page.text = "no JSON"
+    assert not confirmed(f"field {page.url} a.0.b={value}")
+
+
+def test_field_probe_detects_a_change(page: Page) -> None:
+    """Without a value it has to be another one than before the action."""
+    probe = f"field {page.url} generation"
+    page.text = '{"generation": 1}'
+    before = read_before(parse_probe(probe), 0)
+    assert not confirmed(probe, before)
+    page.text = '{"generation": 2}'
+    assert confirmed(probe, before)
+
+
+def test_metric_probe_compares_a_sample(page: Page) -> None:
+    """`metric` names a sample with its labels; numbers are compared as numbers."""
+    page.text = '# HELP up x\nup{job="a=b"} 1\nup{job="c"} 0\nreloads_total 1e0\n'
+    assert confirmed(f'metric {page.url} up{{job="a=b"}}=1')
+    assert not confirmed(f'metric {page.url} up{{job="c"}}=1')
+    assert confirmed(f"metric {page.url} reloads_total=1")
+    assert not confirmed(f"metric {page.url} absent=1")
+    probe = f'metric {page.url} up{{job="c"}}'
+    before = read_before(parse_probe(probe), 0)
+    assert not confirmed(probe, before)
+    page.text = 'up{job="c"} 5\n'
+    assert confirmed(probe, before)
+
+
+def test_file_probe_detects_a_write(tmp_path: Path) -> None:
+    """`file` wants another file, or another time of it."""
+    path = tmp_path / "file"
+    before = read_before(parse_probe(f"file {path}"), 0)
+    assert not confirmed(f"file {path}", before)
+    path.write_text("1")
+    assert confirmed(f"file {path}", before)
+    before = read_before(parse_probe(f"file {path}"), 0)
+    assert not confirmed(f"file {path}", before)
+    (tmp_path / "new").write_text("1")
+    (tmp_path / "new").rename(path)
+    assert confirmed(f"file {path}", before)
+
+
+def test_log_probe_detects_a_new_line(tmp_path: Path) -> None:
+    """`log` does not count what stood there before; a log that was rotated counts whole."""
+    path = tmp_path / "log"
+    probe = f"log {path} reloaded it"
+    assert not confirmed(probe, read_before(parse_probe(probe), 0))
+    path.write_text("12:00 reloaded it\n")
+    before = read_before(parse_probe(probe), 0)
+    assert not confirmed(probe, before)
+    with path.open("a") as file:
+        file.write("12:01 reloaded it\n")
+    assert confirmed(probe, before)
+    path.write_text("reloaded it")
+    assert confirmed(probe, before)
+
+
+def test_command_probes_use_status_and_output(tmp_path: Path) -> None:
+    """`exec` wants success, `output` another text than before."""
+    assert confirmed("exec true")
+    assert not confirmed("exec false")
+    assert not confirmed("exec no-such-program")
+    path = tmp_path / "text"
+    path.write_text("one")
+    before = read_before(parse_probe(f"output cat {path}"), 0)
+    assert not confirmed(f"output cat {path}", before)
+    path.write_text("two")
+    assert confirmed(f"output cat {path}", before)
+
+
+def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
+    """`workers` wants a child that was not there before."""
+    shell = subprocess.Popen(
+        ["sh", "-c", "sleep 60 & first=$!; read line; kill $first; sleep 60 & echo $!; wait"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert shell.stdin is not None
+    assert shell.stdout is not None
+    try:
+        (tmp_path / "pid").write_text(str(shell.pid))
+        probe = f"workers pidfile:{tmp_path}/pid"
+        before = eventually(lambda: read_before(parse_probe(probe), 0))
+        assert not confirmed(probe, before)
+        shell.stdin.write("go\n")
+        shell.stdin.flush()
+        shell.stdout.readline()
+        eventually(lambda: confirmed(probe, before))
+    finally:
+        os.killpg(shell.pid, signal.SIGTERM)
+        shell.wait()
+        shell.stdin.close()
+        shell.stdout.close()
+
+
+def test_failed_probe_is_retried(page: Page, tmp_path: Path) -> None:
+    """The action succeeded, its effect did not show: the rule fails and starts over."""
+    volume = Volume(tmp_path / "volume", text="one")
+    page.text = '{"loaded": "no"}'
+    count = tmp_path / "count"
+    flags = (
+        *("--exec", f"sh -c 'echo x >> {count}'", "--verify-timeout", "100ms"),
+        *("--verify", f"field {page.url} loaded=yes"),
+    )
+    with agent(tmp_path, "--dir", volume, *flags) as running:
+        assert (
+            running.reaches("failing")["message"]
+            == "default: verification failed: loaded is not yes"
+        )
+        eventually(lambda: len(count.read_text()) > 2)
+        page.text = '{"loaded": "yes"}'
+        running.reaches("loaded")

@@ -1,0 +1,161 @@
+"""The reconciler: facts in, commands out, without files, processes or clocks."""
+
+from __future__ import annotations
+
+from hotmap.agent.decide.announcement import Announcement
+from hotmap.agent.decide.facts import (
+    ERROR,
+    PASSED,
+    REJECTED,
+    AttemptFinished,
+    CheckFinished,
+    Exit,
+    ReadDirectories,
+    StartApplication,
+    StartAttempt,
+    StartCheck,
+)
+from hotmap.agent.decide.reconciler import Reconciler
+from hotmap.agent.decide.snapshot import Snapshot
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
+
+KEY = b"0123456789abcdef"
+
+
+def reconciler(*flags: str, attempts: dict[str, tuple[str, bool]] | None = None) -> Reconciler:
+    """Make one for the directory /d; delays are their maximum."""
+    settings = load_settings(parse_arguments(["--dir", "/d", *flags]))
+    return Reconciler(settings, KEY, attempts or {}, lambda: 0.0)
+
+
+def snapshot(digest: str) -> Snapshot:
+    """Make a reading of one file."""
+    contents = {"/d": {"file": digest.encode()}}
+    return Snapshot(contents, {"/d/file": digest}, {"/d": digest}, digest, {})
+
+
+def test_new_content_is_checked_and_then_loaded() -> None:
+    """Each command is returned once; what was loaded is pending no more."""
+    decided = reconciler("--exec", "true")
+    decided.record(snapshot("a"), 1.0)
+    assert decided.decide(1.0) == [StartCheck(snapshot("a"))]
+    assert decided.decide(1.0) == []
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    (attempt,) = decided.decide(2.0)
+    assert isinstance(attempt, StartAttempt)
+    assert (attempt.rule.name, attempt.position, attempt.changed) == ("default", 0, ("/d/file",))
+    assert decided.next_time() is None
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
+    assert decided.decide(3.0) == []
+    assert decided.directories.rows["/d"].loaded == "a"
+    assert [each.event for each in decided.take_transitions()] == ["changed", "loaded"]
+
+
+def test_bytes_of_content_are_kept_only_until_the_check_is_over() -> None:
+    """What remains of content that passed or was rejected are digests."""
+    decided = reconciler("--exec", "true")
+    for digest, result in (("a", PASSED), ("b", REJECTED)):
+        decided.record(snapshot(digest), 1.0)
+        decided.decide(1.0)
+        decided.record(CheckFinished(snapshot(digest), result, ""), 1.0)
+    kept = [value for value in vars(decided).values() if isinstance(value, Snapshot)]
+    assert [each.contents for each in kept] == [{}]
+
+
+def test_rejected_content_is_not_attempted() -> None:
+    """The rule keeps what it has, and the rejection is logged once."""
+    decided = reconciler("--exec", "true")
+    decided.record(snapshot("bad"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("bad"), REJECTED, "syntax"), 1.0)
+    assert decided.decide(1000.0) == []
+    assert decided.next_time() is None
+    warnings = [each for each in decided.take_transitions() if each.is_warning]
+    assert [(each.event, each.message) for each in warnings] == [("rejected", "syntax")]
+
+
+def test_rejected_content_is_read_again_to_be_checked_again() -> None:
+    """Its bytes were not kept, so a check on request starts with a reading."""
+    decided = reconciler("--exec", "true")
+    decided.record(snapshot("bad"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("bad"), REJECTED, "syntax"), 1.0)
+    decided.retry_now()
+    assert decided.decide(2.0) == [ReadDirectories()]
+    assert decided.decide(2.5) == [], "until the next attempt to read"
+    decided.record(snapshot("bad"), 2.5)
+    assert decided.decide(2.5) == [StartCheck(snapshot("bad"))]
+
+
+def test_content_that_cannot_be_read_again_is_read_later() -> None:
+    """The next attempt is a second later."""
+    decided = reconciler("--exec", "true")
+    decided.record(snapshot("bad"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("bad"), REJECTED, "syntax"), 1.0)
+    decided.retry_now()
+    decided.decide(2.0)
+    assert decided.next_time() == 3.0
+    assert decided.decide(3.0) == [ReadDirectories()]
+
+
+def test_check_error_delays_the_next_check_whatever_is_read() -> None:
+    """Reading the same content again does not end the delay."""
+    decided = reconciler("--exec", "true", "--retry-first", "8s")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), ERROR, "timed out"), 1.0)
+    decided.record(snapshot("a"), 2.0)
+    assert decided.decide(2.0) == []
+    assert decided.next_time() == 9.0
+    assert decided.decide(9.0) == [StartCheck(snapshot("a"))]
+
+
+def test_once_exits_without_loading() -> None:
+    """0 for content that passed, 1 for content that was rejected."""
+    for result, status in ((PASSED, 0), (REJECTED, 1)):
+        decided = reconciler("--once", "--exec", "true")
+        decided.record(snapshot("a"), 1.0)
+        decided.decide(1.0)
+        decided.record(CheckFinished(snapshot("a"), result, ""), 1.0)
+        assert decided.decide(1.0) == [Exit(status)]
+
+
+def test_application_is_started_once_with_the_first_content() -> None:
+    """It has loaded what it was started with; later content restarts it."""
+    decided = reconciler("--", "program")
+    for digest, expected in (("a", StartApplication), ("b", StartAttempt)):
+        decided.record(snapshot(digest), 1.0)
+        decided.decide(1.0)
+        decided.record(CheckFinished(snapshot(digest), PASSED), 1.0)
+        (command,) = decided.decide(1.0)
+        assert isinstance(command, expected)
+
+
+def test_attempt_of_an_earlier_agent_is_repeated_unless_it_succeeded() -> None:
+    """What is kept across restarts is what was tried, and whether it was loaded."""
+    first = reconciler("--exec", "true")
+    first.record(snapshot("a"), 1.0)
+    first.decide(1.0)
+    first.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    first.decide(1.0)
+    tried = first.attempts()
+    first.record(AttemptFinished("default", "", 0, 0.0), 2.0)
+    for attempts, count in ((tried, 1), (first.attempts(), 0)):
+        decided = reconciler("--exec", "true", attempts=attempts)
+        decided.record(snapshot("a"), 1.0)
+        decided.decide(1.0)
+        decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+        assert len(decided.decide(1.0)) == count
+
+
+def test_frozen_rule_restarts_for_a_second_announcement_only() -> None:
+    """The containers started with the first one; content has nothing to do with it."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen")
+    decided.record(Announcement(1, "live", "frozen-1"), 1.0)
+    assert decided.decide(1.0) == []
+    decided.record(Announcement(2, "live", "frozen-2"), 2.0)
+    (attempt,) = decided.decide(2.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.rule.name == "frozen"

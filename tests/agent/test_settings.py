@@ -1,0 +1,266 @@
+"""Every flag and rule is typed; what is wrong is one sentence that names it, and status 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotmap.agent.settings.flags import FLAGS, help_text, parse_arguments
+from hotmap.agent.settings.loader import load_settings
+from hotmap.agent.settings.values import (
+    parse_address,
+    parse_mode,
+    parse_signal,
+    parse_size,
+    parse_statuses,
+    parse_url,
+    quote_redacted,
+)
+from hotmap.core.errors import SettingsError
+
+
+def complaint(*arguments: str) -> str:
+    """Give what is said about a call, which has to be one sentence."""
+    with pytest.raises(SettingsError) as caught:
+        load_settings(parse_arguments(arguments))
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "no directory to watch: use --dir DIR"),
+        (["--settle", "5"], '--settle: invalid duration "5": expected a number with a unit'),
+        (["--settle=-1s"], '--settle: invalid duration "-1s": must not be negative'),
+        (["--settle", ""], '--settle: invalid duration "": expected a number'),
+        (["--action-timeout", "0"], '--action-timeout: invalid duration "0": must be more than 0'),
+        (["--max-size", "1MB"], '--max-size: invalid size "1MB": expected a number of bytes'),
+        (["--signal", "HUPP"], '--signal: invalid signal "HUPP": expected a name or number'),
+        (["--signal", "HUP"], "--signal requires --process"),
+        (["--process", "name:x"], "--process requires --signal, --restart term or --for"),
+        (["--signal", "HUP", "--process", "nginx"], '--process: invalid process "nginx": expected'),
+        (["--url", "localhost:80"], "--url: invalid URL: expected a form such as http:"),
+        (["--url", "http://user:hunter2@host:x/"], "--url: invalid port: expected a number"),
+        (["--url", "http:///x"], "--url: invalid URL: the host is missing"),
+        (["--url", "http://h", "--status", "2000"], 'invalid list of HTTP status codes "2000"'),
+        (["--method", "POST"], "--method requires --url"),
+        (["--syntax", "*.yaml=yaml"], '--syntax: invalid syntax "*.yaml=yaml": expected'),
+        (["--check", "nginx 'x"], "no closing quotation"),
+        (["--stage-mode", "rw"], '--stage-mode: invalid file mode "rw": expected octal'),
+        (["--listen", "9533"], '--listen: invalid address "9533": expected :9533'),
+        (["--for", "apache"], '--for: invalid program "apache": expected one of gunicorn,'),
+        (["--verify", "see it"], '--verify: invalid probe "see it": expected http, field'),
+        (["--restart", "term"], "--restart term requires --process"),
+        (["--restart", "supervised"], "--restart supervised requires an application"),
+        (["--restart", "now"], '--restart: invalid restart mode "now": expected supervised'),
+        (["--restart-on", "frozen"], "--restart-on requires --target-file"),
+        (["--env-from", "/etc/x"], "--env-from requires an application: put it after --"),
+        (["--log-format", "xml"], '--log-format: invalid log format "xml": expected text or json'),
+        (["--stage", "/etc/a/b", "--dir", "/etc/a"], "--stage: /etc/a/b and /etc/a must not"),
+        (["--nonsense"], "unknown flag --nonsense"),
+        (["--setle", "1s"], "unknown flag --setle; did you mean --settle or --settle-max?"),
+        (["--dir"], "--dir requires a value"),
+        (["--settle", "1s", "--settle", "2s"], "--settle must not be repeated"),
+        (["nginx"], 'unexpected argument "nginx": put the application and its arguments after --'),
+        (["--once=maybe"], '--once takes no value, got "maybe"'),
+        (["--rules", "/no/such"], "--rules: cannot read /no/such: no such file or directory"),
+    ],
+)  # fmt: skip
+def test_invalid_flag_is_reported(arguments: list[str], words: str) -> None:
+    """The sentence names flag and value, and says how it is written."""
+    directory = [] if words.startswith("no directory") else ["--dir", "/etc/app"]
+    text = complaint(*directory, *arguments)
+    assert words in text
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["http://admin:hunter2@host/?k=hunter2"],
+        ["--once=http://admin:hunter2@host/"],
+        ["--url", "http://admin:hunter2@host:port/"],
+        ["--drain-url", "http://admin:hunter2@host:port/"],
+        ["--url", "ftp://admin:hunter2@host/"],
+        ["--verify", "see http://admin:hunter2@host/ it"],
+        ["--verify", "field http://admin:hunter2@host:port/ x"],
+        ["--verify", "metric http://admin:hunter2@host?token=hunter2 "],
+        ["--exec", "curl 'http://admin:hunter2@host/"],
+        ["--check", "curl 'http://admin:hunter2@host/"],
+        ["--settle", "http://admin:hunter2@host/"],
+        ["--signal", "HUP", "--process", "http://:hunter2@host/a http://admin:hunter2@host"],
+        ["--header", "Authorization hunter2"],
+        ["--rules", "RULES"],
+    ],
+)
+def test_error_message_has_no_credentials(tmp_path: Path, arguments: list[str]) -> None:
+    """User, password and query of a URL are *** wherever it stands; no header is shown."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nactions = ["none"]\nverify = ["see http://a:hunter2@host/"]\n')
+    given = [str(rules) if word == "RULES" else word for word in arguments]
+    if arguments[0].startswith("--drain"):
+        given += ["--target-file", "/x", "--restart-on", "frozen"]
+    assert "hunter2" not in complaint("--dir", "/etc/app", *given)
+    done = run("--dir", "/etc/app", *given)
+    assert done.returncode == 2
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1x", '"1x"'),
+        ("http://h/a@b", '"http://h/a@b"'),
+        ("see http://u:p@h/x?q http://v@i", '"see http://***@h/x?*** http://***@i"'),
+    ],
+)
+def test_quoted_value_has_no_credentials(text: str, shown: str) -> None:
+    """The rest of it stays, so that a person finds the place."""
+    assert quote_redacted(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("settle = ", "is not valid TOML"),
+        ("settle = 5", "settle: 5 is not a string: put it in quotes, with its unit"),
+        ('settle = "5"', 'settle: invalid duration "5": expected a number with a unit'),
+        ('setle = "5s"', "unknown setting 'setle'"),
+        ('[rule]\nname = "x"', "write rules as [[rule]], with two brackets"),
+        ("[[rule]]", "rule 1: actions are required"),
+        ("[[rule]]\nfile = []", "rule 1: unknown field 'file'"),
+        (
+            '[[rule]]\nactions = ["none"]\nfiles = "*"',
+            "rule 1: files: '*' is not a list: put it in brackets",
+        ),
+        ("[[rule]]\nactions = [1]", "rule 1: action 1: expected a table such as"),
+        ("[[rule]]\nactions = [{}]", "rule 1: action 1: expected exactly one of signal, http,"),
+        ('[[rule]]\nactions = [{ signal = "HUP" }]', "action 1: process is required"),
+        ('[[rule]]\nactions = [{ touch = "/x", mode = "1" }]', "unknown field 'mode'"),
+        ('[[rule]]\nactions = [{ http = "x" }]', "action 1: http: invalid URL"),
+        ('[[rule]]\nactions = ["none"]\nverify = ["x"]', 'rule 1: verify: invalid probe "x"'),
+        ('[[rule]]\nactions = ["none"]\ndirectories = ["/b"]', "/b is not a watched directory"),
+        ('[[rule]]\nname = "a"\nactions = ["none"]\n' * 2, "two rules have the name 'a'"),
+    ],
+)
+def test_invalid_rule_is_reported(tmp_path: Path, document: str, words: str) -> None:
+    """The sentence names file, rule and field."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(document)
+    text = complaint("--dir", "/etc/app", "--rules", str(rules))
+    assert words in text
+    assert str(rules) in text or "two rules" in text
+
+
+def test_flags_override_known_programs() -> None:
+    """The process of a known program can be named, for its signal and for its workers."""
+    typed = ["--dir", "/etc/nginx", "--for", "nginx", "--process", "pidfile:/run/nginx.pid"]
+    (rule,) = load_settings(parse_arguments(typed)).rules
+    assert rule.actions[0].target == "pidfile:/run/nginx.pid"
+    assert [one.target for one in rule.probes] == ["pidfile:/run/nginx.pid"]
+    (rule,) = load_settings(parse_arguments([*typed[:4], "--", "nginx"])).rules
+    assert rule.actions[0].target == rule.probes[0].target == "child"
+    (rule,) = load_settings(parse_arguments([*typed[:4], "--signal", "USR1", *typed[4:]])).rules
+    assert rule.actions[0].signal == 10
+
+
+def test_rules_file_sets_flags(tmp_path: Path) -> None:
+    """A flag that is typed goes over the file's."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('dir = ["/etc/app"]\nsettle = "1s"\ngrace = "3s"\nonce = true\n')
+    settings = load_settings(parse_arguments(["--rules", str(rules), "--settle", "2s"]))
+    assert settings.watch.directories == ("/etc/app",)
+    assert (settings.watch.settle, settings.actions.grace, settings.once) == (2.0, 3.0, True)
+
+
+def test_configmap_reload_flags_are_accepted() -> None:
+    """As they are, with one dash or two; the number of retries bounds nothing."""
+    settings = load_settings(
+        parse_arguments(
+            [
+                *("-volume-dir", "/etc/a", "--volume-dir=/etc/b"),
+                *("-webhook-url=http://127.0.0.1:9090/-/reload", "--webhook-method", "GET"),
+                *("--webhook-status-code", "204", "-webhook-retries", "5"),
+                *("-web.listen-address", ":9999", "--web.telemetry-path=/prom"),
+            ]
+        )
+    )
+    (action,) = settings.rules[0].actions
+    assert settings.watch.directories == ("/etc/a", "/etc/b")
+    assert action.call is not None
+    assert str(action.call.url) == "http://127.0.0.1:9090/-/reload"
+    assert (action.call.method, action.call.statuses) == ("GET", (204,))
+    assert (settings.reports.listen, settings.reports.metrics_path) == (("", 9999), "/prom")
+    assert "a call is repeated until it succeeds" in settings.warnings[0]
+
+
+def test_values_are_parsed() -> None:
+    """Sizes, modes, signals, statuses and addresses as people write them."""
+    assert [parse_size(text) for text in ("7", "64Ki", "2M")] == [7, 65536, 2_000_000]
+    assert parse_mode("0644") == 0o644
+    assert [parse_signal(text) for text in ("HUP", "SIGHUP", "1", "hup")] == [1, 1, 1, 1]
+    assert parse_statuses("200, 204") == (200, 204)
+    assert parse_statuses("2xx") == tuple(range(200, 300))
+    assert parse_address("none") is None
+    assert parse_address("[::1]:80") == ("::1", 80)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://h", "http://h:80/"),
+        ("https://h/x#y", "https://h:443/x"),
+        ("http://[::1]:8/x", "http://[::1]:8/x"),
+        ("http://u:p@h/x?k=v", "http://***@h:80/x?***"),
+        ("http://h?k=v", "http://h:80/?***"),
+        ("unix:/run/a.sock:/x", "unix:/run/a.sock:/x"),
+    ],
+)
+def test_url_is_shown_without_credentials(text: str, shown: str) -> None:
+    """However an endpoint is written, its text holds no user, password or query."""
+    assert str(parse_url(text)) == shown
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "hotmap", "agent", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_check_config_validates_settings(tmp_path: Path) -> None:
+    """0 and a sentence, or 2 and what is wrong; nothing is watched."""
+    done = run("--check-config", "--dir", str(tmp_path / "missing"))
+    assert (done.returncode, done.stdout) == (0, "settings are valid\n")
+    done = run("--check-config", "--dir", "x", "--settle", "soon")
+    assert done.returncode == 2
+    assert done.stderr == (
+        'hotmap agent: --settle: invalid duration "soon": expected a number with a unit, such as '
+        "500ms or 5s\n"
+    )
+
+
+def test_status_rejects_other_flags() -> None:
+    """As of every other command; an agent that is not there is 1."""
+    assert run("status", "--settle", "1s").returncode == 2
+    assert run("status", "--socket").returncode == 2
+    done = run("status", "--socket", "/no/such")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "hotmap agent: no response from an agent: cannot reach unix:/no/such:/status: no such "
+        "file or directory\n",
+    )
+
+
+def test_help_lists_every_flag() -> None:
+    """--help, -h and -help print all flags."""
+    assert all(f"--{name}" in help_text() for name in FLAGS)
+    assert run("-h").stdout == run("--help").stdout == help_text()

@@ -1,0 +1,232 @@
+"""`hotmap agent … -- PROGRAM`: one copy, started on good content, restarted when it changes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, agent, eventually
+from tests.support.processes import members_of
+
+#: Writes its environment and its number at each start, then does as it is told.
+APPLICATION = """
+import json, os, signal, sys, time
+folder, manner = sys.argv[1:3]
+def note(text):
+    with open(folder + "/notes", "a") as file: file.write(text + "\\n")
+def end(number, _):
+    note(f"{os.getpid()} got {signal.Signals(number).name}")
+    if manner == "stubborn": return
+    sys.exit(7 if manner == "seven" else 0)
+signal.signal(signal.SIGTERM, end)
+signal.signal(signal.SIGUSR1, lambda *_: note(f"{os.getpid()} got SIGUSR1"))
+own = {name: text for name, text in os.environ.items() if name[:4] == "APP_"}
+note(f"{os.getpid()} started " + json.dumps(own))
+if manner == "short": sys.exit(3)
+if manner == "crash": os.kill(os.getpid(), signal.SIGSEGV)
+if manner == "family" and os.fork() == 0: time.sleep(600)
+while True: time.sleep(0.01)
+"""
+
+
+def application(folder: Path, manner: str = "polite", *more: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-S", "-c", APPLICATION, str(folder), manner, *more)
+
+
+def notes(folder: Path) -> list[str]:
+    """What all copies have noted, without their numbers."""
+    path = folder / "notes"
+    return (
+        [line.split(" ", 1)[1] for line in path.read_text().splitlines()] if path.exists() else []
+    )
+
+
+def starts(folder: Path) -> list[str]:
+    return [note for note in notes(folder) if note.startswith("started")]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_change_restarts_application_with_new_environment(tmp_path: Path) -> None:
+    """What was an envFrom follows the mounted files, inside the same container."""
+    volume = Volume(tmp_path / "volume", APP_LEVEL="info")
+    with agent(tmp_path, "--env-from", volume, *application(tmp_path)) as running:
+        eventually(lambda: starts(tmp_path) == ['started {"APP_LEVEL": "info"}'])
+        volume.write(APP_LEVEL="debug")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        assert notes(tmp_path) == [
+            'started {"APP_LEVEL": "info"}',
+            "got SIGTERM",
+            'started {"APP_LEVEL": "debug"}',
+        ]
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] == 2
+        assert running.end() == 0
+
+
+def test_application_starts_after_content_passed(tmp_path: Path) -> None:
+    """The first start waits for content that passes its check; bad content later is ignored."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    flags = ("--dir", volume, "--check", "grep -q good {dir}/text")
+    with agent(tmp_path, *flags, *application(tmp_path)) as running:
+        running.reaches("rejected")
+        assert starts(tmp_path) == []
+        volume.write(text="good")
+        running.reaches("loaded")
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        volume.write(text="evil")
+        running.reaches("rejected")
+        assert len(starts(tmp_path)) == 1
+
+
+def test_signal_action_reaches_the_application(tmp_path: Path) -> None:
+    """With --signal the running copy is told instead of being restarted."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--signal", "USR1")
+    with agent(tmp_path, *flags, *application(tmp_path)) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        volume.write(text="two")
+        eventually(lambda: "got SIGUSR1" in notes(tmp_path))
+        assert len(starts(tmp_path)) == 1
+        running.end()
+
+
+def test_signals_are_forwarded(tmp_path: Path) -> None:
+    """What a container's main process may get, the application gets."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path)) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        running.process.send_signal(signal.SIGUSR1)
+        eventually(lambda: "got SIGUSR1" in notes(tmp_path))
+
+
+@pytest.mark.parametrize(("manner", "status"), [("short", 3), ("crash", 128 + signal.SIGSEGV)])
+def test_agent_exits_with_the_application(tmp_path: Path, manner: str, status: int) -> None:
+    """Its exit status is the application's, 128+n when a signal ended it."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path, manner)) as running:
+        assert running.process.wait(20) == status
+
+
+def test_missing_program_exits_with_127(tmp_path: Path) -> None:
+    """As a shell has it."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--", "no-such-program") as running:
+        assert running.process.wait(20) == 127
+        assert "no-such-program: no such program" in running.log
+
+
+def test_sigterm_is_forwarded_and_status_returned(tmp_path: Path) -> None:
+    """TERM ends the application first; the agent then ends with its status."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path, "seven")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        assert running.end() == 7
+        assert notes(tmp_path)[-1] == "got SIGTERM"
+
+
+def test_application_is_killed_after_the_grace_period(tmp_path: Path) -> None:
+    """On a change as at the end: TERM, the grace, KILL; and never two copies."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--grace", "200ms")
+    with agent(tmp_path, *flags, *application(tmp_path, "stubborn")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        first = running.status()["application"]["pid"]
+        volume.write(text="two")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        assert not alive(first)
+        assert running.end() == 128 + signal.SIGKILL
+
+
+def test_signal_at_start_reaches_the_application(tmp_path: Path) -> None:
+    """Ended the moment it was started, again and again, no copy misses its TERM."""
+    volume = Volume(tmp_path / "volume", text="0")
+    flags = ("--dir", volume, "--settle", "0", "--grace", "10m")
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        for number in range(1, 301):
+            volume.write(text=str(number))
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] > 2
+        running.end()
+
+
+def test_second_sigterm_kills_at_once(tmp_path: Path) -> None:
+    """Who asks twice does not want to wait."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--grace", "10m")
+    with agent(tmp_path, *flags, *application(tmp_path, "stubborn")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        running.process.terminate()
+        eventually(lambda: "got SIGTERM" in notes(tmp_path))
+        running.process.terminate()
+        assert running.process.wait(20) == 128 + signal.SIGKILL
+
+
+def test_process_group_is_killed_before_restart(tmp_path: Path) -> None:
+    """What the application had started in its group is gone before another copy starts."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path, "family")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        first = running.status()["application"]["pid"]
+        members = eventually(lambda: members_of(first) if len(members_of(first)) == 2 else None)
+        volume.write(text="two")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        assert not any(alive(one) for one in members)
+
+
+def test_application_dies_with_a_killed_agent(tmp_path: Path) -> None:
+    """kill -9 of the agent ends the application, so the next start has no second copy."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, *application(tmp_path)) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        child = running.status()["application"]["pid"]
+        running.process.kill()
+        eventually(lambda: not alive(child))
+
+
+def test_orphaned_processes_are_reaped(tmp_path: Path) -> None:
+    """Processes whose parents ended become ours, and do not stay as zombies."""
+    volume = Volume(tmp_path / "volume", text="one")
+    orphan = "setsid sh -c 'sleep 0.05' & echo $! > $0; sleep 0.01; exec sleep 60"
+    words = ("--", "sh", "-c", orphan, str(tmp_path / "orphan"))
+    with agent(tmp_path, "--dir", volume, *words) as running:
+        running.reaches("loaded")
+        pid = int(
+            eventually(
+                lambda: (tmp_path / "orphan").exists() and (tmp_path / "orphan").read_text().strip()
+            )
+        )
+        child = running.status()["application"]["pid"]
+        # The shell has become `sleep`, which waits for nobody: its child stays a zombie until
+        # the parent ends; then it is ours.
+        os.kill(child, signal.SIGKILL)
+        assert running.process.wait(20) == 128 + signal.SIGKILL
+        eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_environment_follows_kubernetes_rules(tmp_path: Path) -> None:
+    """Prefix, order, $(VAR) and names that the container keeps; arguments are expanded, too."""
+    first = Volume(tmp_path / "first", A="1", B="1")
+    second = Volume(tmp_path / "second", B="2")
+    flags = (
+        *("--env-from", f"APP_={first}", "--env-from", f"APP_={second}"),
+        *("--env", "APP_C=$(APP_A)-$(APP_B)-$$(APP_A)-$(APP_Z)", "--env", "APP_B"),
+    )
+    words = application(tmp_path, "polite", "$(APP_C)")
+    environment = {**os.environ, "APP_B": "own"}
+    with agent(tmp_path, *flags, *words, env=environment) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        assert starts(tmp_path) == [
+            'started {"APP_B": "own", "APP_A": "1", "APP_C": "1-2-$(APP_A)-$(APP_Z)"}'
+        ]
+        pid = running.status()["application"]["pid"]
+        assert Path(f"/proc/{pid}/cmdline").read_text().split("\0")[-2] == "1-2-$(APP_A)-$(APP_Z)"

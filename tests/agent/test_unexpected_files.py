@@ -1,0 +1,208 @@
+"""Directories where files should be, files where directories should be: one sentence each.
+
+The agent stays up, and goes on with what does not need them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import PodFile, Volume, agent, eventually, free_port, webhook
+from tests.agent.test_settings import complaint
+from tests.support.certificates import Authority
+
+from hotmap.agent.report.status_text import format_status
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--token", "cannot read {place}: is a directory"),
+        ("--credentials", "cannot read {place}: is a directory"),
+        ("--ca", "cannot read a certificate for https://127.0.0.1:"),
+    ],
+)
+def test_directory_as_call_file_is_reported(tmp_path: Path, flag: str, words: str) -> None:
+    """The rule fails in words, the call is not made without it, and it is made once it is there."""
+    authority = Authority("an authority")
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
+    place.mkdir()
+    tls = authority.server_context(tmp_path, "localhost", "127.0.0.1") if flag == "--ca" else None
+    with webhook(tls=tls) as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, flag, place)
+        with agent(tmp_path, *flags) as running:
+            message = running.reaches("failing")["message"]
+            assert words.format(place=place) in message
+            assert "\n" not in message
+            assert endpoint.calls == []
+            place.rmdir()
+            place.write_bytes(authority.pem if flag == "--ca" else b"admin:hunter2\n")
+            running.reaches("loaded")
+            sent = endpoint.calls[0][2].get("Authorization", "")
+            assert (
+                sent
+                == {
+                    "--token": "Bearer admin:hunter2",
+                    "--credentials": "Basic YWRtaW46aHVudGVyMg==",
+                    "--ca": "",
+                }[flag]
+            )
+            assert "hunter2" not in running.log + running.get("/status")[1]
+
+
+def test_credentials_are_read_for_each_call(tmp_path: Path) -> None:
+    """A rotated password is used at the next call, without a restart."""
+    volume, pair = Volume(tmp_path / "volume", text="one"), tmp_path / "pair"
+    pair.write_text("admin:first\n")
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, "--credentials", pair)
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            pair.write_text("admin:second\n")
+            volume.write(text="two")
+            eventually(lambda: len(endpoint.calls) == 2)
+        sent = [headers["Authorization"] for _, _, headers, _ in endpoint.calls]
+    assert sent == ["Basic YWRtaW46Zmlyc3Q=", "Basic YWRtaW46c2Vjb25k"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--state", "cannot write {place}: is a directory"),
+        ("--socket", "cannot listen on the socket: address already in use"),
+        (
+            "--target-file",
+            "cannot read {place}: is a directory; it must be a file of a",
+        ),
+    ],
+)
+def test_directory_as_agent_file_is_reported_once(tmp_path: Path, flag: str, words: str) -> None:
+    """Said once in the log and for as long as it lasts in the status; content is loaded."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
+    words = words.format(place=place)
+    place.mkdir()
+    port = free_port()
+    flags = ("--dir", volume, "--touch", tmp_path / "touched", "--listen", f"127.0.0.1:{port}")
+    with agent(tmp_path, *flags, flag, place, "--poll-interval", "20ms") as running:
+        eventually((tmp_path / "touched").exists)
+        if flag != "--socket":
+            eventually(lambda: [one for one in running.status()["problems"] if words in one])
+            assert running.reaches("loaded")
+        eventually(lambda: words in running.log)
+        passes = len(running.log)
+        volume.write(text="two")
+        eventually(lambda: running.log.count("loaded: content loaded") == 2)
+        assert running.log.count(words) == 1
+        assert len(running.log) < passes + 1000
+    assert place.is_dir()
+    assert list(tmp_path.glob("place.*")) == [], "no draft of a state is left behind"
+
+
+def test_file_at_the_socket_path_is_kept(tmp_path: Path) -> None:
+    """A mistyped path costs nobody a file."""
+    volume, precious = Volume(tmp_path / "volume", text="one"), tmp_path / "precious"
+    precious.write_text("precious")
+    flags = ("--dir", volume, "--socket", precious, "--touch", tmp_path / "touched")
+    with agent(tmp_path, *flags) as running:
+        eventually((tmp_path / "touched").exists)
+        assert "cannot listen on the socket: address already in use" in running.log
+        running.end()
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (
+            ("--signal", "HUP", "--process", "pidfile:PLACE"),
+            "cannot read pid file {place}: is a directory",
+        ),
+        (("--touch", "PLACE"), "cannot touch {place}: is a directory"),
+        (("--exec", "PLACE"), "permission denied"),
+        (("--verify", "log PLACE x"), "cannot read {place}: is a directory"),
+    ],
+)
+def test_directory_as_action_target_is_reported(
+    tmp_path: Path, flags: tuple[str, ...], words: str
+) -> None:
+    """The rule is failing, in one sentence that names the place, and is tried again."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
+    place.mkdir()
+    given = [word.replace("PLACE", str(place)) for word in flags]
+    with agent(tmp_path, "--dir", volume, *given, "--verify-timeout", "50ms") as running:
+        message = running.reaches("failing")["message"]
+        assert words.format(place=place) in message.replace("Permission", "permission")
+        assert str(place) in message
+        assert "\n" not in message
+        eventually(lambda: running.rule()["consecutive_failures"] > 1)
+
+
+def test_file_as_stage_or_work_directory_is_reported(tmp_path: Path) -> None:
+    """Nothing is told of content that could not be published or checked."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
+    place.write_text("")
+    flags = ("--dir", volume, "--touch", tmp_path / "touched")
+    with agent(tmp_path / "1", *flags, "--stage", place) as running:
+        assert f"cannot write {tmp_path}" in running.reaches("waiting")["message"]
+    with agent(tmp_path / "2", *flags, "--check", "true", "--work-dir", place) as running:
+        message = running.reaches("waiting")["message"]
+        assert message == "no writable directory for a copy to check: set --work-dir"
+    assert not (tmp_path / "touched").exists()
+
+
+def test_directory_as_rules_file_is_reported(tmp_path: Path) -> None:
+    """Refused before anything is watched."""
+    words = f"--rules: cannot read {tmp_path}: is a directory"
+    assert complaint("--dir", "/etc/app", "--rules", str(tmp_path)) == words
+
+
+def test_missing_target_file_is_reported_until_it_exists(tmp_path: Path) -> None:
+    """Without the downwardAPI volume nothing can be announced: a person has to know."""
+    volume = Volume(tmp_path / "volume", text="one")
+    file = tmp_path / "pod" / "annotations"
+    flags = ("--dir", volume, "--target-file", file, "--poll-interval", "20ms")
+    with agent(tmp_path, *flags) as running:
+        (problem,) = running.reaches("loaded")["problems"]
+        assert problem.startswith(
+            f"cannot read {file}: no such file or directory; it must be a file"
+        )
+        assert f"\n  problem: {problem}\n" in format_status(running.status())
+        PodFile(tmp_path / "pod").annotate("1/aa/f1")
+        eventually(lambda: running.status()["problems"] == [])
+        assert running.status()["target"]["sequence"] == 1
+
+
+def test_links_in_a_revision_are_ignored(tmp_path: Path) -> None:
+    """No writer of such volumes makes links, pipes or devices, so they are no content."""
+    volume = Volume(tmp_path / "volume", text="one")
+    (tmp_path / "outside").write_text("outside")
+    revision = volume.path / (volume.path / "..data").readlink()
+    (revision / "escape").symlink_to(tmp_path / "outside")
+    os.mkfifo(revision / "pipe")
+    with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
+        running.reaches("loaded")
+        shown = {path.name for path in (tmp_path / "stage").iterdir() if path.name[:2] != ".."}
+        assert shown == {"text"}
+
+
+def test_json_log_has_one_line_per_transition(tmp_path: Path) -> None:
+    """With time, level, event and message; digests and names, and never what stands in a file."""
+    volume = Volume(tmp_path / "volume", password="hunter2-good")
+    flags = ("--dir", volume, "--check", "grep -q good {dir}/password", "--exec", "true")
+    with agent(tmp_path, *flags, "--log-format", "json") as running:
+        running.reaches("loaded")
+        volume.write(password="hunter2-evil")
+        running.reaches("rejected")
+        volume.write(password="hunter2-good again")
+        running.reaches("loaded")
+        running.end()
+    lines = [json.loads(line) for line in running.log.splitlines()]
+    assert [one["event"] for one in lines] == [
+        *("started", "changed", "loaded", "changed", "rejected", "changed", "loaded", "stopping"),
+    ]
+    assert all({"time", "level", "event", "message"} <= one.keys() for one in lines)
+    assert [one["level"] for one in lines].count("warning") == 1
+    assert "hunter2" not in running.log

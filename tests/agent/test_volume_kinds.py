@@ -1,0 +1,275 @@
+"""Missing, unreadable, foreign and frozen mounts; a detector without inotify; a hostile host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, agent, eventually, webhook
+from tests.support.requires import requires
+
+ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that other users may reach; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory(prefix="hotmap-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_missing_directory_is_reported_and_awaited(tmp_path: Path) -> None:
+    """It is loaded once it is there; until then the status says what is waited for."""
+    place = tmp_path / "volume"
+    with webhook() as endpoint, agent(tmp_path, "--dir", place, "--url", endpoint.url) as running:
+        assert (
+            running.reaches("waiting")["message"] == f"{place} does not exist yet: waiting for it"
+        )
+        assert running.get("/readyz")[0] == 503
+        Volume(place, text="one")
+        running.reaches("loaded")
+        assert running.status()["directories"][0]["kind"] == "projected"
+
+
+def test_recreated_directory_is_watched_again(tmp_path: Path) -> None:
+    """A directory that is removed and made again is watched again."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--poll-interval", "50ms")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        shutil.rmtree(volume.path)
+        fresh = Volume(tmp_path / "volume", text="two")
+        eventually(lambda: len(endpoint.calls) == 2)
+        eventually(lambda: running.status()["detector"]["watched"] == 1)
+        fresh.write(text="three")
+        eventually(lambda: len(endpoint.calls) == 3)
+
+
+def test_plain_files_are_compared(tmp_path: Path) -> None:
+    """An emptyDir has no link to watch: its files are compared, and the status says so."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "text").write_text("one")
+    flags = ("--dir", plain, "--poll-interval", "20ms")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        directory = running.status()["directories"][0]
+        assert directory["kind"] == "plain"
+        assert "its files are compared at each poll" in directory["note"]
+        (plain / "text").write_text("two")
+        eventually(lambda: len(endpoint.calls) == 2)
+
+
+def test_single_file_is_reported_as_static(tmp_path: Path) -> None:
+    """A file mounted with subPath never changes; that is said at the start, in one sentence."""
+    (tmp_path / "text").write_text("one")
+    with agent(tmp_path, "--dir", tmp_path / "text") as running:
+        directory = running.reaches("loaded")["directories"][0]
+        assert directory["kind"] == "file"
+        assert "with subPath it never changes" in directory["note"]
+        assert running.log.count("with subPath it never changes") == 1
+
+
+def test_subpath_inside_a_volume_is_reported(tmp_path: Path) -> None:
+    """A mount below a directory is frozen even where the directory is live."""
+    requires("root", available=ROOT, reason="bind mounts need root")
+    volume = Volume(tmp_path / "volume", text="one")
+    script = f'mount --bind {volume}/text {volume}/text && exec "$@"'
+    unshared = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
+    with agent(tmp_path, "--dir", volume, before=unshared) as running:
+        note = running.reaches("loaded")["directories"][0]["note"]
+        assert "mounted with subPath, never changes while the container runs" in note
+
+
+@pytest.mark.parametrize("frozen", ["instances", "watches"])
+def test_polling_replaces_inotify(tmp_path: Path, frozen: str) -> None:
+    """When the kernel gives no inotify, changes are found by looking, and the metric says so."""
+    requires("root", available=ROOT, reason="only root can lower the limit in a namespace")
+    volume = Volume(tmp_path / "volume", text="one")
+    limit = f"echo 0 > /proc/sys/user/max_inotify_{frozen}"
+    unshared = ("unshare", "--user", "--map-root-user", "sh", "-c", f'{limit}; exec "$@"', "sh")
+    probe = subprocess.run([*unshared, "true"], capture_output=True, check=False)
+    requires("userns", available=probe.returncode == 0, reason="user namespaces are not allowed")
+    flags = ("--dir", volume, "--poll-interval", "50ms")
+    with (
+        webhook() as endpoint,
+        agent(tmp_path, *flags, "--url", endpoint.url, before=unshared) as running,
+    ):
+        running.reaches("loaded")
+        detector = running.status()["detector"]
+        assert "no inotify" in detector["reason"]
+        if frozen == "instances":
+            assert detector["mode"] == "polling"
+            assert 'hotmap_agent_detector_info{mode="polling"' in running.get("/metrics")[1]
+        volume.write(text="two")
+        eventually(lambda: len(endpoint.calls) == 2)
+
+
+def test_unreadable_file_is_reported(shared: Path) -> None:
+    """It names the file and the user; nothing is acted on until it can be read."""
+    requires("root", available=ROOT, reason="another user is needed")
+    volume = Volume(shared / "volume", text="one")
+    secret = (volume.path / "text").resolve()
+    secret.chmod(0o600)
+    with agent(shared / "agent", "--dir", volume, before=_as_nobody(shared)) as running:
+        message = running.reaches("waiting")["message"]
+        assert "as user 65534: permission denied" in message
+        secret.chmod(0o644)
+        running.reaches("loaded")
+
+
+def _as_nobody(folder: Path) -> tuple[str, ...]:
+    """Run as in a restricted pod: no root, no capability; the agent's folder can be written."""
+    (folder / "agent").mkdir(exist_ok=True)
+    (folder / "agent").chmod(0o777)
+    dropped = ("--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--clear-groups")
+    return ("setpriv", "--reuid=65534", "--regid=65534", *dropped, "--")
+
+
+def test_agent_runs_in_a_restricted_container(shared: Path) -> None:
+    """Non-root, no capability, no new privileges, read-only root, all at once.
+
+    Stage, state and copies for the check go to an emptyDir and to memory; a process of the same
+    user is told; one of another user is not, and EPERM is explained by both users and what to do.
+    """
+    requires("root", available=ROOT, reason="a read-only root needs mount rights first")
+    volume = Volume(shared / "volume", text="good")
+    folder, pidfile = shared / "agent", shared / "pid"
+    nobody = _as_nobody(shared)
+    script = f'mount --bind {folder} {folder} && mount -o remount,ro,bind / && exec "$@"'
+    before = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *nobody)
+    flags = (
+        *("--dir", volume, "--stage", folder / "stage", "--state", folder / "state"),
+        *("--check", "grep -q good {dir}/text"),
+        *("--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+    )
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        with agent(folder, *flags, before=before) as running:
+            running.reaches("failing")
+            restricted = Path(f"/proc/{running.pid}/status").read_text()
+            for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000"):
+                assert line in restricted
+            assert "NoNewPrivs:\t1" in restricted
+            assert "Uid:\t65534\t65534\t65534\t65534" in restricted
+            mounts = Path(f"/proc/{running.pid}/mountinfo").read_text().splitlines()
+            assert any(
+                line.split()[4] == "/" and line.split()[5].startswith("ro") for line in mounts
+            )
+            pidfile.write_text(str(other.pid))
+            volume.write(text="good 2")
+            message = eventually(lambda: "runs as user" in running.message and running.message)
+            assert f"process {other.pid} runs as user 0, the agent as user 65534" in message
+            assert "set the same runAsUser for both containers" in message
+            assert other.poll() is None
+            eventually(lambda: (folder / "stage" / "text").read_text() == "good 2")
+            assert (folder / "state").stat().st_uid == 65534
+            ours = subprocess.Popen(
+                [*nobody, "sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.05; done"]
+            )
+            pidfile.unlink()
+            pidfile.write_text(str(ours.pid))
+            volume.write(text="good 3")
+            assert ours.wait(20) == 9
+            eventually(lambda: (folder / "stage" / "text").read_text() == "good 3")
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_missing_shared_process_namespace_is_explained(tmp_path: Path) -> None:
+    """An agent that sees no other processes says which field of the pod is missing."""
+    requires("root", available=ROOT, reason="a process namespace needs root")
+    volume = Volume(tmp_path / "volume", text="one")
+    alone = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    flags = ("--dir", volume, "--signal", "HUP", "--process", "name:nginx")
+    with agent(tmp_path, *flags, before=alone) as running:
+        message = running.reaches("failing")["message"]
+        assert message.endswith("set shareProcessNamespace: true in the pod")
+        running.process.kill()  # unshare takes no TERM; its child goes with it
+
+
+def test_file_names_that_are_not_utf8_are_supported(tmp_path: Path) -> None:
+    """A file name that is not UTF-8 is content like any other, in status and environment too."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    with open(os.fsencode(plain) + b"/caf\xe9", "wb") as file:  # noqa: PTH123
+        file.write(b"1")
+    flags = ("--dir", plain, "--exec", f"sh -c 'echo \"$HOTMAP_CHANGED\" > {tmp_path}/seen'")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        assert (tmp_path / "seen").read_bytes() == os.fsencode(plain) + b"/caf\xe9\n"
+
+
+def test_links_out_of_the_directory_are_ignored(tmp_path: Path) -> None:
+    """A link in a plain directory to a file elsewhere is not read."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (tmp_path / "outside").write_text("secret")
+    (plain / "escape").symlink_to(tmp_path / "outside")
+    (plain / "text").write_text("one")
+    with agent(tmp_path, "--dir", plain, "--stage", tmp_path / "stage") as running:
+        running.reaches("loaded")
+        assert not (tmp_path / "stage" / "escape").exists()
+        assert (tmp_path / "stage" / "text").read_text() == "one"
+
+
+def test_directory_replacing_a_file_is_read(tmp_path: Path) -> None:
+    """Nested paths (items with a path) are files like others."""
+    volume = Volume(tmp_path / "volume")
+    volume.publish({"conf.d/site.conf": b"1", "main": b"2"})
+    with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
+        running.reaches("loaded")
+        assert (tmp_path / "stage" / "conf.d" / "site.conf").read_text() == "1"
+
+
+def test_port_in_use_does_not_stop_the_agent(tmp_path: Path) -> None:
+    """Reloads go on; the status says that the port is taken, and it is taken over when free."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--listen", f"127.0.0.1:{endpoint.port}")
+        with agent(tmp_path, *flags, "--poll-interval", "50ms") as running:
+            running.reaches("loaded")
+            assert running.status()["problems"] == [
+                "cannot listen on the port: address already in use"
+            ]
+            endpoint.close()
+            eventually(lambda: running.status()["problems"] == [])
+
+
+def test_large_and_many_files_are_delivered(tmp_path: Path) -> None:
+    """1,000 files and a file of 1 MiB are read, published and reported."""
+    volume = Volume(tmp_path / "volume")
+    files = {f"file-{number}": b"x" * 100 for number in range(1000)}
+    volume.publish({**files, "large": b"y" * (1 << 20)})
+    with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
+        running.reaches("loaded")
+        assert len(list((tmp_path / "stage").iterdir())) == 1001 + 2
+        volume.publish({**files, "file-7": b"z", "large": b"y" * (1 << 20)})
+        eventually(lambda: (tmp_path / "stage" / "file-7").read_bytes() == b"z")
+
+
+def test_empty_directory_is_loaded(tmp_path: Path) -> None:
+    """Asked for another verdict on content that is gone, the agent waits instead of spinning."""
+    volume = Volume(tmp_path / "volume", text="evil")
+    with agent(tmp_path, "--dir", volume, "--check", "false") as running:
+        running.reaches("rejected")
+        shutil.rmtree(volume.path)
+        running.process.send_signal(signal.SIGHUP)
+        running.reaches("waiting")
+        before = _cpu_ticks(running.pid)
+        time.sleep(0.5)
+        assert _cpu_ticks(running.pid) - before < 20, "of 50"
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return int(fields[11]) + int(fields[12])
