@@ -18,6 +18,9 @@ PAGE = (DOCS / "agent.md").read_text()
 def test_every_flag_is_documented() -> None:
     """The tables have exactly the flags there are."""
     assert set(re.findall(r"^\| `--([a-z-]+)", PAGE, re.MULTILINE)) == set(FLAGS)
+    for flag in FLAGS.values():
+        written = f"--{flag.name} {flag.value}".strip().replace("|", "\\|")
+        assert f"| `{written}` | {flag.text}{' Repeatable.' if flag.repeatable else ''} |" in PAGE
 
 
 def test_every_probe_and_program_is_documented() -> None:

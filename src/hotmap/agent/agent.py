@@ -1,4 +1,4 @@
-"""The agent: observe → decide → act → report, after each event of one poll loop."""
+"""The agent: observe → decide → report → act, after each event of one poll loop."""
 
 from __future__ import annotations
 

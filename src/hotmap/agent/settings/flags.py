@@ -44,10 +44,12 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         (
             Flag("dir", "DIR", "Directory to watch: a mounted ConfigMap or Secret.", True),
             Flag("rules", "FILE", "TOML file with rules for several files and actions."),
-            Flag("for", "PROGRAM", "Use check, action and verification of a known program."),
+            Flag("for", "PROGRAM", "Check, action and verification for a known program."),
             Flag("settle", "DURATION", "Treat changes this close together as one. Default: 100ms."),
             Flag("settle-max", "DURATION", "Maximum time to wait for more changes. Default: 2s."),
-            Flag("poll-interval", "DURATION", "Default: 10s, or 1s without inotify."),
+            Flag(
+                "poll-interval", "DURATION", "Interval of polls. Default: 10s; 1s without inotify."
+            ),
         ),
     ),
     (
@@ -114,10 +116,10 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         "Reports",
         (
             Flag("listen", "ADDRESS", "Address of metrics, health and status. Default: :9533."),
-            Flag("metrics-path", "PATH", "Default: /metrics."),
+            Flag("metrics-path", "PATH", "URL path of the metrics. Default: /metrics."),
             Flag("socket", "PATH", "Unix socket for `hotmap agent status`."),
             Flag("state", "FILE", "Keep what was loaded across restarts of the agent."),
-            Flag("log-format", "text|json", "Default: text."),
+            Flag("log-format", "text|json", "Format of the log. Default: text."),
         ),
     ),
     (
