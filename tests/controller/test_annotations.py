@@ -315,27 +315,39 @@ async def test_reloaders_ignore_on_a_source(world: World) -> None:
 @pytest.mark.parametrize(
     ("annotation", "value", "words"),
     [
-        ("hotmap.dev/follow", "yes", "'yes' is not configmap/NAME or secret/NAME; taken as off"),
-        ("hotmap.dev/exclude", "app", "'app' is not configmap/NAME or secret/NAME"),
-        ("hotmap.dev/rereads", "maybe", "'maybe' is neither true nor false; taken as false"),
-        ("hotmap.dev/strategy", "bounce", "taken as notify"),
+        (
+            "hotmap.dev/follow",
+            "yes",
+            'invalid item "yes": expected configmap/NAME or secret/NAME; treating as off',
+        ),
+        ("hotmap.dev/exclude", "app", 'invalid item "app": expected configmap/NAME or secret/NAME'),
+        (
+            "hotmap.dev/rereads",
+            "maybe",
+            'invalid boolean "maybe": expected true or false; treating as false',
+        ),
+        ("hotmap.dev/strategy", "bounce", "treating as notify"),
         (
             "hotmap.dev/settle",
             "soon",
             'invalid duration "soon": expected a number with a unit, such as 500ms or 5s',
         ),
         ("hotmap.dev/settle-max", "-1s", 'invalid duration "-1s": must not be negative'),
-        ("hotmap.dev/catch-up", "1", "'1' is neither true nor false"),
-        ("hotmap.dev/on-change", "run-now", "run-now is for a CronJob, this is a Deployment"),
-        ("hotmap.dev/agent", "port=0", "'port=0' is not port="),
+        ("hotmap.dev/catch-up", "1", 'invalid boolean "1": expected true or false'),
+        (
+            "hotmap.dev/on-change",
+            "run-now",
+            "run-now only applies to a CronJob, not to a Deployment",
+        ),
+        ("hotmap.dev/agent", "port=0", 'invalid item "port=0": expected port='),
         (
             "hotmap.dev/folow",
             "auto",
             "folow is unknown; known on the workload: hotmap",
         ),
         ("hotmap.dev/ignore", "true", "means nothing on a Deployment; it belongs on a ConfigMap"),
-        (NAMED, "app(", "'app(' is no regular expression"),
-        (AUTO, "perhaps", "'perhaps' is no boolean; taken as false"),
+        (NAMED, "app(", 'invalid regular expression "app("'),
+        (AUTO, "perhaps", 'invalid boolean "perhaps": expected true or false; treating as false'),
     ],
 )
 async def test_invalid_annotation_is_reported(
@@ -361,9 +373,21 @@ async def test_invalid_annotation_is_reported(
 @pytest.mark.parametrize(
     ("annotation", "value", "words"),
     [
-        ("hotmap.dev/ignore", "yes", "'yes' is neither true nor false; taken as false"),
-        ("reloader.stakater.com/ignore", "Y", "'Y' is neither true nor false; taken as false"),
-        ("reloader.stakater.com/match", "1", "'1' is neither true nor false; taken as false"),
+        (
+            "hotmap.dev/ignore",
+            "yes",
+            'invalid boolean "yes": expected true or false; treating as false',
+        ),
+        (
+            "reloader.stakater.com/ignore",
+            "Y",
+            'invalid boolean "Y": expected true or false; treating as false',
+        ),
+        (
+            "reloader.stakater.com/match",
+            "1",
+            'invalid boolean "1": expected true or false; treating as false',
+        ),
         ("hotmap.dev/ignroe", "true", "is unknown; known on a ConfigMap or Secret: "),
         ("hotmap.dev/follow", "auto", "means nothing on a KIND; it belongs on the workload"),
         (AUTO, "true", "means nothing on a KIND; it belongs on the workload"),
@@ -412,7 +436,7 @@ async def test_source_annotation_warning_is_repeated_after_fix(world: World) -> 
         ({"hotmap.dev/follow": "yes"}, "hotmap.dev/follow: 'yes' is not configmap/NAME"),
         ({"hotmap.dev/folow": "auto"}, "hotmap.dev/folow is unknown; known on a Namespace: hotmap"),
         ({"hotmap.dev/settle": "1s"}, "hotmap.dev/settle means nothing on a Namespace"),
-        ({AUTO: "true"}, f"{AUTO} means nothing on a Namespace; it belongs on the workload"),
+        ({AUTO: "true"}, f"{AUTO} has no effect on a Namespace; it belongs on the workload"),
     ],
 )
 async def test_invalid_namespace_annotation_is_reported(

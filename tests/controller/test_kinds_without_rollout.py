@@ -597,9 +597,9 @@ async def test_pod_owned_by_operator(world: World) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "words"),
     [
-        ("Deployment", "run-now", "run-now is for a CronJob, this is a Deployment"),
-        ("CronJob", "evict", "evict is for a Pod, this is a CronJob"),
-        ("Job", "restart", "'restart' is none of run-now, recreate, evict"),
+        ("Deployment", "run-now", "run-now only applies to a CronJob, not to a Deployment"),
+        ("CronJob", "evict", "evict only applies to a Pod, not to a CronJob"),
+        ("Job", "restart", 'invalid value "restart": expected run-now, recreate or evict'),
     ],
 )
 async def test_on_change_value_of_another_kind_is_reported(
@@ -619,7 +619,7 @@ async def test_on_change_value_of_another_kind_is_reported(
         message = await world.event("InvalidAnnotation")
         await world.quiet(controller)
     assert words in message
-    assert message.endswith("taken as reporting only")
+    assert message.endswith("treating as report only")
     assert len(await world.events("InvalidAnnotation")) == 1
 
 

@@ -14,7 +14,7 @@ from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.rollout import restart_time
-from hotmap.core.policy.policy import read_policy
+from hotmap.core.policy.annotations import read_policy
 
 FOLLOW = {"hotmap.dev/follow": "auto"}
 RESTART = {**FOLLOW, "reloader.stakater.com/rollout-strategy": "restart"}
@@ -75,8 +75,8 @@ def test_another_template_is_told(kind: str) -> None:
     """Argo takes these too; nobody writes them, so the Rollout hears of it."""
     policy = read_policy(rollout(template_in=(kind, "web"), annotations=FOLLOW))
     assert [problem.message for problem in policy.problems] == [
-        f"its pod template is that of {kind} shop/web, and only a Deployment's is followed; "
-        "nothing is done when a source changes"
+        f"its pod template is that of {kind} shop/web, which is not a Deployment; "
+        "not acting on changes of its sources"
     ]
     silent = read_policy(rollout(template_in=(kind, "web")))
     assert not silent.problems

@@ -30,11 +30,13 @@ def used(consumer: Consumer) -> set[str]:
 
 def test_same_generation_reuses_uses() -> None:
     """Nothing but the generation says so: the template is not looked at."""
-    item = workload(ENV % "other", generation=4, rolling=True, annotations={"hotmap.dev/x": "1"})
+    item = workload(
+        ENV % "other", generation=4, rolling=True, annotations={"hotmap.dev/follow": "1"}
+    )
     again = consumer_from_workload("Deployment", item, known=known())
     assert used(again) == {"app"}
     assert again.rolling
-    assert again.annotations == {"hotmap.dev/x": "1"}
+    assert again.annotations == {"hotmap.dev/follow": "1"}
 
 
 def _with(item: Workload, **metadata: Any) -> Workload:

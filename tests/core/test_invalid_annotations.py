@@ -8,8 +8,9 @@ import pytest
 from tests.support.objects import consumer
 
 from hotmap.core.model.annotations import ANNOTATIONS, FOLLOW, IGNORE
+from hotmap.core.policy.annotations import namespace_problems, read_policy
 from hotmap.core.policy.lint import source_problems
-from hotmap.core.policy.policy import Defaults, Policy, namespace_problems, read_policy
+from hotmap.core.policy.policy import Defaults, Policy
 from hotmap.core.reloader.annotations import EXCLUDES, ROLLOUT_STRATEGY, DialectSettings, Names
 
 NAMES = Names()
@@ -22,38 +23,44 @@ OF_CONSUMERS = [
         "hotmap.dev/follow",
         "Deployment",
         "yes",
-        ": 'yes' is not configmap/NAME or secret/NAME; taken as off",
+        ': invalid item "yes": expected configmap/NAME or secret/NAME; treating as off',
     ),
     (
         "hotmap.dev/follow",
         "Deployment",
         "configmap/",
-        ": 'configmap/' has no name that an object could",
+        ': invalid item "configmap/": expected a name of lower-case letters',
     ),
-    ("hotmap.dev/follow", "Deployment", "pod/x", ": 'pod/x' is not configmap/NAME or secret/NAME"),
+    (
+        "hotmap.dev/follow",
+        "Deployment",
+        "pod/x",
+        ': invalid item "pod/x": expected configmap/NAME or secret/NAME',
+    ),
     (
         "hotmap.dev/exclude",
         "Deployment",
         "app",
-        ": 'app' is not configmap/NAME or secret/NAME; taken as every source",
+        ': invalid item "app": expected configmap/NAME or secret/NAME; treating as every source',
     ),
     (
         "hotmap.dev/rereads",
         "Deployment",
         "yes",
-        ": 'yes' is neither true nor false; taken as false",
+        ': invalid boolean "yes": expected true or false; treating as false',
     ),
     (
         "hotmap.dev/strategy",
         "Deployment",
         "restart",
-        ": 'restart' is none of auto, rollout, nudge, notify; taken as notify",
+        ': invalid value "restart": expected auto, rollout, nudge or notify; treating as notify',
     ),
     (
         "hotmap.dev/settle",
         "Deployment",
         "5",
-        ': invalid duration "5": expected a number with a unit, such as 500ms or 5s; taken as 0.5s',
+        ': invalid duration "5": expected a number with a unit, such as 500ms or 5s; '
+        "treating as 0.5s",
     ),
     ("hotmap.dev/settle", "Deployment", "", ': invalid duration ""'),
     (
@@ -66,82 +73,118 @@ OF_CONSUMERS = [
         "hotmap.dev/catch-up",
         "Deployment",
         "TRUE",
-        ": 'TRUE' is neither true nor false; taken as false",
+        ': invalid boolean "TRUE": expected true or false; treating as false',
     ),
     (
         "hotmap.dev/on-change",
         "Job",
         "restart",
-        ": 'restart' is none of run-now, recreate, evict; taken as reporting only",
+        ': invalid value "restart": expected run-now, recreate or evict; treating as report only',
     ),
     (
         "hotmap.dev/on-change",
         "Deployment",
         "evict",
-        ": evict is for a Pod, this is a Deployment; taken as reporting only",
+        ": evict only applies to a Pod, not to a Deployment; treating as report only",
     ),
-    ("hotmap.dev/agent", "Deployment", "port=0", ": 'port=0' is not port=1…65535 or restart="),
+    (
+        "hotmap.dev/agent",
+        "Deployment",
+        "port=0",
+        ': invalid item "port=0": expected port=1…65535 or restart=',
+    ),
     (
         "hotmap.dev/agent",
         "Deployment",
         "restart=now",
-        ": 'restart=now' is not port=1…65535 or restart=",
+        ': invalid item "restart=now": expected port=1…65535 or restart=',
     ),
     (
         IGNORE,
         "Deployment",
         "true",
-        " means nothing on a Deployment; it belongs on a ConfigMap or Secret",
+        " has no effect on a Deployment; it belongs on a ConfigMap or Secret",
     ),
-    (NAMES.auto, "Deployment", "yes", ": 'yes' is no boolean; taken as false"),
-    (NAMES.config_map_auto, "DaemonSet", "on", ": 'on' is no boolean; taken as false"),
-    (NAMES.secret_auto, "StatefulSet", "tRUE", ": 'tRUE' is no boolean; taken as false"),
-    (NAMES.config_map, "Deployment", "app,b(", ": 'b(' is no regular expression"),
-    (NAMES.secret, "Deployment", "[z-a]", ": '[z-a]' is no regular expression"),
-    (NAMES.search, "Deployment", "1", ": '1' is neither true nor false; taken as false"),
+    (
+        NAMES.auto,
+        "Deployment",
+        "yes",
+        ': invalid boolean "yes": expected true or false; treating as false',
+    ),
+    (
+        NAMES.config_map_auto,
+        "DaemonSet",
+        "on",
+        ': invalid boolean "on": expected true or false; treating as false',
+    ),
+    (
+        NAMES.secret_auto,
+        "StatefulSet",
+        "tRUE",
+        ': invalid boolean "tRUE": expected true or false; treating as false',
+    ),
+    (NAMES.config_map, "Deployment", "app,b(", ': invalid regular expression "b("'),
+    (NAMES.secret, "Deployment", "[z-a]", ': invalid regular expression "[z-a]"'),
+    (
+        NAMES.search,
+        "Deployment",
+        "1",
+        ': invalid boolean "1": expected true or false; treating as false',
+    ),
     (
         EXCLUDES["ConfigMap"],
         "Deployment",
         "app,db-.*",
-        ": 'db-.*' is no name that an object could have; names here are exact",
+        ': invalid name "db-.*": expected the exact name of an object',
     ),
-    (EXCLUDES["Secret"], "Deployment", "A B", ": 'A B' is no name that an object could have"),
+    (
+        EXCLUDES["Secret"],
+        "Deployment",
+        "A B",
+        ': invalid name "A B": expected the exact name of an object',
+    ),
     (
         NAMES.pause_period,
         "Deployment",
         "5",
-        ': invalid duration "5": expected a number with a unit, such as 500ms or 5s; taken as none',
+        ': invalid duration "5": expected a number with a unit, such as 500ms or 5s; '
+        "treating as none",
     ),
-    (NAMES.pause_period, "Deployment", "-5m", ": '-5m' is in the past; taken as none"),
+    (
+        NAMES.pause_period,
+        "Deployment",
+        "-5m",
+        ': invalid duration "-5m": must not be negative; treating as none',
+    ),
     (
         NAMES.pause_period,
         "DaemonSet",
         "5m",
-        ": it is for a Deployment, this is a DaemonSet; it has no effect",
+        ": only applies to a Deployment, not to a DaemonSet; ignoring it",
     ),
     (
         ROLLOUT_STRATEGY,
         "Rollout",
         "recreate",
-        ": 'recreate' is neither rollout nor restart; taken as rollout",
+        ': invalid value "recreate": expected rollout or restart; treating as rollout',
     ),
     (
         ROLLOUT_STRATEGY,
         "Deployment",
         "restart",
-        ": it is for a Rollout, this is a Deployment; it has no effect",
+        ": only applies to a Rollout, not to a Deployment; ignoring it",
     ),
     (
         NAMES.ignore,
         "Deployment",
         "true",
-        " means nothing on a Deployment; it belongs on a ConfigMap or Secret",
+        " has no effect on a Deployment; it belongs on a ConfigMap or Secret",
     ),
     (
         NAMES.match,
         "Deployment",
         "true",
-        " means nothing on a Deployment; it belongs on a ConfigMap or Secret",
+        " has no effect on a Deployment; it belongs on a ConfigMap or Secret",
     ),
     (
         "hotmap.dev/folow",
@@ -153,38 +196,42 @@ OF_CONSUMERS = [
         "configmaps.reloader.stakater.com/reload",
         "Deployment",
         "app",
-        " is none of Reloader's, so it means nothing",
+        " has no effect: Reloader has no such annotation",
     ),
     (
         "reloader.stakater.com/atuo",
         "Deployment",
         "true",
-        " is none of Reloader's, so it means nothing",
+        " has no effect: Reloader has no such annotation",
     ),
     (
         "secretproviderclass.reloader.stakater.com/reload",
         "Deployment",
         "vault",
-        " means nothing yet: SecretProviderClass",
+        " has no effect: SecretProviderClass",
     ),
 ]
 
 #: (annotation, value, words that follow it)
 OF_SOURCES = [
-    (IGNORE, "yes", ": 'yes' is neither true nor false; taken as false"),
-    (NAMES.ignore, "True", ": 'True' is neither true nor false; taken as false"),
-    (NAMES.match, "1", ": '1' is neither true nor false; taken as false"),
+    (IGNORE, "yes", ': invalid boolean "yes": expected true or false; treating as false'),
+    (NAMES.ignore, "True", ': invalid boolean "True": expected true or false; treating as false'),
+    (NAMES.match, "1", ': invalid boolean "1": expected true or false; treating as false'),
     ("hotmap.dev/ignored", "true", f" is unknown; known on a ConfigMap or Secret: {IGNORE}"),
     *(
-        (name, "true", " means nothing on a Secret; it belongs on the workload")
+        (name, "true", " has no effect on a Secret; it belongs on the workload")
         for name in (FOLLOW, NAMES.auto)
     ),
 ]
 
 OF_NAMESPACES = [
-    (FOLLOW, "yes", ": 'yes' is not configmap/NAME or secret/NAME; taken as off"),
-    ("hotmap.dev/strategy", "notify", " means nothing on a Namespace; it belongs on the workload"),
-    (IGNORE, "true", " means nothing on a Namespace; it belongs on a ConfigMap or Secret"),
+    (
+        FOLLOW,
+        "yes",
+        ': invalid item "yes": expected configmap/NAME or secret/NAME; treating as off',
+    ),
+    ("hotmap.dev/strategy", "notify", " has no effect on a Namespace; it belongs on the workload"),
+    (IGNORE, "true", " has no effect on a Namespace; it belongs on a ConfigMap or Secret"),
     ("hotmap.dev/folow", "auto", f" is unknown; known on a Namespace: {FOLLOW}"),
 ]
 
@@ -209,7 +256,7 @@ def test_invalid_workload_annotation_is_a_problem(
     """The same sentence for both placements, and it says which one it is where that is known."""
     (problem,) = _policy(kind, {annotation: value}, place).problems
     assert problem.annotation == annotation
-    where = place if words.startswith(":") and "is for a Pod" not in words else ""
+    where = place if words.startswith(":") and "only applies to a Pod" not in words else ""
     assert problem.message.startswith(f"annotation {annotation}{where}{words}")
 
 
@@ -232,7 +279,9 @@ def test_settle_time_beyond_its_bound() -> None:
     for most in ("1s", "5s"):
         policy = _policy("Deployment", {"hotmap.dev/settle": "10s", "hotmap.dev/settle-max": most})
         (problem,) = policy.problems
-        words = f"'{most}' is shorter than the settle time; taken as 10s"
+        words = (
+            f'invalid duration "{most}": must not be shorter than the settle time; treating as 10s'
+        )
         assert problem.message == f"annotation hotmap.dev/settle-max: {words}"
         assert (policy.settle, policy.settle_max) == (10, 10)
     said = {"hotmap.dev/settle": "10s", "hotmap.dev/settle-max": "soon"}

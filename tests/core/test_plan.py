@@ -22,7 +22,8 @@ from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import changed_keys
-from hotmap.core.policy.policy import Policy, followed_uses, live_change_rolls, read_policy
+from hotmap.core.policy.annotations import read_policy
+from hotmap.core.policy.policy import Policy, followed_uses, live_change_rolls
 
 A = {"LEVEL": "info", "app.yaml": "a: 1", "other": "x"}
 FROZEN = A | {"LEVEL": "debug"}

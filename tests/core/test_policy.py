@@ -10,6 +10,7 @@ from tests.support.objects import ENV, consumer, cron_job, deployment
 from hotmap.core.model.annotations import ANNOTATIONS, IGNORE
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import EVERY_KEY, Life, Use
+from hotmap.core.policy.annotations import namespace_problems, read_policy, source_ignored
 from hotmap.core.policy.policy import (
     Agent,
     Defaults,
@@ -17,9 +18,6 @@ from hotmap.core.policy.policy import (
     Policy,
     Strategy,
     followed_uses,
-    namespace_problems,
-    read_policy,
-    source_ignored,
 )
 
 
@@ -183,66 +181,81 @@ RESTARTS = "supervised|all-containers|term|none"
             "cofnigmap/app",
             "opted_in",
             False,
-            "'cofnigmap/app' is not configmap/NAME or secret/NAME; taken as off",
+            'invalid item "cofnigmap/app": expected configmap/NAME or secret/NAME; treating as off',
         ),
         (
             "follow",
             "configmap/App!",
             "opted_in",
             False,
-            "'configmap/App!' has no name that an object could have; taken as off",
+            'invalid item "configmap/App!": expected a name of lower-case letters, '
+            'digits, "-" and ".", or a glob with *, ? or [...]; treating as off',
         ),
         (
             "strategy",
             "rolout",
             "strategy",
             Strategy.NOTIFY,
-            "'rolout' is none of auto, rollout, nudge, notify; taken as notify",
+            'invalid value "rolout": expected auto, rollout, nudge or notify; treating as notify',
         ),
-        ("rereads", "yes", "rereads", False, "'yes' is neither true nor false; taken as false"),
-        ("catch-up", "1", "catch_up", False, "'1' is neither true nor false; taken as false"),
+        (
+            "rereads",
+            "yes",
+            "rereads",
+            False,
+            'invalid boolean "yes": expected true or false; treating as false',
+        ),
+        (
+            "catch-up",
+            "1",
+            "catch_up",
+            False,
+            'invalid boolean "1": expected true or false; treating as false',
+        ),
         (
             "settle",
             "5",
             "settle",
             0.5,
             'invalid duration "5": expected a number with a unit, such as 500ms or 5s; '
-            "taken as 0.5s",
+            "treating as 0.5s",
         ),
         (
             "settle-max",
             "-1s",
             "settle_max",
             5.0,
-            'invalid duration "-1s": must not be negative; taken as 5s',
+            'invalid duration "-1s": must not be negative; treating as 5s',
         ),
         (
             "on-change",
             "now",
             "on_change",
             OnChange.REPORT,
-            "'now' is none of run-now, recreate, evict; taken as reporting only",
+            'invalid value "now": expected run-now, recreate or evict; treating as report only',
         ),
         (
             "on-change",
             "run-now",
             "on_change",
             OnChange.REPORT,
-            "run-now is for a CronJob, this is a Deployment; taken as reporting only",
+            "run-now only applies to a CronJob, not to a Deployment; treating as report only",
         ),
         (
             "agent",
             "port=0",
             "agent",
             None,
-            f"'port=0' is not port=1…65535 or restart={RESTARTS}; taken as no agent",
+            f'invalid item "port=0": expected port=1…65535 or restart={RESTARTS}; '
+            "treating as no agent",
         ),
         (
             "agent",
             "restart=now",
             "agent",
             None,
-            f"'restart=now' is not port=1…65535 or restart={RESTARTS}; taken as no agent",
+            f'invalid item "restart=now": expected port=1…65535 or restart={RESTARTS}; '
+            "treating as no agent",
         ),
     ],
 )
@@ -261,8 +274,8 @@ def test_exclude_that_cannot_be_read_excludes_everything() -> None:
     """Somebody wanted to be left alone; a slip in the list does not take that away."""
     read = policy({"follow": "auto", "exclude": "secret/db, app"})
     assert [problem.message for problem in read.problems] == [
-        "annotation hotmap.dev/exclude: 'app' is not configmap/NAME or secret/NAME; "
-        "taken as every source"
+        'annotation hotmap.dev/exclude: invalid item "app": expected configmap/NAME or '
+        "secret/NAME; treating as every source"
     ]
     assert not read.follows(source("configmap/app"), referenced=True)
     assert not read.follows(source("secret/db"), referenced=True)
@@ -272,12 +285,14 @@ def test_problem_says_where_it_stands() -> None:
     """On the pod template; what the Namespace says is told of the Namespace, once."""
     said = {"hotmap.dev/follow": "nope"}
     (problem,) = read_policy(deployment(template_annotations=said)).problems
-    assert problem.message.startswith("annotation hotmap.dev/follow on the pod template: 'nope'")
+    assert problem.message.startswith(
+        "annotation hotmap.dev/follow on the pod template: invalid item"
+    )
     inheriting = read_policy(deployment(), namespace_annotations=said)
     assert (inheriting.opted_in, inheriting.problems) == (False, ())
     assert inheriting.origin == "hotmap.dev/follow: nope on the Namespace"
     (problem,) = namespace_problems(said)
-    assert problem.message.startswith("annotation hotmap.dev/follow: 'nope' is not configmap/NAME")
+    assert problem.message.startswith('annotation hotmap.dev/follow: invalid item "nope": expected')
 
 
 def test_misspelled_annotation_is_seen() -> None:

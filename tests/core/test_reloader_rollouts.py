@@ -17,7 +17,8 @@ from hotmap.core.model.objects import ManagedFields, ObjectKey
 from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.state import Record
 from hotmap.core.patch.rollout import template_patch
-from hotmap.core.policy.policy import Defaults, read_policy
+from hotmap.core.policy.annotations import read_policy
+from hotmap.core.policy.policy import Defaults
 from hotmap.core.reloader.annotations import LAST_RELOADED_FROM, DialectSettings, Names, Writing
 from hotmap.core.reloader.patch import Stamp
 

@@ -135,6 +135,23 @@ def test_env_entry_overrides_env_from(env: str, prefix: str, hidden: set[str]) -
     assert imported.keys == Keys(hidden=frozenset(hidden), binary=False)
 
 
+@pytest.mark.parametrize("name", ["STAKATER_APP_CONFIGMAP", "STAKATER_DB_SECRET"])
+def test_uses_do_not_change_by_a_rollout_in_reloaders_way(name: str) -> None:
+    """A rollout adds a variable, and its next one changes it; neither changes what is used."""
+    before = container("envFrom: [{configMapRef: {name: app}}], env: [{name: A, value: x}]")
+    for value in ("3f1c", "a90b"):
+        after = container(
+            "envFrom: [{configMapRef: {name: app}}], "
+            f"env: [{{name: A, value: x}}, {{name: {name}, value: {value}}}]"
+        )
+        assert find_uses(template(after), "shop") == find_uses(template(before), "shop")
+    others = container(
+        "envFrom: [{configMapRef: {name: app}}], env: [{name: STAKATER_X, value: x}]"
+    )
+    (use,) = find_uses(template(others), "shop")
+    assert use.keys.hidden == {"STAKATER_X"}
+
+
 @pytest.mark.parametrize(
     ("fields", "through"),
     [

@@ -19,7 +19,8 @@ from hotmap.core.model.consumer import Consumer, consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.core.model.state import HEADER, Record, read_shard, read_sightings
-from hotmap.core.policy.policy import DEFAULTS, followed_uses, live_change_rolls, read_policy
+from hotmap.core.policy.annotations import read_policy
+from hotmap.core.policy.policy import DEFAULTS, followed_uses, live_change_rolls
 
 __all__ = ["Rollouts", "Snapshot", "broken", "shown_by"]
 

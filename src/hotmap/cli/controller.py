@@ -23,7 +23,8 @@ from hotmap.cli.shared_options import ClusterOptions
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings, WebhookSettings
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy.policy import DEFAULTS, Defaults, parse_follow
+from hotmap.core.policy.annotations import parse_follow
+from hotmap.core.policy.policy import DEFAULTS, Defaults
 from hotmap.core.reloader.annotations import Writing
 from hotmap.kube.client import Client
 

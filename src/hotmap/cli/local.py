@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from hotmap.cli.logs import set_up_logging
+from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy.policy import parse_duration
 from hotmap.local.cluster import LocalCluster
 from hotmap.local.kubelet.sync import SyncSettings
 

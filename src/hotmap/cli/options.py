@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, get_type_hints
 import click
 
 from hotmap.core.errors import SettingsError
-from hotmap.core.quoting import quote
 from hotmap.core.reloader.go_values import unquote
+from hotmap.core.text import quote
 
 __all__ = [
     "Flag", "HotmapOption", "QuotedChoice", "Rate", "SectionedCommand", "add_options", "declared",

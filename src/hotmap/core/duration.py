@@ -9,7 +9,7 @@ Standard library only, without `re`: the agent uses this module.
 
 from __future__ import annotations
 
-from hotmap.core.quoting import quote
+from hotmap.core.text import quote_short
 
 __all__ = ["InvalidDuration", "parse_duration", "parse_signed_duration"]
 
@@ -38,7 +38,7 @@ class InvalidDuration(ValueError):
     noun = "duration"
 
     def __init__(self, text: str, reason: str) -> None:
-        super().__init__(f"invalid duration {quote(text)}: {reason}")
+        super().__init__(f"invalid duration {quote_short(text)}: {reason}")
         self.reason = reason
 
 

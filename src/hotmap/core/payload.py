@@ -8,8 +8,8 @@ content is `hotmap.core.fingerprint`. Standard library only: the agent uses this
 from __future__ import annotations
 
 from hotmap.core.errors import InvalidPayload
-from hotmap.core.quoting import quote
 from hotmap.core.record import Record
+from hotmap.core.text import quote
 
 __all__ = [
     "DEFAULT_MODE",

@@ -11,8 +11,8 @@ import signal as _signal
 
 from hotmap.core.duration import InvalidDuration, parse_duration
 from hotmap.core.errors import SettingsError
-from hotmap.core.quoting import quote
 from hotmap.core.record import Record
+from hotmap.core.text import quote
 
 __all__ = [
     "Address",

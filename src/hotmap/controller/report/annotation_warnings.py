@@ -14,8 +14,8 @@ from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.policies import NamespaceAnnotations
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
+from hotmap.core.policy.annotations import namespace_problems
 from hotmap.core.policy.lint import Problem, source_problems
-from hotmap.core.policy.policy import namespace_problems
 from hotmap.core.reloader.annotations import Names
 from hotmap.kube.recorder import Recorder
 

@@ -18,6 +18,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source, changed_keys
 from hotmap.core.model.state import Sighting, Window
+from hotmap.core.text import parse_number
 
 __all__ = ["History"]
 
@@ -134,7 +135,7 @@ class History:
 
 
 def _number(resource_version: str) -> int:
-    return int(resource_version) if resource_version.isdigit() else 0
+    return parse_number(resource_version) or 0
 
 
 def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:

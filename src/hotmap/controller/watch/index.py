@@ -18,13 +18,8 @@ from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Life, Use
 from hotmap.core.model.source import Source
-from hotmap.core.policy.policy import (
-    Defaults,
-    Policy,
-    live_change_rolls,
-    source_ignored,
-    source_offered,
-)
+from hotmap.core.policy.annotations import source_ignored, source_offered
+from hotmap.core.policy.policy import Defaults, Policy, live_change_rolls
 from hotmap.kube.store import Store
 
 __all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "Queues"]

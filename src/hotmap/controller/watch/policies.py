@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.policy.policy import Defaults, Policy, read_policy
+from hotmap.core.policy.annotations import read_policy
+from hotmap.core.policy.policy import Defaults, Policy
 from hotmap.kube.store import Store
 
 __all__ = ["NamespaceAnnotations", "Policies", "is_relevant"]

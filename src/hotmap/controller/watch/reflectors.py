@@ -19,7 +19,7 @@ from hotmap.controller.watch.optional_kind import OptionalKind
 from hotmap.controller.watch.policies import NamespaceAnnotations
 from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.fingerprint import FingerprintKey
-from hotmap.core.model.annotations import WATCH_LABEL
+from hotmap.core.model.annotations import WATCH_LABEL, known_annotations
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import (
     ConfigMap,
@@ -31,7 +31,6 @@ from hotmap.core.model.objects import (
     Rollout,
     Secret,
     Workload,
-    known_annotations,
 )
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.kube.client import Client
@@ -191,7 +190,7 @@ class Watching:
             NAMESPACES,
             type=Namespace,
             transform=lambda item: NamespaceAnnotations(
-                item.metadata.name, known_annotations(item.metadata), item.metadata.uid
+                item.metadata.name, known_annotations(item.metadata.annotations), item.metadata.uid
             ),
             store=self._index.namespaces,
             label_selector=settings.namespace_selector,

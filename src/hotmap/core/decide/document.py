@@ -2,9 +2,6 @@
 
 Written generically from the fields of the values, so that a new field needs nothing here. A field
 that has its default is left out. An object key is written as it prints (`ConfigMap shop/app`).
-Policies keep the text of their patterns only: which sources they cover was decided when the
-snapshot was taken, so a pattern that was read back matches its own text.
-
 No values of sources are in a snapshot, only fingerprints, so none are in its document.
 """
 
@@ -26,7 +23,6 @@ from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use
 from hotmap.core.model.uses import Uses, pack_uses
-from hotmap.core.policy.policy import Pattern
 
 __all__ = [
     "decision_document",
@@ -101,8 +97,6 @@ def _write(value: Any) -> Any:
         return value.value
     if isinstance(value, ObjectKey):
         return str(value)
-    if isinstance(value, Pattern):
-        return {"kind": value.kind, "text": value.text, "literal": value.literal}
     if isinstance(value, Uses):
         return [_write(use) for use in value]
     kind: Any = type(value)
@@ -164,8 +158,6 @@ def _read_class(kind: Any, value: Any) -> Any:
     if kind is ObjectKey:
         name, _, rest = value.partition(" ")
         return ObjectKey(name, *rest.split("/")) if "/" in rest else ObjectKey(name, "", rest)
-    if kind is Pattern:
-        return Pattern(**value, matches=value["text"].__eq__)
     if kind is Uses:
         return pack_uses(_read(Use, item) for item in value)
     if issubclass(kind, enum.Enum):

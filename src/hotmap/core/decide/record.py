@@ -33,6 +33,7 @@ from hotmap.core.model.state import (
     records_by_source,
 )
 from hotmap.core.reloader.annotations import Writing
+from hotmap.core.text import parse_number
 
 __all__ = [
     "Outcome",
@@ -231,7 +232,7 @@ def distinct_revision(revision: str, record: Record | None, *, previous: str) ->
 
 def _next_serial(record: Record | None, previous: str) -> int:
     number = previous.split(".")[2:3]
-    shown = int(number[0]) if number and number[0].isdigit() else 0
+    shown = (parse_number(number[0]) or 0) if number else 0
     return max(record.serial if record else 0, shown) + 1
 
 

@@ -1,9 +1,22 @@
-"""hotmap's own annotations and its label; docs/reference/annotations.md says what each means.
+"""hotmap's own annotations and its label, and which annotations of an object are kept.
 
-Reloader's stand in `reloader.annotations`, since flags may rename them.
+docs/reference/annotations.md says what each means. Reloader's names stand in
+`reloader.annotations`, since flags may rename them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from hotmap.core.model.patterns import LONGEST_VALUE
+from hotmap.core.reloader.annotations import (
+    DEFAULT_SETTINGS,
+    EXCLUDES,
+    LAST_RELOADED_FROM,
+    ROLLOUT_STRATEGY,
+    Names,
+)
 
 __all__ = [
     "AGENT",
@@ -19,6 +32,7 @@ __all__ = [
     "SETTLE_MAX",
     "STRATEGY",
     "WATCH_LABEL",
+    "known_annotations",
 ]
 
 FOLLOW = "hotmap.dev/follow"
@@ -52,3 +66,37 @@ OURS = ("hotmap.dev/revision", "hotmap.dev/target")
 #: The label with which a ReplicaSet or Pod without a workload asks to be watched. Almost all of
 #: them have one, and there are a hundred thousand of them, so the API server picks these out.
 WATCH_LABEL = "hotmap.dev/watch"
+
+#: Of names in hotmap's or Reloader's domain that mean nothing, how many are kept for a warning.
+_MISSPELLED = 8
+
+
+def known_annotations(
+    annotations: Mapping[str, str] | None, names: Names = DEFAULT_SETTINGS.names
+) -> dict[str, str]:
+    """Select the annotations that mean something to hotmap, in its own or Reloader's dialect.
+
+    Values are cut one character beyond LONGEST_VALUE, so that whoever reads them can tell. Of
+    other names in the two domains, which are misspelled, the first few are kept without values.
+    """
+    if not annotations:
+        return {}
+    known = _known_names(names)
+    kept = {
+        name: value if len(value) <= LONGEST_VALUE else value[: LONGEST_VALUE + 1]
+        for name, value in annotations.items()
+        if name in known
+    }
+    misspelled = [
+        name
+        for name in annotations
+        if name not in known
+        and (name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name)
+    ]
+    return kept | dict.fromkeys(sorted(misspelled)[:_MISSPELLED], "") if misspelled else kept
+
+
+@lru_cache(maxsize=8)
+def _known_names(names: Names) -> frozenset[str]:
+    reloader = (*names, *EXCLUDES.values(), ROLLOUT_STRATEGY, LAST_RELOADED_FROM)
+    return frozenset((*ANNOTATIONS, *OURS, *reloader))

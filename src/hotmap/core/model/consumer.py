@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.model.annotations import AGENT
+from hotmap.core.model.annotations import AGENT, known_annotations
 from hotmap.core.model.config_volumes import ConfigVolume, find_config_volumes
+from hotmap.core.model.limits import LimitExceeded
 from hotmap.core.model.objects import (
     CronJob,
     Job,
@@ -23,14 +24,14 @@ from hotmap.core.model.objects import (
     PodTemplate,
     Rollout,
     Workload,
-    known_annotations,
 )
 from hotmap.core.model.references import find_uses
-from hotmap.core.model.source import parse_time
-from hotmap.core.model.uses import Uses, pack_uses
+from hotmap.core.model.source import LONGEST_MANAGER, parse_time
+from hotmap.core.model.uses import NO_USES, Uses, pack_uses
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import FIELD_MANAGER as RELOADER
 from hotmap.core.reloader.patch import Traces, find_traces
+from hotmap.core.text import printable, shorten
 
 __all__ = [
     "FIELD_MANAGER",
@@ -137,6 +138,9 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     busy: bool = False
     #: Rollout, or what a Rollout takes its pod template from.
     argo: Argo | None = None
+    #: Which bound of `limits` its pod template exceeds, in words; then it has no uses and is to be
+    #: left out. "" when none.
+    over_budget: str = ""
 
     @property
     def revision(self) -> str:
@@ -201,10 +205,15 @@ _VERSION_ANNOTATIONS = {
 }
 
 
+#: Both are numbers, but anybody may write them.
+_LONGEST_VERSION = 40
+
+
 def _template_version(kind: str, item: Workload) -> str:
     if kind == "StatefulSet":
         return item.status.update_revision
-    return (item.metadata.annotations or {}).get(_VERSION_ANNOTATIONS.get(kind, ""), "")
+    version = (item.metadata.annotations or {}).get(_VERSION_ANNOTATIONS.get(kind, ""), "")
+    return shorten(version, _LONGEST_VERSION)
 
 
 def consumer_from_cron_job(
@@ -355,24 +364,20 @@ def _consumer(
     dialect: DialectSettings,
     known: Consumer | None = None,
 ) -> Consumer:
-    renamed = dialect.names.renamed()
-    stamped = dialect.writing is not Writing.REVISION
-    has_agent = any(AGENT in (one.annotations or {}) for one in (template.metadata, metadata))
-    writers = _writers(metadata)
     if known is not None and known.uid != metadata.uid:
         known = None
-    same_spec = known is not None and 0 < known.generation == metadata.generation
+    names = dialect.names
+    found = _look_through(template, metadata, dialect, known)
+    writers = _writers(metadata)
     return Consumer(
         # What stays is kept once: the store still holds the first key.
         key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
         uid=known.uid if known else metadata.uid,
         resource_version=metadata.resource_version,
         generation=metadata.generation,
-        uses=known.uses
-        if known and same_spec
-        else pack_uses(find_uses(template, metadata.namespace)),
-        annotations=known_annotations(metadata, renamed) or _SILENT,
-        template_annotations=known_annotations(template.metadata, renamed) or _SILENT,
+        uses=found.uses,
+        annotations=known_annotations(metadata.annotations, names) or _SILENT,
+        template_annotations=known_annotations(template.metadata.annotations, names) or _SILENT,
         selector=selector,
         replicas=replicas,
         paused=paused,
@@ -385,12 +390,43 @@ def _consumer(
         behind=behind,
         ordered=ordered,
         owned=is_owned(metadata),
-        written_at=writers.written_at(stamped=stamped),
-        traces=find_traces(template, metadata.namespace) if stamped or dialect.compares else None,
-        config_volumes=find_config_volumes(template, metadata.namespace) if has_agent else (),
+        written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
+        traces=found.traces,
+        config_volumes=found.config_volumes,
         revision_owner=writers.revision_owner,
         template_writer=writers.last,
         reloaded_at=writers.reloaded_at,
+        over_budget=found.over_budget,
+    )
+
+
+class _TemplateFacts(NamedTuple):
+    """What is kept of a pod template."""
+
+    uses: Uses = NO_USES
+    traces: Traces | None = None
+    config_volumes: tuple[ConfigVolume, ...] = ()
+    over_budget: str = ""
+
+
+def _look_through(
+    template: PodTemplate, metadata: ObjectMeta, dialect: DialectSettings, known: Consumer | None
+) -> _TemplateFacts:
+    """Find what is kept of a pod template; of one that is too large, only that it is."""
+    namespace = metadata.namespace
+    same_spec = known is not None and 0 < known.generation == metadata.generation
+    if known and same_spec and known.over_budget:
+        return _TemplateFacts(over_budget=known.over_budget)
+    try:
+        uses = known.uses if known and same_spec else pack_uses(find_uses(template, namespace))
+    except LimitExceeded as error:
+        return _TemplateFacts(over_budget=str(error))
+    keeps_traces = dialect.writing is not Writing.REVISION or dialect.compares
+    has_agent = any(AGENT in (one.annotations or {}) for one in (template.metadata, metadata))
+    return _TemplateFacts(
+        uses=uses,
+        traces=find_traces(template, namespace) if keeps_traces else None,
+        config_volumes=find_config_volumes(template, namespace) if has_agent else (),
     )
 
 
@@ -420,7 +456,8 @@ def _writers(metadata: ObjectMeta) -> _Writers:
         at = parse_time(entry.time)
         if entry.subresource or at is None:
             continue
-        fields, manager = bytes(entry.fields_v1), sys.intern(entry.manager)
+        fields = bytes(entry.fields_v1)
+        manager = sys.intern(printable(entry.manager, LONGEST_MANAGER))
         if _REVISION_FIELD in fields:
             found = found._replace(revision_owner=manager)
             if manager == FIELD_MANAGER:

@@ -7,8 +7,6 @@ is what keeps 100,000 objects small. Only shapes live here; what they mean is de
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
-from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -65,7 +63,6 @@ __all__ = [
     "WorkloadRef",
     "WorkloadSpec",
     "WorkloadStatus",
-    "known_annotations",
 ]
 
 
@@ -125,35 +122,6 @@ class ObjectMeta(_Part, frozen=True):
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
     managed_fields: list[ManagedFields] | None = None
-
-
-#: Characters of an annotation's value that are read, and annotations of one object: an object may
-#: have 256 KiB of them (kubernetes: TotalAnnotationSizeLimitB).
-ANNOTATION_LENGTH = 4096
-ANNOTATIONS_AT_MOST = 64
-
-
-def known_annotations(
-    metadata: ObjectMeta, renamed: AbstractSet[str] = frozenset()
-) -> dict[str, str]:
-    """Select the annotations that say something to hotmap, in its own or Reloader's dialect.
-
-    `renamed` are names outside of both domains that flags gave to Reloader's annotations. They are
-    kept for as long as the object is, so not more than ANNOTATIONS_AT_MOST, and of each no more
-    than ANNOTATION_LENGTH characters: of a list, its first items.
-    """
-    known = (
-        (name, value if len(value) <= ANNOTATION_LENGTH else _shortened(value))
-        for name, value in (metadata.annotations or {}).items()
-        if name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name or name in renamed
-    )
-    return dict(islice(known, ANNOTATIONS_AT_MOST))
-
-
-def _shortened(value: str) -> str:
-    head = value[: ANNOTATION_LENGTH + 1]
-    items, comma, _ = head.rpartition(",")
-    return items if comma else head[:ANNOTATION_LENGTH]
 
 
 # -- sources ---------------------------------------------------------------------------------

@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 import sys
 from base64 import b64decode, b64encode
-from calendar import timegm
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
 from hotmap.core.fingerprint import ABSENT, MARK_LENGTH, FingerprintKey, mark_all, selection
-from hotmap.core.model.objects import ConfigMap, ObjectKey, ObjectMeta, Secret, known_annotations
+from hotmap.core.model.annotations import known_annotations
+from hotmap.core.model.objects import ConfigMap, ObjectKey, ObjectMeta, Secret
 from hotmap.core.model.references import Keys
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import digest_of
+from hotmap.core.text import printable
 
 __all__ = [
+    "LONGEST_MANAGER",
     "Mark",
     "Marks",
     "Source",
@@ -33,6 +36,10 @@ __all__ = [
     "source_from_config_map",
     "source_from_secret",
 ]
+
+
+#: Characters of a field manager's name (kubernetes: apimachinery FieldManagerMaxLength).
+LONGEST_MANAGER = 128
 
 
 class Mark(NamedTuple):
@@ -152,7 +159,7 @@ def _source(
         immutable=bool(immutable),
         changed_at=written_at,
         marks=marks,
-        annotations=known_annotations(metadata, dialect.names.renamed()) or None,
+        annotations=known_annotations(metadata.annotations, dialect.names) or None,
         stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
         writer=writer,
     )
@@ -173,25 +180,39 @@ def _last_write(metadata: ObjectMeta) -> tuple[float | None, str]:
     1.36.3). None means that nothing is known, which counts as "just now".
     """
     writes = [
-        (at, sys.intern(entry.manager))
+        (at, sys.intern(printable(entry.manager, LONGEST_MANAGER)))
         for entry in metadata.managed_fields or ()
         if not entry.subresource and (at := parse_time(entry.time)) is not None
     ]
     return max(writes) if writes else (None, "")
 
 
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?Z", re.ASCII)
+
+
+def parse_time(text: str | None) -> float | None:
+    """Read a Kubernetes timestamp (RFC 3339 in UTC) as POSIX seconds, cut to whole ones.
+
+    None for anything else, such as the thirteenth month that somebody wrote into an annotation.
+    """
+    return _parse_time(text) if text and len(text) <= _LONGEST_TIME else None
+
+
+#: With nanoseconds.
+_LONGEST_TIME = len("2026-11-21T20:00:00.123456789Z")
+
+
 # What one tool has written has few different times: read once, and kept once.
 @lru_cache(maxsize=4096)
-def parse_time(text: str | None) -> float | None:
-    """Read a Kubernetes timestamp (RFC 3339 in UTC, whole seconds) as POSIX seconds."""
-    if not text or len(text) < 20 or text[-1] != "Z":
+def _parse_time(text: str) -> float | None:
+    match = _TIME.fullmatch(text)
+    if match is None:
         return None
+    year, month, day, hour, minute, second = map(int, match.groups())
     try:
-        parts = (text[0:4], text[5:7], text[8:10], text[11:13], text[14:16], text[17:19])
-        year, month, day, hour, minute, second = (int(part) for part in parts)
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:
         return None
-    return float(timegm((year, month, day, hour, minute, second)))
 
 
 def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: FingerprintKey) -> str:

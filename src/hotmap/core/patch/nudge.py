@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hotmap.core.model.objects import Pod
+from hotmap.core.text import parse_number
 
 __all__ = ["TARGET", "Target", "can_be_nudged", "read_target"]
 
@@ -35,9 +36,10 @@ class Target(NamedTuple):
 def read_target(pod: Pod) -> Target | None:
     """Read what a pod was last told; None when it was told nothing that can be read."""
     parts = (pod.metadata.annotations or {}).get(TARGET, "").split("/")
-    if len(parts) < 3 or not parts[0].isdigit():
+    sequence = parse_number(parts[0])
+    if len(parts) < 3 or sequence is None:
         return None
-    return Target(int(parts[0]), parts[1], parts[2])
+    return Target(sequence, parts[1], parts[2])
 
 
 _MIRROR = "kubernetes.io/config.mirror"

@@ -1,7 +1,7 @@
-"""Annotations that cannot mean what was hoped for: unreadable, misspelled, on another object.
+"""Annotations that have no effect: misspelled, or on the wrong kind of object; and sources' values.
 
-Here stand the names that count on each sort of object, and what is read of sources. What a consumer
-and a Namespace say is read by `policy`.
+Here stand the names that count on each kind of object. The values on a consumer and a Namespace
+are checked where they are read, in `annotations`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hotmap.core.reloader.annotations import (
     ROLLOUT_STRATEGY,
     Names,
 )
+from hotmap.core.text import printable, quote_short
 
 __all__ = ["Problem", "misplaced_annotations", "source_problems"]
 
@@ -47,7 +48,7 @@ def misplaced_annotations(
     place = _PLACES.get(kind, _Place.CONSUMER)
     known = _known(names)
     return [
-        Problem(name, f"annotation {name} {_why_not(name, kind, place, known)}")
+        Problem(name, f"annotation {printable(name)} {_why_not(name, kind, place, known)}")
         for name in sorted(said)
         if name not in known[place] and name not in _renamed_away(names)
     ]
@@ -61,7 +62,8 @@ def source_problems(
     unreadable = [
         Problem(
             name,
-            f"annotation {name}: {said[name]!r} is neither true nor false; taken as false",
+            f"annotation {name}: invalid boolean {quote_short(said[name])}: "
+            "expected true or false; treating as false",
         )
         for name in (IGNORE, names.ignore, names.match)
         if said.get(name, "").strip() not in ("true", "false", "")
@@ -101,10 +103,10 @@ def _renamed_away(names: Names) -> frozenset[str]:
 def _why_not(name: str, kind: str, place: _Place, known: Mapping[_Place, frozenset[str]]) -> str:
     for other, there in known.items():
         if name in there:
-            return f"means nothing on a {kind}; it belongs on {other.value}"
+            return f"has no effect on a {kind}; it belongs on {other.value}"
     if name.startswith("secretproviderclass"):
-        return "means nothing yet: SecretProviderClass comes in a later version"
+        return "has no effect: SecretProviderClass is not supported yet"
     if "reloader.stakater.com/" in name:
-        return "is none of Reloader's, so it means nothing"
+        return "has no effect: Reloader has no such annotation"
     own = ", ".join(one for one in ANNOTATIONS if one in known[place])
     return f"is unknown; known on {place.value}: {own}"

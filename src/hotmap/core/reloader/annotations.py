@@ -12,32 +12,39 @@ The rules are those of stakater/Reloader 1.4.21 (pkg/common/common.go ShouldRelo
 `Policy.follows` answers 2 to 5, the callers know 1. Each annotation is looked for on the workload
 and, where it stands not there, on the pod template; Reloader reads some of them in one place only.
 
-Expressions are matched by RE2, Go's own engine: linear time, so that nobody's annotation can
-stall or crash the controller (Reloader 1.4.21 dies of an invalid one). They are anchored as a
-whole, where Reloader's `^a|b$` lets `a…` and `…b` through.
+Expressions are matched by RE2, Go's own engine, within the bounds of `model.patterns` (Reloader
+1.4.21 dies of an invalid one). They are anchored as a whole, where Reloader's `^a|b$` lets `a…` and
+`…b` through.
 """
 
 from __future__ import annotations
 
 import enum
-import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import re2
-
-from hotmap.core.duration import parse_signed_duration
+from hotmap.core.duration import parse_duration
+from hotmap.core.model.patterns import (
+    LONGEST_VALUE,
+    MAX_ITEMS,
+    NO_SOURCES,
+    SourcePatterns,
+    is_plain_name,
+    merge_patterns,
+    name_patterns,
+    split_items,
+)
 from hotmap.core.reloader.go_values import parse_bool
+from hotmap.core.text import printable, quote_short
 
 __all__ = [
     "DEFAULT_SETTINGS",
     "EXCLUDES",
     "LAST_RELOADED_FROM",
+    "LONGEST_PAUSE",
     "ROLLOUT_STRATEGY",
     "Dialect",
     "DialectSettings",
-    "Expression",
     "Names",
     "Writing",
     "read",
@@ -56,6 +63,14 @@ ROLLOUT_STRATEGY = "reloader.stakater.com/rollout-strategy"
 LAST_RELOADED_FROM = "reloader.stakater.com/last-reloaded-from"
 
 KINDS = ("ConfigMap", "Secret")
+
+#: Seconds. Longer than any maintenance window, and short enough to be noticed.
+LONGEST_PAUSE = 24 * 3600.0
+
+_TOO_LONG = f"the value is longer than {LONGEST_VALUE:,} characters"
+
+#: Of the items of a list that cannot be read, how many are told; there may be 64.
+_MOST_TOLD = 3
 
 
 class Names(NamedTuple):
@@ -79,15 +94,6 @@ class Names(NamedTuple):
     def typed_auto(self, kind: str) -> str:
         """The annotation that is `auto` for one kind of source."""
         return self.config_map_auto if kind == "ConfigMap" else self.secret_auto
-
-    def renamed(self) -> frozenset[str]:
-        """The names that are not Reloader's own."""
-        return _renamed(self)
-
-
-@lru_cache(maxsize=8)
-def _renamed(names: Names) -> frozenset[str]:
-    return frozenset(names) - frozenset(Names())
 
 
 class Writing(enum.Enum):
@@ -122,14 +128,6 @@ class DialectSettings(NamedTuple):
 DEFAULT_SETTINGS = DialectSettings()
 
 
-class Expression(NamedTuple):
-    """One item of a named list."""
-
-    kind: str
-    text: str
-    matches: Callable[[str], bool]
-
-
 class Dialect(NamedTuple):
     """What Reloader's annotations on one consumer ask for."""
 
@@ -137,11 +135,11 @@ class Dialect(NamedTuple):
     spoken: bool = False
     #: The kinds of sources that are followed where they are referenced.
     auto: frozenset[str] = frozenset()
-    named: tuple[Expression, ...] = ()
+    named: SourcePatterns = NO_SOURCES
     #: Follow the referenced sources that say `match`.
     search: bool = False
-    #: (kind, name) of each source that is never followed.
-    excluded: tuple[tuple[str, str], ...] = ()
+    #: The sources that are never followed.
+    excluded: SourcePatterns = NO_SOURCES
     #: Seconds that a Deployment waits from the first change on; None: not said.
     pause: float | None = None
     #: Argo Rollout: restart its pods instead of changing its template.
@@ -171,16 +169,14 @@ def read(
     names = settings.names
     auto = reader.boolean(names.auto)
     typed = {source: reader.boolean(names.typed_auto(source)) for source in KINDS}
-    named = [expression for source in KINDS for expression in reader.expressions(source, names)]
+    named = [reader.expressions(source, names) for source in KINDS]
     search = reader.exactly_true(names.search)
     return Dialect(
         spoken=bool(reader.said),
         auto=_auto_kinds(auto, typed, everything=settings.auto_reload_all),
-        named=tuple(named),
+        named=merge_patterns(*named),
         search=search,
-        excluded=tuple(
-            (source, name) for source in KINDS for name in reader.exact_names(EXCLUDES[source])
-        ),
+        excluded=merge_patterns(*(reader.exact_names(source) for source in KINDS)),
         pause=(
             reader.duration(names.pause_period)
             if reader.fits(names.pause_period, kind, "Deployment")
@@ -217,7 +213,7 @@ class _Reader:
         if (found := self._lookup(name)) is None:
             return None
         text, place = found
-        self.said.append(f"{name}: {text}{place}")
+        self.said.append(f"{name}: {printable(text, 80)}{place}")
         return text
 
     def quietly(self, name: str) -> str | None:
@@ -233,68 +229,91 @@ class _Reader:
         try:
             return parse_bool(text)
         except ValueError as error:
-            self._problem(name, f"{error}; taken as false")
+            self._problem(name, f"{error}; treating as false")
             return False
 
     def exactly_true(self, name: str) -> bool:
         """Read what is on as `true` only; another word for it is told."""
         text = self.text(name)
-        if text not in (None, "", "true", "false"):
-            self._problem(name, f"{text!r} is neither true nor false; taken as false")
+        if text is not None and text not in ("", "true", "false"):
+            self._problem(
+                name,
+                f"invalid boolean {quote_short(text)}: expected true or false; treating as false",
+            )
         return text == "true"
 
     def fits(self, name: str, kind: str, wanted: str) -> bool:
         """Tell whether an annotation stands on a kind that it is for; elsewhere it is told."""
         if kind != wanted and self.quietly(name) is not None:
-            self._problem(name, f"it is for a {wanted}, this is a {kind}; it has no effect")
+            self._problem(name, f"only applies to a {wanted}, not to a {kind}; ignoring it")
         return kind == wanted
 
-    def expressions(self, kind: str, names: Names) -> Iterable[Expression]:
-        """Read a list of names, each an expression of its own."""
+    def expressions(self, kind: str, names: Names) -> SourcePatterns:
+        """Read a list of names, each an expression of its own; beyond the bounds the first ones."""
         name = names.named(kind)
-        for item in _items(self.text(name) or ""):
-            try:
-                yield Expression(kind, item, _matcher(item))
-            except re2.error as error:
-                told = error.args[0]
-                reason = told.decode() if isinstance(told, bytes) else str(told)
-                self._problem(
-                    name,
-                    f"{item!r} is no regular expression: {reason.removesuffix(f': {item}')}; "
-                    "the others in the list still count",
-                )
+        text = self.text(name) or ""
+        items = split_items(text[:LONGEST_VALUE])
+        if len(text) > LONGEST_VALUE:
+            items = items[:-1]  # cut somewhere
+            self._problem(name, f"{_TOO_LONG}; ignoring the items beyond")
+        elif len(items) > MAX_ITEMS:
+            self._problem(
+                name,
+                f"the list has {len(items)} items (limit {MAX_ITEMS}); ignoring the items beyond",
+            )
+        patterns, refused = name_patterns(kind, items[:MAX_ITEMS])
+        for item, reason in refused[:_MOST_TOLD]:
+            self._problem(
+                name,
+                f"invalid regular expression {quote_short(item)}: {printable(reason, 80)}; "
+                "the other items still count",
+            )
+        return patterns
 
-    def exact_names(self, name: str) -> list[str]:
-        """Read a list of plain names; a pattern among them excludes nothing, and is told."""
-        items = _items(self.quietly(name) or "")
-        for item in items:
-            if not _PLAIN_NAME.fullmatch(item):
-                self._problem(
-                    name, f"{item!r} is no name that an object could have; names here are exact"
-                )
-        return items
+    def exact_names(self, kind: str) -> SourcePatterns:
+        """Read a list of plain names; a pattern among them excludes nothing, and is told.
+
+        Beyond the bounds all sources of the kind are excluded: whichever are meant, they are safe.
+        """
+        name = EXCLUDES[kind]
+        text = self.quietly(name) or ""
+        items = split_items(text)
+        if len(text) > LONGEST_VALUE or len(items) > MAX_ITEMS:
+            many = f"the list has {len(items)} items (limit {MAX_ITEMS})"
+            what = _TOO_LONG if len(text) > LONGEST_VALUE else many
+            self._problem(name, f"{what}; excluding every {kind}")
+            return SourcePatterns(kinds=frozenset((kind,)))
+        wrong = [item for item in items if not is_plain_name(item)]
+        for item in wrong[:_MOST_TOLD]:
+            self._problem(
+                name, f"invalid name {quote_short(item)}: expected the exact name of an object"
+            )
+        return SourcePatterns(names=frozenset((kind, item) for item in items if item not in wrong))
 
     def duration(self, name: str) -> float | None:
-        """Read a duration that is not negative."""
+        """Read a duration that is not negative, up to LONGEST_PAUSE."""
         text = self.quietly(name)
         if text is None:
             return None
         try:
-            seconds = parse_signed_duration(text)
+            seconds = parse_duration(text)
         except ValueError as error:
-            self._problem(name, f"{error}; taken as none")
+            self._problem(name, f"{error}; treating as none")
             return None
-        if seconds < 0:
-            self._problem(name, f"{text!r} is in the past; taken as none")
-            return None
-        return seconds
+        if seconds > LONGEST_PAUSE:
+            self._problem(
+                name, f"invalid duration {quote_short(text)}: must not exceed 24h; treating as 24h"
+            )
+        return min(seconds, LONGEST_PAUSE)
 
     def restarts(self) -> bool:
         """Read how an Argo Rollout is to be rolled."""
         text = self.quietly(ROLLOUT_STRATEGY)
-        if text not in (None, "", "rollout", "restart"):
+        if text is not None and text not in ("", "rollout", "restart"):
             self._problem(
-                ROLLOUT_STRATEGY, f"{text!r} is neither rollout nor restart; taken as rollout"
+                ROLLOUT_STRATEGY,
+                f"invalid value {quote_short(text)}: expected rollout or restart; "
+                "treating as rollout",
             )
         return text == "restart"
 
@@ -302,25 +321,6 @@ class _Reader:
         found = self._lookup(name)
         place = found[1] if found else ""
         self.problems.append((name, f"annotation {name}{place}: {message}"))
-
-
-_PLAIN_NAME = re.compile(r"[-.a-z0-9]+")
-
-
-def _items(text: str) -> list[str]:
-    return [item for part in text.split(",") if (item := part.strip())]
-
-
-@lru_cache(maxsize=4096)
-def _matcher(item: str) -> Callable[[str], bool]:
-    """Compile one list item to match whole names: `a|b` is anchored at both ends for both.
-
-    It is compiled as it was written, so that `a)|(b` is refused and errors quote the item.
-    """
-    options = re2.Options()
-    options.log_errors = False
-    pattern = re2.compile(item, options)
-    return lambda name: pattern.fullmatch(name) is not None
 
 
 def source_ignored(annotations: Mapping[str, str], names: Names = DEFAULT_SETTINGS.names) -> bool:

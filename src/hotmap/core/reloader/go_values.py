@@ -10,6 +10,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable
 
+from hotmap.core.text import quote_short
+
 __all__ = ["parse_bool", "split_list", "unquote"]
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
@@ -26,7 +28,7 @@ def parse_bool(text: str) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise ValueError(f"{text!r} is no boolean")
+    raise ValueError(f"invalid boolean {quote_short(text)}: expected true or false")
 
 
 def split_list(texts: Iterable[str]) -> tuple[str, ...]:
@@ -43,7 +45,7 @@ def split_list(texts: Iterable[str]) -> tuple[str, ...]:
         try:
             rows = list(csv.reader([unquote(text)], strict=True, skipinitialspace=True))
         except csv.Error as error:
-            raise ValueError(f"{text!r} is no comma list ({error})") from error
+            raise ValueError(f"invalid list {quote_short(text)}: {error}") from error
         items += [item.strip() for row in rows for item in row]
     return tuple(item for item in items if item)
 

@@ -20,7 +20,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotmap.core.model.objects import Container, ObjectKey, PodSpec, PodTemplate, Volume
+from hotmap.core.model.objects import (
+    Container,
+    EnvVar,
+    ObjectKey,
+    PodSpec,
+    PodTemplate,
+    Volume,
+)
 from hotmap.core.reloader.annotations import LAST_RELOADED_FROM, Writing
 
 __all__ = [
@@ -31,6 +38,7 @@ __all__ = [
     "carries",
     "digest_of",
     "find_traces",
+    "is_reloader_variable",
     "stamp_patch",
     "variable_name",
 ]
@@ -44,6 +52,7 @@ DELETED = hashlib.sha1(b"__RELOADER_EMPTY_DELETE_MARKER__", usedforsecurity=Fals
 
 _PREFIX = "STAKATER_"
 _TYPES = {"ConfigMap": "CONFIGMAP", "Secret": "SECRET"}
+_SUFFIXES = ("_CONFIGMAP", "_SECRET")
 
 
 class Stamp(NamedTuple):
@@ -104,6 +113,11 @@ def variable_name(source: ObjectKey) -> str:
     return f"{_PREFIX}{name.removeprefix('_')}_{_TYPES[source.kind]}"
 
 
+def is_reloader_variable(entry: EnvVar) -> bool:
+    """Tell whether a variable is one that a rollout by the strategy `env-vars` writes."""
+    return entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIXES)
+
+
 # -- what stands in a template -----------------------------------------------------------------
 
 
@@ -119,7 +133,7 @@ def find_traces(template: PodTemplate, namespace: str) -> Traces | None:
             Variable(container.name, entry.name, entry.value or "")
             for container in spec.containers
             for entry in container.env or ()
-            if entry.name.startswith(_PREFIX) and entry.name.endswith(tuple(_TYPES.values()))
+            if is_reloader_variable(entry)
         ),
         last=_last_reloaded_from(template),
     )
@@ -136,11 +150,12 @@ def _marked_containers(spec: PodSpec, namespace: str) -> Iterator[tuple[ObjectKe
     for volume in spec.volumes or ():
         for source in _held(volume, namespace):
             mounted.setdefault(source, volume.name)
+    mounting, mounting_inits = _first_mounting(containers), _first_mounting(inits)
     chosen: dict[ObjectKey, str] = {}
     for source, volume_name in mounted.items():
-        if user := _mounting(containers, volume_name):
+        if user := mounting.get(volume_name):
             chosen[source] = user
-        elif _mounting(inits, volume_name):
+        elif volume_name in mounting_inits:
             chosen[source] = containers[0].name
     for container in containers:
         for source in _imported(container, namespace):
@@ -163,12 +178,13 @@ def _held(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
             yield ObjectKey("Secret", namespace, part.secret.name)
 
 
-def _mounting(containers: Sequence[Container], volume: str) -> str:
-    """Name the first container that mounts a volume, or ""."""
+def _first_mounting(containers: Sequence[Container]) -> dict[str, str]:
+    """Map each volume that is mounted to the name of the first container that mounts it."""
+    first: dict[str, str] = {}
     for container in containers:
-        if any(mount.name == volume for mount in container.volume_mounts or ()):
-            return container.name
-    return ""
+        for mount in container.volume_mounts or ():
+            first.setdefault(mount.name, container.name)
+    return first
 
 
 def _imported(container: Container, namespace: str) -> Iterator[ObjectKey]:

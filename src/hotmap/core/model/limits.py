@@ -1,0 +1,117 @@
+"""What one object may cost: bounds on a pod template, and on what is kept of it.
+
+Whoever may create a workload decides how large its pod template is, up to the 1.5 MiB that etcd
+takes (the API server refuses more, so bytes are bounded already). Looking through it takes time
+and memory that all other workloads share, so an object beyond a bound is left out as a whole:
+half of its uses would be wrong decisions. The bounds are 5 to 50 times what real workloads have,
+and small enough that one look takes less than 50 ms and 5 MiB (tests/core/test_object_limits.py).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hotmap.core.model.objects import ObjectKey, PodSpec, Volume
+
+__all__ = [
+    "MAX_STEPS",
+    "MAX_USES",
+    "MAX_USES_SIZE",
+    "LimitExceeded",
+    "StepCounter",
+    "check_pod_spec",
+    "too_large_message",
+]
+
+MAX_CONTAINERS = 500
+#: Entries of `env` and `envFrom`, of all containers together.
+MAX_VARIABLES = 5_000
+MAX_VOLUMES = 2_000
+#: Mounts of all containers together.
+MAX_MOUNTS = 5_000
+#: Sources in projected volumes, and `items` of all volumes.
+MAX_PROJECTIONS = 5_000
+#: Equal uses of one container count once.
+MAX_USES = 1_000
+#: Characters in the paths and data keys of all uses.
+MAX_USES_SIZE = 256 * 1024
+#: Pairs that are compared: a mount with a projection, a variable with a prefix or a `$(NAME)`.
+MAX_STEPS = 20_000
+
+
+class LimitExceeded(Exception):
+    """Raised when an object exceeds a bound; its text names the bound."""
+
+    def __init__(self, what: str, limit: int, count: int | None = None) -> None:
+        found = f"{count:,} {what}" if count is not None else f"too many {what}"
+        super().__init__(f"{found} (limit {limit:,})")
+
+
+class StepCounter:
+    """Counts the work that one object has cost.
+
+    Invariant: never more than MAX_STEPS are left, and none once LimitExceeded was raised.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def add(self, steps: int) -> None:
+        """Count steps before they are taken.
+
+        Raises:
+            LimitExceeded: the object has cost too much.
+        """
+        self._left -= steps
+        if self._left < 0:
+            raise LimitExceeded(
+                "combinations of mounts, volumes and environment variables", MAX_STEPS
+            )
+
+
+class _Size(NamedTuple):
+    what: str
+    found: int
+    limit: int
+
+
+def check_pod_spec(spec: PodSpec) -> None:
+    """Check that a pod spec has no more parts than can be looked through quickly.
+
+    Raises:
+        LimitExceeded: it has; the text names the first bound that is exceeded.
+    """
+    containers = [*(spec.init_containers or ()), *(spec.containers or ())]
+    volumes = spec.volumes or ()
+    for what, found, limit in (
+        _Size("containers", len(containers), MAX_CONTAINERS),
+        _Size(
+            "environment variables",
+            sum(len(c.env or ()) + len(c.env_from or ()) for c in containers),
+            MAX_VARIABLES,
+        ),
+        _Size("volumes", len(volumes), MAX_VOLUMES),
+        _Size("volume mounts", sum(len(c.volume_mounts or ()) for c in containers), MAX_MOUNTS),
+        _Size("projected sources and items", sum(map(_projections, volumes)), MAX_PROJECTIONS),
+        _Size("imagePullSecrets", len(spec.image_pull_secrets or ()), MAX_USES),
+    ):
+        if found > limit:
+            raise LimitExceeded(what, limit, found)
+
+
+def _projections(volume: Volume) -> int:
+    """Count the sources and items of a volume."""
+    parts = [part for part in (volume.config_map, volume.secret) if part]
+    count = sum(len(part.items or ()) for part in parts)
+    for projection in (volume.projected.sources or ()) if volume.projected else ():
+        count += 1
+        for source in (projection.config_map, projection.secret):
+            count += len(source.items or ()) if source else 0
+    return count
+
+
+def too_large_message(key: ObjectKey, over_budget: str) -> str:
+    """Say that an object is left out, and which bound it exceeds; for a Warning Event and a log."""
+    return f"{key} is not tracked: its pod template has {over_budget}"

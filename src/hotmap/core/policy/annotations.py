@@ -1,0 +1,387 @@
+"""What annotations and flags say about a consumer, read into a Policy.
+
+Each annotation is looked for on the consumer, then on its pod template, then (as far as it may
+stand there) on the Namespace, then in the flags' defaults. A value that cannot be read is a
+Problem, for one Warning Event on the object, and takes the safe reading that stands beside it in
+the table. Reloader's dialect is read by `reloader.annotations` into the same Policy.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from hotmap.core.duration import InvalidDuration, parse_duration
+from hotmap.core.model.annotations import (
+    AGENT,
+    CATCH_UP,
+    EXCLUDE,
+    FOLLOW,
+    IGNORE,
+    ON_CHANGE,
+    REREADS,
+    SETTLE,
+    SETTLE_MAX,
+    STRATEGY,
+)
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.limits import too_large_message
+from hotmap.core.model.patterns import (
+    LONGEST_VALUE,
+    NO_SOURCES,
+    SourcePatterns,
+    glob_patterns,
+    merge_patterns,
+)
+from hotmap.core.model.source import parse_time
+from hotmap.core.policy.lint import Problem, misplaced_annotations
+from hotmap.core.policy.policy import (
+    DEFAULTS,
+    Agent,
+    Defaults,
+    LeftPaused,
+    OnChange,
+    Policy,
+    Strategy,
+)
+from hotmap.core.reloader import annotations as reloader_annotations
+from hotmap.core.reloader.annotations import Dialect, DialectSettings
+from hotmap.core.text import parse_number, printable, quote_short
+
+__all__ = [
+    "Follow",
+    "namespace_problems",
+    "parse_follow",
+    "read_policy",
+    "source_ignored",
+    "source_offered",
+]
+
+T = TypeVar("T")
+C = TypeVar("C", bound=enum.Enum)
+
+#: Seconds. A settle time, and its bound, is for edits that follow one another; beyond an hour a
+#: change would seem lost.
+LONGEST_SETTLE = 3600.0
+
+
+def read_policy(
+    consumer: Consumer,
+    *,
+    namespace_annotations: Mapping[str, str] | None = None,
+    defaults: Defaults = DEFAULTS,
+) -> Policy:
+    """Read one consumer's policy; never fails, problems stand in the result."""
+    reader = _Reader(consumer, namespace_annotations or {})
+    settings = defaults.dialect
+    dialect = reloader_annotations.read(
+        reader.lookup,
+        kind=consumer.key.kind,
+        is_rollout=consumer.argo is not None,
+        settings=settings,
+    )
+    reader.problems += [Problem(*problem) for problem in dialect.problems]
+    follow, origin = _read_follow(reader, dialect, defaults)
+    if consumer.key.kind in settings.ignored_workloads:
+        follow, origin = _NOTHING, f"flags ignore every {consumer.key.kind}"
+    elif consumer.over_budget and follow != _NOTHING:
+        origin = too_large_message(consumer.key, consumer.over_budget)
+    strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
+    settle, settle_max = _read_settle(reader, dialect, defaults)
+    catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
+    return Policy(
+        opted_in=follow != _NOTHING and not consumer.over_budget,
+        auto=follow.auto,
+        named=follow.named,
+        searches=follow.searches,
+        excluded=merge_patterns(
+            reader.read(EXCLUDE, glob_patterns, "every source", _EVERY_SOURCE) or NO_SOURCES,
+            dialect.excluded,
+            SourcePatterns(kinds=settings.ignored_sources),
+        ),
+        strategy=Strategy.NOTIFY if defaults.muted else strategy or Strategy.AUTO,
+        muted=defaults.muted,
+        rereads=reader.read(REREADS, _parse_bool, "false", False) or False,
+        settle=settle,
+        settle_max=settle_max,
+        catch_up=defaults.catch_up if catch_up is None else catch_up,
+        on_change=_on_change(reader, consumer.key.kind, defaults),
+        agent=reader.read(AGENT, _parse_agent, "no agent", None),
+        restarts=dialect.restarts,
+        left_paused=_left_paused(consumer, dialect, settings.names.paused_at),
+        writing=settings.writing,
+        wants_created=settings.reload_on_create,
+        wants_deleted=settings.reload_on_delete,
+        origin=origin or Policy().origin,
+        problems=(
+            *reader.problems,
+            *_misplaced(consumer, settings),
+            *_foreign_template(consumer, follow),
+        ),
+        over_budget=consumer.over_budget if follow != _NOTHING else "",
+    )
+
+
+def _read_settle(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[float, float]:
+    """Read the settle time and its bound, which is never shorter, in seconds."""
+    settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
+    most = reader.read(SETTLE_MAX, parse_duration, f"{defaults.settle_max:g}s", defaults.settle_max)
+    settle, most = reader.bounded(SETTLE, settle), reader.bounded(SETTLE_MAX, most)
+    if settle is None and dialect.pause is not None:
+        # A fixed time from the first change on, as Reloader pauses a Deployment.
+        settle = most = dialect.pause
+    quiet = defaults.settle if settle is None else settle
+    if most is not None and most < quiet:
+        reader.complain(
+            SETTLE_MAX, f"must not be shorter than the settle time; treating as {quiet:g}s"
+        )
+    return quiet, max(quiet, defaults.settle_max if most is None else most)
+
+
+def _foreign_template(consumer: Consumer, follow: Follow) -> Iterable[Problem]:
+    """Say where an Argo Rollout's template lies if nobody follows it there."""
+    template_in = consumer.argo.template_in if consumer.argo else None
+    if template_in and consumer.key.kind == "Rollout" and not consumer.owned and follow != _NOTHING:
+        yield Problem(
+            FOLLOW,
+            f"its pod template is that of {template_in}, which is not a Deployment; "
+            "not acting on changes of its sources",
+        )
+
+
+class Follow(NamedTuple):
+    """What a consumer follows."""
+
+    #: Kinds of sources, wherever they are referenced.
+    auto: frozenset[str] = frozenset()
+    named: SourcePatterns = NO_SOURCES
+    #: Referenced sources that offer themselves.
+    searches: bool = False
+
+
+_NOTHING = Follow()
+_EVERY_REFERENCE = Follow(auto=frozenset(("ConfigMap", "Secret")))
+
+
+def _read_follow(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[Follow, str]:
+    """Find what a consumer follows, and who says so.
+
+    Itself, in either dialect; then its Namespace; then the flags.
+    """
+    follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING)
+    if follow is not None:
+        return follow, reader.origin(FOLLOW)
+    if dialect.spoken:
+        return Follow(dialect.auto, dialect.named, dialect.search), dialect.origin
+    follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING, inherit=True)
+    if follow is not None:
+        return follow, reader.origin(FOLLOW)
+    if dialect.auto:
+        return Follow(dialect.auto), "the default --auto-reload-all"
+    follow = parse_follow(defaults.follow)
+    return follow, f"the default follow={defaults.follow}" if follow != _NOTHING else ""
+
+
+class _Reader:
+    """Looks annotations up in their places and collects what cannot be read."""
+
+    def __init__(self, consumer: Consumer, inherited: Mapping[str, str]) -> None:
+        self._consumer = consumer
+        self._inherited = inherited
+        self.problems: list[Problem] = []
+
+    def lookup(self, name: str) -> tuple[str, str] | None:
+        """Find an annotation on the consumer or its pod template: (value, place)."""
+        for place, said in (
+            ("", self._consumer.annotations),
+            (" on the pod template", self._consumer.template_annotations),
+        ):
+            if name in said:
+                return said[name], place
+        return None
+
+    def read(
+        self,
+        name: str,
+        parse: Callable[[str], T],
+        safe_text: str,
+        safe: T,
+        *,
+        inherit: bool = False,
+    ) -> T | None:
+        """Parse an annotation; None when it stands nowhere, `safe` when it cannot be read."""
+        found = self.lookup(name)
+        inherited = found is None and inherit and name in self._inherited
+        if inherited:
+            found = self._inherited[name], " on the Namespace"
+        if found is None:
+            return None
+        text, place = found
+        try:
+            return parse(_bounded(text).strip())
+        except ValueError as error:
+            if inherited:
+                return safe  # told once, of the Namespace, and not of everybody in it
+            message = f"annotation {name}{place}: {error}; treating as {safe_text}"
+            self.problems.append(Problem(name, message))
+            return safe
+
+    def bounded(self, name: str, seconds: float | None) -> float | None:
+        """Bound a settle time, and say so."""
+        if seconds is None or seconds <= LONGEST_SETTLE:
+            return seconds
+        self.complain(name, "must not exceed 1h; treating as 1h")
+        return LONGEST_SETTLE
+
+    def complain(self, name: str, reason: str) -> None:
+        """Note why a duration does not fit, unless it is unreadable anyway."""
+        found = self.lookup(name)
+        if found is not None and all(problem.annotation != name for problem in self.problems):
+            text, place = found
+            error = InvalidDuration(text, reason)
+            self.problems.append(Problem(name, f"annotation {name}{place}: {error}"))
+
+    def origin(self, name: str) -> str:
+        """Say in words where an annotation stands and what it says."""
+        found = self.lookup(name)
+        if found is not None:
+            return f"{name}: {printable(found[0], 80)}{found[1]}"
+        if name in self._inherited:
+            return f"{name}: {printable(self._inherited[name], 80)} on the Namespace"
+        return ""
+
+
+def _misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
+    said = {*consumer.annotations, *consumer.template_annotations}
+    return misplaced_annotations(said, consumer.key.kind, settings.names)
+
+
+def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Find what a Namespace says and nobody can read."""
+    problems = misplaced_annotations(annotations, "Namespace")
+    try:
+        parse_follow(_bounded(annotations.get(FOLLOW, "")).strip())
+    except ValueError as error:
+        problems.append(Problem(FOLLOW, f"annotation {FOLLOW}: {error}; treating as off"))
+    return tuple(problems)
+
+
+# -- values ------------------------------------------------------------------------------------
+
+
+def parse_follow(text: str) -> Follow:
+    """Read `auto`, `off` or a list such as `configmap/app, secret/db-*`.
+
+    Raises:
+        ValueError: it is none of these; the message names the item.
+    """
+    if text in ("auto", "true"):
+        return _EVERY_REFERENCE
+    if text in ("off", "false", ""):
+        return _NOTHING
+    return Follow(named=glob_patterns(text))
+
+
+_EVERY_SOURCE = SourcePatterns(kinds=frozenset(("ConfigMap", "Secret")))
+
+
+def _bounded(text: str) -> str:
+    if len(text) > LONGEST_VALUE:
+        raise ValueError(f"the value is longer than {LONGEST_VALUE:,} characters")
+    return text
+
+
+def _one_of(choices: type[C]) -> Callable[[str], C]:
+    """Make a parser of an enumeration's values."""
+
+    def parse(text: str) -> C:
+        try:
+            return choices(text)
+        except ValueError:
+            known = _listed([choice.value for choice in choices if choice.value])
+            raise ValueError(f"invalid value {quote_short(text)}: expected {known}") from None
+
+    return parse
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _parse_bool(text: str) -> bool:
+    if text in ("true", "false"):
+        return text == "true"
+    raise ValueError(f"invalid boolean {quote_short(text)}: expected true or false")
+
+
+_RESTARTS = ("supervised", "all-containers", "term", "none")
+
+
+def _parse_agent(text: str) -> Agent | None:
+    agent = Agent()
+    for item in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, value = item.partition("=")
+        port = parse_number(value) if name == "port" else None
+        if port is not None and 0 < port < 65536:
+            agent = agent._replace(port=port)
+        elif name == "restart" and value in _RESTARTS:
+            agent = agent._replace(restart=value)
+        else:
+            raise ValueError(
+                f"invalid item {quote_short(item)}: expected port=1…65535 or "
+                f"restart={'|'.join(_RESTARTS)}"
+            )
+    return agent
+
+
+def _left_paused(consumer: Consumer, dialect: Dialect, paused_at: str) -> LeftPaused | None:
+    """Say how long a Deployment that Reloader paused was to be paused.
+
+    Reloader keeps the time in memory only, so after its end nobody would resume it.
+    """
+    if consumer.key.kind != "Deployment" or consumer.argo or not consumer.paused:
+        return None
+    if (text := consumer.annotations.get(paused_at)) is None:
+        return None
+    return LeftPaused(paused_at, (parse_time(text) or 0.0) + (dialect.pause or 0.0))
+
+
+_ON_CHANGE_KINDS = {OnChange.RUN_NOW: "CronJob", OnChange.RECREATE: "Job", OnChange.EVICT: "Pod"}
+
+
+def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
+    value = reader.read(ON_CHANGE, _one_of(OnChange), "report only", OnChange.REPORT)
+    if value is None:
+        fitting = (one for one in defaults.on_change if _ON_CHANGE_KINDS[one] == kind)
+        return next(fitting, OnChange.REPORT)
+    if value is OnChange.REPORT:
+        return OnChange.REPORT
+    if _ON_CHANGE_KINDS[value] != kind:
+        needed = _ON_CHANGE_KINDS[value]
+        reader.problems.append(
+            Problem(
+                ON_CHANGE,
+                f"annotation {ON_CHANGE}: {value.value} only applies to a {needed}, "
+                f"not to a {kind}; treating as report only",
+            )
+        )
+        return OnChange.REPORT
+    return value
+
+
+# -- sources ------------------------------------------------------------------------------------
+
+
+def source_ignored(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
+    """Tell whether a source says that it never causes an action, in either dialect."""
+    said = annotations or {}
+    names = defaults.dialect.names
+    return said.get(IGNORE, "").strip() == "true" or reloader_annotations.source_ignored(
+        said, names
+    )
+
+
+def source_offered(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
+    """Tell whether a source wants to be found by consumers that search."""
+    return reloader_annotations.source_matches(annotations or {}, defaults.dialect.names)

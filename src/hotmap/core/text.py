@@ -1,0 +1,83 @@
+"""Text from elsewhere, made fit for one line of a message, a log or a terminal; and numbers.
+
+Whoever may write a pod template or an annotation chooses names, paths and values. A line feed in
+one of them would forge a log line, an escape sequence would reach the terminal of whoever runs
+`hotmap why`, and a megabyte would be repeated in every message.
+
+Standard library only: the agent uses this module.
+"""
+
+from __future__ import annotations
+
+__all__ = ["parse_number", "printable", "quote", "quote_short", "shorten"]
+
+_ESCAPES = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+#: Digits of the largest number of 63 bits, which is what Kubernetes counts with.
+_DIGITS = 19
+
+
+def printable(text: str, limit: int | None = None) -> str:
+    """Escape what is not printable, and cut a text after `limit` characters.
+
+    Escaped as in Go's strconv.Quote: C0 and C1 control characters, DEL, line and paragraph
+    separators, directional overrides and isolates, other format characters, unassigned ones and
+    lone surrogates; of the spaces all but U+0020. Backslashes stay as they are, so the result
+    tells a person what stands there but cannot be turned back.
+    """
+    shown = text if limit is None else shorten(text, limit)
+    if shown.isprintable():
+        return shown
+    return "".join(map(_escape, shown))
+
+
+def quote(text: str) -> str:
+    """Quote a text as Go's strconv.Quote does, on one line.
+
+    Which characters count as printable depends on the Unicode version of this Python, as it does
+    on that of Kubernetes' Go.
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{printable(escaped)}"'
+
+
+def quote_short(text: str, limit: int = 80) -> str:
+    """Quote a text that somebody wrote, for a message that says what is wrong with it."""
+    return quote(shorten(text, limit))
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut a text after `limit` characters; an ellipsis shows where it was cut."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _escape(character: str) -> str:
+    # Go's IsPrint and Python's isprintable have one definition: every letter, mark, number,
+    # punctuation and symbol, and of the spaces only U+0020.
+    if character.isprintable():
+        return character
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def parse_number(text: str) -> int | None:
+    """Read a decimal number of at most 19 ASCII digits; None for anything else.
+
+    Stricter than `int`, which also takes signs, spaces and other scripts' digits, and raises for
+    very long texts.
+    """
+    if 0 < len(text) <= _DIGITS and text.isascii() and text.isdigit():
+        return int(text)
+    return None

@@ -1,0 +1,235 @@
+"""A large or hostile pod template costs little time and memory, and only itself."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from hotmap.core.model import limits
+from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.objects import ObjectKey, Workload
+from hotmap.core.model.references import find_uses
+from hotmap.core.policy.annotations import read_policy
+from hotmap.core.reloader.annotations import DialectSettings, Writing
+
+#: CPU seconds and MiB that a template may cost. Ten times what was measured on two shared cores
+#: for the time (0.03 s), so that a slow machine does not fail.
+SECONDS = 0.5
+MEBIBYTES = 5.0
+
+
+def web(spec: dict[str, Any], annotations: dict[str, str] | None = None) -> Workload:
+    """Make a Deployment from a pod spec, through the same decode as from an API server."""
+    body = {
+        "metadata": {
+            "name": "web",
+            "namespace": "shop",
+            "uid": "u",
+            "generation": 1,
+            "annotations": annotations or {"hotmap.dev/follow": "auto"},
+        },
+        "spec": {"template": {"spec": spec}},
+    }
+    return msgspec.json.decode(msgspec.json.encode(body), type=Workload)
+
+
+def measured(item: Workload, note: Callable[[str, object], None]) -> Consumer:
+    """Reduce a workload; note and bound what it costs."""
+    settings = DialectSettings(writing=Writing.ENV_VARS)
+    start = time.process_time()
+    consumer_from_workload("Deployment", item, settings)
+    seconds = time.process_time() - start
+    tracemalloc.start()
+    try:
+        consumer = consumer_from_workload("Deployment", item, settings)
+        mebibytes = tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+    note("costs", f"{seconds * 1e3:.1f} ms, {mebibytes:.2f} MiB")
+    assert seconds < SECONDS
+    assert mebibytes < MEBIBYTES
+    return consumer
+
+
+def chain(length: int) -> dict[str, Any]:
+    """A pod spec in which each variable reads the one before it."""
+    first = {"name": "V0", "valueFrom": {"secretKeyRef": {"name": "db", "key": "k"}}}
+    others = [{"name": f"V{i}", "value": f"$(V{i - 1})"} for i in range(1, length)]
+    return {"containers": [{"name": "web", "env": [first, *others]}]}
+
+
+def imports(variables: int, sources: int, prefixes: int = 1) -> dict[str, Any]:
+    """A pod spec with variables that hide data keys of many envFrom."""
+    env = [{"name": f"P{i % prefixes}V{i}", "value": "x"} for i in range(variables)]
+    env_from = [
+        {"prefix": f"P{i % prefixes}" if prefixes > 1 else "", "configMapRef": {"name": f"m{i}"}}
+        for i in range(sources)
+    ]
+    return {"containers": [{"name": "web", "env": env, "envFrom": env_from}]}
+
+
+def mounts(count: int, sources: int, *, sub_paths: bool = False) -> dict[str, Any]:
+    """A pod spec that mounts one projected volume many times."""
+    where = [
+        {"name": "v", "mountPath": f"/m{i}", **({"subPath": f"d{i}"} if sub_paths else {})}
+        for i in range(count)
+    ]
+    parts = [{"configMap": {"name": f"m{i}"}} for i in range(sources)]
+    return {
+        "containers": [{"name": "web", "volumeMounts": where}],
+        "volumes": [{"name": "v", "projected": {"sources": parts}}],
+    }
+
+
+def sub_paths_of_items(count: int, sources: int) -> dict[str, Any]:
+    """A pod spec that mounts a volume of items once, and parts of it that do not exist."""
+    spec = mounts(count, sources, sub_paths=True)
+    spec["containers"][0]["volumeMounts"].append({"name": "v", "mountPath": "/all"})
+    for part in spec["volumes"][0]["projected"]["sources"]:
+        part["configMap"]["items"] = [{"key": "k", "path": "k"}]
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "bound"),
+    [
+        pytest.param(chain(6_000), "6,000 environment variables", id="a chain of 6,000 variables"),
+        pytest.param(
+            imports(3_000, 6_000), "9,000 environment variables", id="3,000 env, 6,000 envFrom"
+        ),
+        pytest.param(
+            mounts(1_000, 2_000),
+            "too many uses of ConfigMaps and Secrets",
+            id="1,000 mounts, 2,000 projections",
+        ),
+        pytest.param(
+            mounts(1_000, 2_000, sub_paths=True), "too many", id="with a subPath for each mount"
+        ),
+        pytest.param(
+            imports(2_400, 2_400, prefixes=2_000), "too many combinations", id="many prefixes"
+        ),
+        pytest.param(
+            imports(2_000, 999),
+            "too many characters in names of data keys",
+            id="the same hidden names in many uses",
+        ),
+        pytest.param(
+            {"containers": [{"name": f"c{i}"} for i in range(60_000)]},
+            "60,000 containers",
+            id="containers",
+        ),
+        pytest.param(
+            {"containers": [{"name": "web", "args": ["$(A)" * 300_000]}]}, "", id="no environment"
+        ),
+        pytest.param(
+            {"containers": [{"name": "web", "args": ["$(A)" * 300_000], "envFrom": [{}]}]},
+            "",
+            id="envFrom without a source",
+        ),
+        pytest.param(
+            {
+                "containers": [
+                    {
+                        "name": "web",
+                        "args": ["$(A)" * 300_000],
+                        "envFrom": [{"secretRef": {"name": "db"}}],
+                    }
+                ]
+            },
+            "too many combinations",
+            id="300,000 expansions",
+        ),
+        pytest.param(
+            {"imagePullSecrets": [{"name": f"r{i}"} for i in range(50_000)]},
+            "50,000 imagePullSecrets",
+            id="pull secrets",
+        ),
+        pytest.param(
+            {
+                "volumes": [
+                    {"name": "v", "configMap": {"name": "m", "items": [{"key": "k"}] * 40_000}}
+                ]
+            },
+            "40,000 projected sources and items",
+            id="items",
+        ),
+    ],
+)
+def test_a_hostile_template_is_left_out(
+    spec: dict[str, Any], bound: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Beyond a bound it has no uses and says which bound that is."""
+    consumer = measured(web(spec), record_property)
+    assert consumer.over_budget.startswith(bound)
+    assert not consumer.uses
+    assert (consumer.traces is None) is bool(bound)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(chain(limits.MAX_VARIABLES), id="the longest chain"),
+        pytest.param(imports(19, limits.MAX_USES), id="the most envFrom"),
+        pytest.param(mounts(limits.MAX_MOUNTS, limits.MAX_USES), id="the most mounts"),
+        pytest.param(sub_paths_of_items(10, 900), id="nearly the most steps"),
+    ],
+)
+def test_the_largest_template_is_looked_through_quickly(
+    spec: dict[str, Any], record_property: Callable[[str, object], None]
+) -> None:
+    """At the bounds, too, time and memory stay small, and the uses are all there."""
+    consumer = measured(web(spec), record_property)
+    assert consumer.over_budget == ""
+    assert consumer.uses
+
+
+def test_equal_uses_are_counted_once() -> None:
+    """A volume that is mounted at 100 places of a container is one use, and its path says so."""
+    (use,) = find_uses(web(mounts(100, 1)).spec.template, "shop")
+    assert use.path == "volumes[v] at containers[web]:/m0 (and 99 more)"
+    twice = {"name": "web", "env": [], "envFrom": [{"secretRef": {"name": "db"}}] * 3}
+    (use,) = find_uses(web({"containers": [twice]}).spec.template, "shop")
+    assert use.path == "containers[web].envFrom[0] (and 2 more)"
+
+
+def test_a_value_names_the_first_places_that_it_reaches() -> None:
+    """Through a chain of variables, with a word for the others."""
+    (use,) = find_uses(web(chain(100)).spec.template, "shop")
+    assert use.path == (
+        "containers[web].env[V0], through $(…) in env[V10], env[V11], env[V12], env[V13] and more"
+    )
+
+
+def test_a_workload_that_is_too_large_is_not_opted_in() -> None:
+    """Its policy says why, for one Event; a workload that opted out is left alone."""
+    message = (
+        "Deployment shop/web is not tracked: its pod template has "
+        "6,000 environment variables (limit 5,000)"
+    )
+    policy = read_policy(consumer_from_workload("Deployment", web(chain(6_000))))
+    assert (policy.opted_in, policy.origin) == (False, message)
+    assert limits.too_large_message(ObjectKey("Deployment", "shop", "web"), policy.over_budget) == (
+        message
+    )
+    off = web(chain(6_000), {"hotmap.dev/follow": "off"})
+    policy = read_policy(consumer_from_workload("Deployment", off))
+    assert (policy.opted_in, policy.over_budget) == (False, "")
+
+
+def test_an_object_that_was_too_large_comes_back() -> None:
+    """The bound is looked at again with each change of the spec, and not before."""
+    large = consumer_from_workload("Deployment", web(chain(6_000)))
+    small = web(chain(2))
+    again = consumer_from_workload("Deployment", small, known=large)
+    assert again.over_budget
+    changed = msgspec.structs.replace(
+        small, metadata=msgspec.structs.replace(small.metadata, generation=2)
+    )
+    again = consumer_from_workload("Deployment", changed, known=large)
+    assert again.over_budget == ""
+    assert again.uses
