@@ -174,14 +174,12 @@ def followed_uses(
             use.source, referenced=True, offered=policy.searches and offered(use.source)
         )
     ]
-    referenced = {use.source for use in kept}
-    namespace = consumer.key.namespace
-    named = {ObjectKey(kind, namespace, name) for kind, name in policy.named.names}
     if policy.named:
-        named.update(s for s in sources if policy.follows(s, referenced=False))
-    kept.extend(
-        Use(source, Life.FROZEN, EVERY_KEY, "named by annotation", optional=True)
-        for source in sorted(named - referenced)
-        if policy.follows(source, referenced=False)
-    )
+        namespace, referenced = consumer.key.namespace, {use.source for use in kept}
+        by_name = {ObjectKey(kind, namespace, name) for kind, name in policy.named.names}
+        kept.extend(
+            Use(source, Life.FROZEN, EVERY_KEY, "named by annotation", optional=True)
+            for source in sorted(by_name.union(sources) - referenced)
+            if policy.follows(source, referenced=False)
+        )
     return tuple(kept)
