@@ -11,6 +11,7 @@ import pytest
 from tests.support.fault_server import Exchange, FaultServer, broken, silence, status
 
 from hotmap.core.model.objects import ObjectKey
+from hotmap.kube import recorder as module
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.recorder import Recorder
@@ -199,3 +200,59 @@ async def test_close_does_not_wait_for_a_silent_server(
         await recorder.aclose(within=0.05)
     assert recorder.statistics().pending == 0
     assert recorder.statistics().dropped == 5
+
+
+async def test_one_namespace_cannot_use_up_the_events_of_the_others(
+    server: FaultServer, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 Events of one tenant wait; that of another, which came later, is the second to go."""
+    monkeypatch.setattr(module, "SPACING", 0.0)
+    for number in range(300):
+        tell(recorder, regarding=ObjectKey("Deployment", "noisy", f"web-{number}"))
+    tell(recorder, regarding=ObjectKey("Deployment", "quiet", "web"))
+    async with asyncio.timeout(10):
+        while len(server.requests) < 51:  # noqa: ASYNC110  requests are polled
+            await asyncio.sleep(0.01)
+    namespaces = [request.path.split("/")[4] for request in server.requests]
+    assert namespaces.index("quiet") == 1
+    assert namespaces.count("noisy") <= module.NAMESPACE_BURST + 2
+    assert recorder.statistics().pending >= 240
+    await recorder.aclose()
+    assert recorder.statistics()[0] == 301, "the end does not wait for the budget"
+
+
+async def test_events_that_wait_are_bounded_in_each_namespace(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest of that namespace gives way, and is counted."""
+    monkeypatch.setattr(module, "NAMESPACE_PENDING", 10)
+    for number in range(30):
+        tell(recorder, regarding=ObjectKey("Deployment", "noisy", f"web-{number}"))
+    assert recorder.statistics().pending == 10
+    assert recorder.statistics().dropped == 20
+
+
+async def test_standing_problem_is_told_once(
+    server: FaultServer, recorder: Recorder, clock: Clock
+) -> None:
+    """Neither as an Event nor as a count, until an hour later; the caller is told which it was."""
+
+    def problem(message: str = "cannot be read") -> bool:
+        return recorder.event(
+            WEB,
+            api_version="apps/v1",
+            uid="u",
+            type="Warning",
+            reason="InvalidAnnotation",
+            message=message,
+            once=True,
+        )
+
+    told = [problem(), problem()]
+    clock.now += 1800
+    told += [problem(), problem("another problem")]
+    clock.now += 1801
+    told += [problem(), problem()]
+    assert told == [True, False, False, True, True, False]
+    await recorder.aclose()
+    assert [method for method, _ in sent(server)] == ["POST", "POST"]

@@ -76,8 +76,10 @@ class ShadowRecorder(Recorder):
         reason: str,
         message: str,
         resource_version: str = "",
-    ) -> None:
+        once: bool = False,
+    ) -> bool:
         """Write nothing."""
+        return True
 
 
 class ShadowRecords(Records):

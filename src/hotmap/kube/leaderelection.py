@@ -33,6 +33,7 @@ import msgspec
 from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound, Unavailable
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
+from hotmap.kube.complaints import Complaints
 from hotmap.kube.decoding import decode
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import LEASES
@@ -47,9 +48,6 @@ JITTER: Final = 1.2
 
 #: The duration in a record that nobody holds (client-go: LeaderElector.release).
 RELEASED_DURATION: Final = 1
-
-#: Seconds until a failure that goes on is logged again.
-REPEAT_AFTER: Final = 60.0
 
 #: leaseTransitions is an int32.
 MOST_TRANSITIONS: Final = (1 << 31) - 1
@@ -210,9 +208,10 @@ class LeaderElector:
         )
         self._terms = self._attempts = self._failures = 0
         self._last_error = ""
-        #: Failures that were logged, with the time of it on our clock. Several, since the ways
-        #: to be unreachable take turns.
-        self._told: dict[str, float] = {}
+        self._complaints = Complaints()
+        #: Sorts of failures since the last attempt that worked; the ways to be unreachable take
+        #: turns.
+        self._failing: set[str] = set()
 
     @property
     def is_leader(self) -> bool:
@@ -281,7 +280,7 @@ class LeaderElector:
             await self._pause(self._until_next_look())
         self._deadline = deadline
         self._terms += 1
-        _log.info("%s: %s leads from now on", self._title, self._identity)
+        _log.info("%s: %s became leader", self._title, self._identity)
 
     async def _hold(self, lead: Callable[[], Awaitable[None]]) -> bool:
         """Run `lead` for as long as the Lease is ours; True when it ended by itself."""
@@ -301,7 +300,9 @@ class LeaderElector:
         if by_itself or not work.cancelled():
             work.result()
         if not by_itself:
-            _log.warning("%s: %s leads no more: %s", self._title, self._identity, renewal.result())
+            _log.warning(
+                "%s: %s lost leadership: %s", self._title, self._identity, renewal.result()
+            )
         return by_itself
 
     async def _renew(self) -> str:
@@ -353,14 +354,15 @@ class LeaderElector:
             async with asyncio.timeout(limit):
                 outcome = await self._acquire_or_renew()
         except TimeoutError:
-            self._complain(f"{self._client.server} did not answer within {limit:g} s")
+            text = f"{self._client.server} did not answer within {limit:g} s"
+            self._record_error("timeout", text)
             return _Outcome.UNKNOWN
         except Conflict:
             return _Outcome.UNKNOWN  # somebody was faster; the next look shows who
         except HotmapError as error:
-            self._complain(_explain(error))
+            self._record_error(type(error).__name__, _explain(error))
             return _Outcome.UNKNOWN
-        self._last_error = ""
+        self._clear_errors()
         if outcome is _Outcome.HELD:
             self._renewed = self._attempted
         return outcome
@@ -516,14 +518,19 @@ class LeaderElector:
         if new is None or new.holder != self._identity:
             self._wake.set()
 
-    def _complain(self, text: str) -> None:
-        """Note a failure, and log it unless the same was logged within the last minute."""
+    def _record_error(self, kind: str, text: str) -> None:
+        """Note a failure, and log it if that is news."""
         self._failures += 1
         self._last_error = text
-        now = self._clock()
-        self._told = {said: at for said, at in self._told.items() if now - at < REPEAT_AFTER}
-        if self._told.setdefault(text, now) == now:
+        self._failing.add(kind)
+        if self._complaints.is_news(kind, text, now=self._clock()):
             _log.warning("%s: %s", self._title, text)
+
+    def _clear_errors(self) -> None:
+        self._last_error = ""
+        for kind in self._failing:
+            self._complaints.over(kind)
+        self._failing.clear()
 
     @property
     def _title(self) -> str:

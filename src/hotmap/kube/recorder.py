@@ -19,6 +19,7 @@ import msgspec
 from hotmap.core.errors import AlreadyExists, HotmapError, NotFound
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import EVENTS
 
 __all__ = ["Recorder", "RecorderStatistics"]
@@ -28,6 +29,10 @@ __all__ = ["Recorder", "RecorderStatistics"]
 REPEAT_WITHIN: Final = 600.0
 REMEMBERED: Final = 4096
 
+#: Seconds after which a problem that still stands is told once more: the server forgets Events
+#: after an hour (kube-apiserver: --event-ttl).
+REMIND_AFTER: Final = 3600.0
+
 #: Per regarded object: calls at once, and seconds until one more is heard (the same file,
 #: defaultSpamBurst and defaultSpamQPS).
 BURST: Final = 25
@@ -35,6 +40,12 @@ REFILL: Final = 300.0
 
 #: Seconds between two writes, so that a change with 5,000 consumers is no storm: 20 a second.
 SPACING: Final = 0.05
+
+#: Per namespace: Events at once, and seconds until one more is written. A quarter of all, so that
+#: one tenant's Events do not use up those of the others; and how many wait before one is dropped.
+NAMESPACE_BURST: Final = 50
+NAMESPACE_REFILL: Final = 0.2
+NAMESPACE_PENDING: Final = 1000
 
 #: Characters of a message (kubernetes: events.k8s.io validation, NoteLengthLimit).
 LONGEST_MESSAGE: Final = 1024
@@ -79,21 +90,86 @@ class _Series:
 
 
 class _Tokens:
-    """A token bucket per object; `take` says whether one more Event is allowed."""
+    """A token bucket; `take` says whether one more Event is allowed."""
 
-    __slots__ = ("_at", "_left")
+    __slots__ = ("_at", "_burst", "_left", "_refill")
 
-    def __init__(self, now: float) -> None:
-        self._left = float(BURST)
+    def __init__(self, now: float, *, burst: int, refill: float) -> None:
+        """`refill` is the seconds for one token."""
+        self._burst, self._refill = burst, refill
+        self._left = float(burst)
         self._at = now
 
     def take(self, now: float) -> bool:
-        self._left = min(BURST, self._left + (now - self._at) / REFILL)
-        self._at = now
-        if self._left < 1:
+        if self.wait(now) > 0:
             return False
         self._left -= 1
         return True
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until there is a token."""
+        self._left = min(self._burst, self._left + (now - self._at) / self._refill)
+        self._at = now
+        return max(0.0, (1 - self._left) * self._refill)
+
+    @property
+    def is_full(self) -> bool:
+        return self._left >= self._burst
+
+
+class _Pending:
+    """Series with something to write, by namespace; each namespace has its turn and its budget."""
+
+    def __init__(self) -> None:
+        #: Namespace → series, oldest first; the namespace that was served last is the last one.
+        self._namespaces: dict[str, dict[_SeriesKey, _Series]] = {}
+        self._tokens: dict[str, _Tokens] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._namespaces.values()))
+
+    def put(self, key: _SeriesKey, series: _Series) -> bool:
+        """Add a series that was put before perhaps; False when the oldest one gave way to it."""
+        waiting = self._namespaces.setdefault(key.regarding.namespace, {})
+        waiting[key] = series
+        if len(waiting) <= NAMESPACE_PENDING:
+            return True
+        del waiting[next(iter(waiting))]
+        return False
+
+    def take(self, now: float, *, hurry: bool) -> tuple[_SeriesKey, _Series] | float:
+        """Take the next series; or return the seconds until a namespace may have one written.
+
+        In a `hurry` no budget counts. There must be a series.
+        """
+        pauses = []
+        for namespace, waiting in self._namespaces.items():
+            tokens = self._tokens.get(namespace)
+            if tokens is None:
+                tokens = _Tokens(now, burst=NAMESPACE_BURST, refill=NAMESPACE_REFILL)
+                self._tokens[namespace] = tokens
+            if hurry or tokens.take(now):
+                key = next(iter(waiting))
+                series = waiting.pop(key)
+                del self._namespaces[namespace]
+                if waiting:
+                    self._namespaces[namespace] = waiting
+                return key, series
+            pauses.append(tokens.wait(now))
+        return min(pauses)
+
+    def drop_unused_budgets(self, now: float) -> None:
+        """Forget the budgets that are whole again."""
+        for namespace, tokens in tuple(self._tokens.items()):
+            tokens.wait(now)
+            if tokens.is_full and namespace not in self._namespaces:
+                del self._tokens[namespace]
+
+    def clear(self) -> int:
+        """Drop everything; returns how much that was."""
+        dropped = len(self)
+        self._namespaces.clear()
+        return dropped
 
 
 class Recorder:
@@ -110,8 +186,10 @@ class Recorder:
         self._clock = clock
         self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
         self._tokens: OrderedDict[tuple[ObjectKey, str], _Tokens] = OrderedDict()
-        #: Series with something to write, oldest first; each is in `_series` or was pushed out.
-        self._pending: dict[_SeriesKey, _Series] = {}
+        #: Series with something to write; each is in `_series` or was pushed out.
+        self._pending = _Pending()
+        #: Set while what is pending is to be written regardless of budgets.
+        self._hurry = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._created = self._counted = self._dropped = 0
 
@@ -125,17 +203,24 @@ class Recorder:
         reason: str,
         message: str,
         resource_version: str = "",
-    ) -> None:
+        once: bool = False,
+    ) -> bool:
         """Tell that something happened to an object; returns at once and never fails.
 
         The same words about the same object within ten minutes become a higher count of the
-        same Event. Beyond 25 calls an object gets one more per five minutes.
+        same Event. Beyond 25 calls an object gets one more per five minutes. Each namespace has a
+        budget of its own. `once` says that a problem still stands: then the same words within
+        REMIND_AFTER are no Event, nor a count. Returns False for those, so that whoever logs the
+        problem too need not remember what was said.
         """
         now = self._clock()
         key = _SeriesKey(regarding, uid, type, reason, message[:LONGEST_MESSAGE])
+        if once and (told := self._series.get(key)) and now - told.last <= REMIND_AFTER:
+            self._series.move_to_end(key)
+            return False
         if not self._allow((regarding, uid), now):
             self._dropped += 1
-            return
+            return True
         series = self._series.get(key)
         if series is None or now - series.last > REPEAT_WITHIN:
             body = self._body(key, api_version=api_version, resource_version=resource_version)
@@ -145,21 +230,25 @@ class Recorder:
             self._series.popitem(last=False)
         series.count += 1
         series.last = now
-        self._pending[key] = series
+        if not self._pending.put(key, series):
+            self._dropped += 1
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_pending())
+        return True
 
     async def aclose(self, *, within: float = LAST_WORDS) -> None:
         """Write what is pending, for `within` seconds at most; the rest is dropped."""
         if self._writer is None:
             return
+        self._hurry.set()
         _, late = await asyncio.wait([self._writer], timeout=within)
+        self._hurry.clear()
         if late:
             self._writer.cancel()
             await asyncio.wait([self._writer])
-            lost = 1 + len(self._pending)  # with the one that was being written
-            self._dropped += len(self._pending)
-            self._pending.clear()
+            dropped = self._pending.clear()
+            self._dropped += dropped
+            lost = 1 + dropped  # with the one that was being written
             _log.warning("%d Events are lost, the API server has not taken them in time", lost)
 
     def statistics(self) -> RecorderStatistics:
@@ -169,7 +258,7 @@ class Recorder:
     def _allow(self, key: tuple[ObjectKey, str], now: float) -> bool:
         tokens = self._tokens.get(key)
         if tokens is None:
-            tokens = self._tokens[key] = _Tokens(now)
+            tokens = self._tokens[key] = _Tokens(now, burst=BURST, refill=REFILL)
         self._tokens.move_to_end(key)
         if len(self._tokens) > REMEMBERED:
             self._tokens.popitem(last=False)
@@ -209,8 +298,13 @@ class Recorder:
 
     async def _write_pending(self) -> None:
         while self._pending:
-            key = next(iter(self._pending))
-            series = self._pending.pop(key)
+            taken = self._pending.take(loop_time(), hurry=self._hurry.is_set())
+            if isinstance(taken, float):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(taken):
+                        await self._hurry.wait()
+                continue
+            key, series = taken
             try:
                 await self._write(series)
             except asyncio.CancelledError:
@@ -221,7 +315,11 @@ class Recorder:
                 _log.warning(
                     "the Event %s about %s was not written: %s", key.reason, key.regarding, error
                 )
+            except Exception:
+                self._dropped += 1
+                _log.exception("internal error writing the Event %s", key.reason)
             await asyncio.sleep(SPACING)
+        self._pending.drop_unused_budgets(loop_time())
 
     async def _write(self, series: _Series) -> None:
         count = series.count

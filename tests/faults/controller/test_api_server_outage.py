@@ -45,7 +45,7 @@ async def test_outage_longer_than_the_lease(
             wire.cut()
             await crowd.edit(LEVEL="debug")
             await crowd.edit("calm", LEVEL="debug")
-            await controller.says("leads no more")
+            await controller.says("lost leadership")
             await crowd.edit("calm", LEVEL="info")
             wire.heal()
             await crowd.rolled(within=120)

@@ -133,7 +133,7 @@ async def test_failing_lease_writes_are_retried(plane: ControlPlane, crowd: Stor
         plane.fail("*", "leases", code=429, agent=AGENT)
         await crowd.edit(LEVEL="debug")
         await crowd.rolled()
-        await controller.says("leads no more")
+        await controller.says("lost leadership")
         await crowd.edit(LEVEL="trace")
         await asyncio.sleep(0.3)  # more than the settle time
         assert len(crowd.rollouts.of("web")) == 1

@@ -95,8 +95,6 @@ class JobRecreations:
         #: By uid: when to try next, on the monotonic clock, and the pauses.
         self._next: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
-        #: Reasons of refusals that were told, by uid.
-        self._told: dict[str, str] = {}
         #: uids that were dropped; another replica's copy must not bring them back.
         self._dropped: set[str] = set()
         self._wake = asyncio.Event()
@@ -115,7 +113,7 @@ class JobRecreations:
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        for kept in (self._pending, self._next, self._backoffs, self._told, self._dropped):
+        for kept in (self._pending, self._next, self._backoffs, self._dropped):
             kept.clear()
         with suppress(Forbidden):  # said when a Job is to be created again
             await self._read()
@@ -233,19 +231,17 @@ class JobRecreations:
 
     def _tell_failure(self, pending: _Pending, error: HotmapError) -> None:
         """Say once what keeps a Job from its return."""
-        if self._told.get(pending.uid) == str(error):
-            return
-        self._told[pending.uid] = str(error)
         message = f"is not created again yet, and is tried again: {error}"
-        _log.warning("%s %s", pending.key, message)
-        self._recorder.event(
+        if self._recorder.event(
             pending.key,
             api_version=JOBS.api_version,
             uid=pending.uid,
             type="Warning",
             reason=Reason.FAILED,
             message=f"{pending.reason}; the Job {message}",
-        )
+            once=True,
+        ):
+            _log.warning("%s %s", pending.key, message)
 
     # -- what is kept --------------------------------------------------------------------------
 
@@ -257,7 +253,7 @@ class JobRecreations:
         self._changes += 1
 
     def _drop(self, uid: str) -> None:
-        for kept in (self._pending, self._next, self._backoffs, self._told):
+        for kept in (self._pending, self._next, self._backoffs):
             kept.pop(uid, None)
         self._dropped.add(uid)
         self._changes += 1
