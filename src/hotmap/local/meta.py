@@ -7,7 +7,8 @@ spec and status mean lives with the controller of that kind.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def with_metadata(obj: Object, **changes: Any) -> Object:
 
 def timestamp(seconds: float) -> str:
     """Format POSIX seconds as Kubernetes' Time: RFC 3339, UTC, fractions cut off."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(seconds)))
 
 
 def parse_time(text: str | None) -> float:

@@ -118,7 +118,10 @@ class Kind(NamedTuple):
 
     def subresource(self, name: str) -> Subresource | None:
         """Find a subresource by name."""
-        return next((sub for sub in self.subresources if sub.name == name), None)
+        for subresource in self.subresources:
+            if subresource.name == name:
+                return subresource
+        return None
 
     def key(self, namespace: str | None, name: str) -> str:
         """Give the storage key of one object."""
