@@ -127,8 +127,8 @@ async def test_status_follows_an_edit(stage: Stage) -> None:
     after = stage.hotmap("status", "deploy/web", "--wait=60s")
     assert after.status == CURRENT, after
     assert after.out.startswith("deployment/web in default: current\n")
-    assert re.search(r"^configmap/app +at start +\d+ s ago", after.out, re.M)
-    pods = re.findall(r"^web-\S+ +- +(?:proven|probably) +it started", after.out, re.M)
+    assert re.search(r"^configmap/app +at start +\d+s ago", after.out, re.M)
+    pods = re.findall(r"^web-\S+ +yes +- +(?:proven|probable) +started", after.out, re.M)
     assert len(pods) == 2
     assert max(map(len, after.out.splitlines())) <= 80
 
@@ -164,11 +164,11 @@ async def test_status_of_held_workload_is_not_current(stage: Stage) -> None:
     assert done.status == NOT_CURRENT
     document = json.loads(done.out)
     assert document["counts"]["held"] == 1
-    (consumer,) = document["consumers"]
+    (consumer,) = document["workloads"]
     assert consumer["state"] == "held"
     assert "lacks LEVEL" in consumer["reason"]
     # The pod may have started in the second of the edit; times are whole seconds.
-    assert "proven" not in {pod["loaded"]["known"] for pod in consumer["pods"]}
+    assert "proven" not in {pod["loaded"]["confidence"] for pod in consumer["pods"]}
 
     quiet = stage.hotmap("status", "held", "--quiet")
     assert quiet == (NOT_CURRENT, "", "")

@@ -29,7 +29,7 @@ def answer(**fields: Any) -> dict[str, Any]:
         "role": "leader",
         "counts": {},
         "behind": 0,
-        "consumers": [],
+        "workloads": [],
     }
     return {**document, **fields}
 
@@ -143,7 +143,7 @@ async def test_namespace_defaults_to_the_contexts(server: Server, tmp_path: Path
 async def test_status_joins_pages(server: Server, tmp_path: Path) -> None:
     """`continue` is followed to the end."""
     pages = iter(
-        [answer(), answer(consumers=["a", "b"], **{"continue": "b"}), answer(consumers=["c"])]
+        [answer(), answer(workloads=["a", "b"], **{"continue": "b"}), answer(workloads=["c"])]
     )
 
     class Pages(dict[str, Any]):
@@ -152,7 +152,7 @@ async def test_status_joins_pages(server: Server, tmp_path: Path) -> None:
 
     server.pods = Pages({"hotmap-a": None})
     document = await ask(await server.start(tmp_path))
-    assert document["consumers"] == ["a", "b", "c"]
+    assert document["workloads"] == ["a", "b", "c"]
     assert "continue" not in document
 
 

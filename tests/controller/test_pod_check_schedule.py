@@ -18,7 +18,7 @@ from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, s
 
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.pod_checks import PodChecker
+from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
@@ -35,21 +35,32 @@ from hotmap.kube.client import Client
 from hotmap.kube.recorder import Recorder
 
 SETTINGS = PodCheckSettings(
-    per_second=1000, calm=10, done=3, stalled=30, pause=30, pause_most=100, pause_rolling=60
+    rate=1000,
+    initial_delay=10,
+    rollout_delay=3,
+    stalled_after=30,
+    pause=30,
+    max_pause=100,
+    max_pause_rolling=60,
 )
-#: Seconds after which a lookout that has not turned round is at rest: its turns are a millisecond.
+#: Seconds after which a checker that has not turned round is at rest: its turns are a millisecond.
 REST = 0.1
 
 WEB = deployment(ENV)
 
 
-class Counting:
+class ListHook:
     """Passes lists on, and lets a test do something while one is under way."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.meanwhile: Callable[[], None] = lambda: None
         self.under_way = False
+        #: Seconds by which the API server's clock is ahead.
+        self.ahead = 0.0
+
+    def server_time(self) -> float:
+        return self._client.server_time() + self.ahead
 
     async def list_page(self, *arguments: Any, **options: Any) -> Any:
         self.meanwhile()
@@ -61,15 +72,16 @@ class Counting:
 
 
 class Bench:
-    """One followed Deployment, and a lookout that may look at its pods."""
+    """One followed Deployment, and a checker that may check its pods."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.now = 0.0
         self.busy = False
-        #: How often the lookout has turned round.
+        self.pending = False
+        #: How often the checker has turned round.
         self.turns = 0
-        self.client = Counting(world.client)
+        self.client = ListHook(world.client)
         self.index = Index(defaults=Defaults(follow="auto"))
         self.records = Records(world.client, "hotmap")
         self.decision_log = DecisionLog(wall_clock=lambda: self.now)
@@ -84,13 +96,12 @@ class Bench:
                 settings=ObserverSettings([KEY]),
                 clock=world.client.server_time,
             ),
-            consumer=self.index.consumer,
-            records=self.records,
-            decision_log=self.decision_log,
-            consumer_states=self.consumer_states,
+            stores=PodCheckStores(
+                self.index, self.records, self.decision_log, self.consumer_states
+            ),
             recorder=Recorder(world.client, component="hotmap"),
             settings=SETTINGS,
-            busy=self._is_busy,
+            gate=PodCheckGate(is_busy=self._is_busy, is_pending=lambda key: self.pending),
             clock=lambda: self.now,
         )
         for key, source in sources(config_map(data={"LEVEL": "info"})).items():
@@ -112,15 +123,15 @@ class Bench:
         """Log a decision on the consumer, made from a version of its source of its own."""
         item = config_map(data={"LEVEL": "info"}, version=int(self.now * 10))
         assessment = Assessment(plan.verdict, plan.reason, ())
-        self.decision_log.note(Decision(snapshot(WEB, item), assessment, plan))
+        self.decision_log.add(Decision(snapshot(WEB, item), assessment, plan))
 
     def decided(self, verdict: Verdict, **record: Any) -> None:
         """Decide something on the consumer, and record it."""
         self.note(Plan(verdict, (), f"because of {verdict.value}", settles=True))
         self.records.note(Record(WEB.uid, KEY.id, **{"generation": 1, **record}))
-        self.pod_checker.consider(WEB.key)
+        self.pod_checker.schedule_check(WEB.key)
 
-    async def looks_at(self, now: float) -> int:
+    async def checks_by(self, now: float) -> int:
         """Move the clock, and count the lists made until then."""
         self.now = now
         before = self.turns
@@ -129,7 +140,7 @@ class Bench:
             await asyncio.sleep(REST)
             if self.turns == seen and not self.client.under_way:
                 break
-        return self.pod_checker.looks
+        return self.pod_checker.checks
 
     async def latent(self) -> None:
         """Give it a pod that is older than its source."""
@@ -140,7 +151,9 @@ class Bench:
         }
         await self.world.registry.create("pods", NAMESPACE, body, manager="kube")
         at = {"running": {"startedAt": rfc3339(time.time())}}
-        status = {"phase": "Running", "containerStatuses": [{"name": "web", "state": at}]}
+        one = {"name": "web", "ready": True, "state": at}
+        started = rfc3339(time.time())
+        status = {"phase": "Running", "startTime": started, "containerStatuses": [one]}
         await self.world.registry.modify(
             "pods",
             NAMESPACE,
@@ -174,29 +187,29 @@ async def bench(world: World) -> AsyncIterator[Bench]:
 async def test_adoption_is_checked_when_calm(bench: Bench) -> None:
     """Not before, and once."""
     bench.decided(Verdict.ADOPT)
-    assert await bench.looks_at(9.9) == 0
-    assert await bench.looks_at(10.0) == 1
+    assert await bench.checks_by(9.9) == 0
+    assert await bench.checks_by(10.0) == 1
     assert bench.pods_checked() is PodCheck.CURRENT
-    assert await bench.looks_at(5000.0) == 1
+    assert await bench.checks_by(5000.0) == 1
 
 
 async def test_queued_work_goes_before_checks(bench: Bench) -> None:
     """While keys wait for a worker nobody is looked at, however long that takes."""
     bench.decided(Verdict.ADOPT)
     bench.busy = True
-    assert await bench.looks_at(500.0) == 0
+    assert await bench.checks_by(500.0) == 0
     bench.busy = False
-    assert await bench.looks_at(500.0) == 1
+    assert await bench.checks_by(500.0) == 1
 
 
 async def test_finished_rollout_is_checked_soon(bench: Bench) -> None:
     """Its own controller says when; nothing is sent before."""
     bench.decided(Verdict.FROZEN)
     bench.put(msgspec.structs.replace(WEB, rolling=True, behind=1))
-    assert await bench.looks_at(20.0) == 0
+    assert await bench.checks_by(20.0) == 0
     bench.put(WEB)
-    assert await bench.looks_at(22.9) == 0
-    assert await bench.looks_at(23.0) == 1
+    assert await bench.checks_by(22.9) == 0
+    assert await bench.checks_by(23.0) == 1
     assert bench.pods_checked() is PodCheck.CURRENT
 
 
@@ -204,24 +217,24 @@ async def test_stalled_rollout_is_checked(bench: Bench) -> None:
     """Half a minute after its last progress, then with pauses that double up to a bound."""
     bench.put(msgspec.structs.replace(WEB, rolling=True, behind=3))
     bench.decided(Verdict.FROZEN)
-    assert await bench.looks_at(15.0) == 0
+    assert await bench.checks_by(15.0) == 0
     bench.put(msgspec.structs.replace(WEB, rolling=True, behind=2))
-    assert await bench.looks_at(44.0) == 0
-    assert await bench.looks_at(45.0) == 1
-    assert await bench.looks_at(74.0) == 1
-    assert await bench.looks_at(75.0) == 2
-    assert await bench.looks_at(134.0) == 2
-    assert await bench.looks_at(135.0) == 3
-    assert await bench.looks_at(194.0) == 3
-    assert await bench.looks_at(195.0) == 4
+    assert await bench.checks_by(44.0) == 0
+    assert await bench.checks_by(45.0) == 1
+    assert await bench.checks_by(74.0) == 1
+    assert await bench.checks_by(75.0) == 2
+    assert await bench.checks_by(134.0) == 2
+    assert await bench.checks_by(135.0) == 3
+    assert await bench.checks_by(194.0) == 3
+    assert await bench.checks_by(195.0) == 4
 
 
 async def test_check_waits_for_lagging_store(bench: Bench) -> None:
     """Our own write has not come back: what the store shows is from before it."""
     bench.decided(Verdict.FROZEN, generation=2)
-    assert await bench.looks_at(10.0) == 0
+    assert await bench.checks_by(10.0) == 0
     bench.put(msgspec.structs.replace(WEB, generation=2))
-    assert await bench.looks_at(40.0) == 1
+    assert await bench.checks_by(40.0) == 1
 
 
 async def test_workload_changed_during_check_is_checked_again(bench: Bench) -> None:
@@ -229,10 +242,10 @@ async def test_workload_changed_during_check_is_checked_again(bench: Bench) -> N
     bench.decided(Verdict.ADOPT)
     asked_later = Record(WEB.uid, KEY.id, 1, serial=1)
     bench.client.meanwhile = lambda: bench.records.note(asked_later)
-    assert await bench.looks_at(10.0) == 1
+    assert await bench.checks_by(10.0) == 1
     assert bench.pods_checked() is PodCheck.NOT_YET
     bench.client.meanwhile = lambda: None
-    assert await bench.looks_at(40.0) == 2
+    assert await bench.checks_by(40.0) == 2
     assert bench.pods_checked() is PodCheck.CURRENT
 
 
@@ -240,11 +253,11 @@ async def test_new_rollout_resets_the_schedule(bench: Bench) -> None:
     """Long pauses of the one before do not count for it."""
     bench.put(msgspec.structs.replace(WEB, rolling=True, behind=3))
     bench.decided(Verdict.FROZEN)
-    assert await bench.looks_at(30.0) == 1
-    assert await bench.looks_at(60.0) == 2
+    assert await bench.checks_by(30.0) == 1
+    assert await bench.checks_by(60.0) == 2
     bench.decided(Verdict.FROZEN)
-    assert await bench.looks_at(89.0) == 2
-    assert await bench.looks_at(90.0) == 3
+    assert await bench.checks_by(89.0) == 2
+    assert await bench.checks_by(90.0) == 3
 
 
 async def test_unfinished_decision_is_not_checked(bench: Bench) -> None:
@@ -252,17 +265,17 @@ async def test_unfinished_decision_is_not_checked(bench: Bench) -> None:
     bench.decided(Verdict.ADOPT)
     waits = Plan(Verdict.WAIT, (), "a stale store", requeue_after=1.0)
     bench.note(waits)
-    assert await bench.looks_at(10.0) == 0
+    assert await bench.checks_by(10.0) == 0
     over = Plan(Verdict.FRESH, (), "as asked", settles=True, confirms=True)
     bench.note(over)
-    assert await bench.looks_at(40.0) == 1
+    assert await bench.checks_by(40.0) == 1
 
 
 async def test_deleted_workload_is_forgotten(bench: Bench) -> None:
     """A deleted consumer costs no look."""
     bench.decided(Verdict.ADOPT)
     bench.store.remove(WEB.key)
-    assert await bench.looks_at(10.0) == 0
+    assert await bench.checks_by(10.0) == 0
 
 
 async def test_workload_deleted_during_check_is_forgotten(
@@ -271,8 +284,53 @@ async def test_workload_deleted_during_check_is_forgotten(
     """Nothing is kept of it, and nothing breaks."""
     await bench.latent()
     bench.decided(Verdict.ADOPT)
-    assert await bench.looks_at(9.0) == 0
+    assert await bench.checks_by(9.0) == 0
     bench.client.meanwhile = lambda: bench.store.remove(WEB.key)
-    assert await bench.looks_at(10.0) == 1
-    assert await bench.looks_at(5000.0) == 1
+    assert await bench.checks_by(10.0) == 1
+    assert await bench.checks_by(5000.0) == 1
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_pending_reconcile_is_waited_for(bench: Bench) -> None:
+    """The consumer may be about to be rolled: its pods are older than the edit, and not latent."""
+    await bench.latent()
+    bench.decided(Verdict.ADOPT)
+    bench.pending = True
+    assert await bench.checks_by(500.0) == 0
+    bench.pending = False
+    assert await bench.checks_by(503.0) == 1
+    assert bench.pods_checked() is PodCheck.LATENT
+
+
+async def test_reconcile_that_becomes_pending_during_a_check_voids_it(bench: Bench) -> None:
+    """What the pods showed is from before the edit that is about to be acted on."""
+    await bench.latent()
+    bench.decided(Verdict.ADOPT)
+
+    def edit() -> None:
+        bench.pending = True
+
+    bench.client.meanwhile = edit
+    assert await bench.checks_by(10.0) == 1
+    assert bench.pods_checked() is PodCheck.NOT_YET
+    assert await bench.world.messages("Latent") == []
+
+
+async def test_workload_scaled_to_zero_is_settled_once_it_has_no_pods(bench: Bench) -> None:
+    """A StatefulSet ends one pod after the other; scaled up again, the rest are still there."""
+    await bench.latent()
+    bench.put(msgspec.structs.replace(WEB, wanted=0, replicas=0, pods=1))
+    bench.decided(Verdict.ADOPT)
+    assert await bench.checks_by(10.0) == 0
+    assert bench.pods_checked() is PodCheck.NOT_YET
+    bench.put(msgspec.structs.replace(WEB, wanted=1, replicas=1, pods=1))
+    assert await bench.checks_by(40.0) == 1
+    assert bench.pods_checked() is PodCheck.LATENT
+
+
+async def test_workload_without_pods_costs_no_list(bench: Bench) -> None:
+    """Scaled to zero, and all pods have ended: the next ones read the current content."""
+    bench.put(msgspec.structs.replace(WEB, wanted=0, replicas=0, pods=0))
+    bench.decided(Verdict.ADOPT)
+    assert await bench.checks_by(10.0) == 0
+    assert bench.pods_checked() is PodCheck.CURRENT

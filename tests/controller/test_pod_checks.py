@@ -7,21 +7,21 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.controller.world import FOLLOW, REREADS, Object, World, files, rfc3339
+from tests.controller.world import FOLLOW, REREADS, Object, World, env, files, rfc3339
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
 
 #: Looks that do not wait, so that a test need not either.
 SOON = PodCheckSettings(
-    per_second=200,
-    calm=0.05,
-    done=0.02,
-    stalled=0.2,
-    retried=1.0,
+    rate=200,
+    initial_delay=0.05,
+    rollout_delay=0.02,
+    stalled_after=0.2,
+    retried_after=1.0,
     pause=0.05,
-    pause_most=0.05,
-    pause_rolling=0.05,
+    max_pause=0.05,
+    max_pause_rolling=0.05,
 )
 
 
@@ -38,7 +38,7 @@ async def stands(
 
     async def reached() -> dict[str, Any] | None:
         body = await status(controller)
-        found = [one for one in body["consumers"] if one["name"] == name]
+        found = [one for one in body["workloads"] if one["name"] == name]
         return found[0] if found and found[0]["state"] == state else None
 
     document: dict[str, Any] = await world.until(reached, f"{name} is {state}")
@@ -47,16 +47,16 @@ async def stands(
 
 async def pods_checked(world: World, controller: Controller, times: int = 1) -> None:
     async def reached() -> bool:
-        return await looks(controller) >= times
+        return await check_count(controller) >= times
 
     await world.until(reached, f"pods were looked at {times} times")
 
 
-async def looks(controller: Controller) -> int:
+async def check_count(controller: Controller) -> int:
     url = f"http://127.0.0.1:{controller.port}/metrics"
     async with aiohttp.ClientSession() as http, http.get(url) as response:
         for line in (await response.text()).splitlines():
-            if line.startswith("hotmap_looks_total"):
+            if line.startswith("hotmap_pod_checks_total"):
                 return int(float(line.split()[1]))
     raise AssertionError("no such metric")
 
@@ -73,7 +73,7 @@ async def test_older_pods_of_adopted_workload_are_latent(world: World) -> None:
         document = await stands(world, controller, "latent")
         await pods_checked(world, controller, 3)
         counts = (await status(controller))["counts"]
-    assert "1 of 1 pod may hold older content (web-1: it started" in document["reason"]
+    assert "1 of 1 pod may run with older content (web-1: started" in document["reason"]
     assert document["behind"] == 1
     assert counts["latent"] == 1
     assert await world.messages("Latent") == [document["reason"]]
@@ -120,7 +120,7 @@ async def test_current_workload_is_not_checked_again_after_restart(
     async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
         await stands(world, controller, "current")
-        assert await looks(controller) == 0
+        assert await check_count(controller) == 0
 
 
 async def test_latent_workload_becomes_current_after_restart(world: World) -> None:
@@ -143,7 +143,7 @@ async def test_rereading_workload_is_not_latent(world: World) -> None:
     async with world.controller(pod_checks=SOON) as controller:
         await pods_checked(world, controller)
         document = await stands(world, controller, "waiting", name="api")
-    assert "files follow with the kubelet's own sync" in document["reason"]
+    assert "files are updated at the kubelet's next sync" in document["reason"]
     assert await world.messages("Latent") == []
 
 
@@ -168,10 +168,10 @@ async def test_pod_checks_can_be_disabled(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
-    async with world.controller(pod_checks=SOON._replace(per_second=0)) as controller:
-        await stands(world, controller, "unproven")
+    async with world.controller(pod_checks=SOON._replace(rate=0)) as controller:
+        await stands(world, controller, "unverified")
         await world.quiet(controller)
-        assert await looks(controller) == 0
+        assert await check_count(controller) == 0
 
 
 # -- asked -------------------------------------------------------------------------------------
@@ -184,16 +184,16 @@ async def test_rollout_is_confirmed_by_its_pods(world: World) -> None:
     await world.pod("web-1", started=time.time() + 5)
     async with world.controller(pod_checks=SOON) as controller:
         await stands(world, controller, "current")
-        before = await looks(controller)
+        before = await check_count(controller)
         await world.edit(LEVEL="debug")
         await world.rollout()
         document = await stands(world, controller, "waiting")
-        assert document["reason"] == "waiting for 1 pod: its rollout is in progress"
+        assert document["reason"] == "waiting for 1 pod: rollout in progress"
         await world.registry.delete("pods", "default", "web-1", grace_period=0)
         await world.pod("web-2", started=time.time() + 5)
         await world.rolled_out()
         await stands(world, controller, "current")
-        assert await looks(controller) >= before + 1
+        assert await check_count(controller) >= before + 1
 
 
 async def partly(world: World, kind: str, updated: int, **spec: Any) -> None:
@@ -218,7 +218,7 @@ async def partly(world: World, kind: str, updated: int, **spec: Any) -> None:
             {"updateStrategy": {"type": "OnDelete"}},
             0,
             "waiting",
-            "waiting for 3 pods: OnDelete replaces a pod when somebody deletes it",
+            "waiting for 3 pods: OnDelete: pods are replaced only when deleted",
             id="OnDelete",
         ),
         pytest.param(
@@ -226,7 +226,7 @@ async def partly(world: World, kind: str, updated: int, **spec: Any) -> None:
             {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}},
             1,
             "waiting",
-            "waiting for 2 pods: its partition keeps the pods below ordinal 2 as they are",
+            "waiting for 2 pods: partition 2: pods with a lower ordinal are not updated",
             id="partition",
         ),
         pytest.param(
@@ -234,7 +234,7 @@ async def partly(world: World, kind: str, updated: int, **spec: Any) -> None:
             {"paused": True},
             0,
             "paused",
-            "waiting for 3 pods: its rollout is paused",
+            "waiting for 3 pods: rollout is paused",
             id="paused",
         ),
     ],
@@ -245,7 +245,7 @@ async def test_rollout_progress_is_reported(
     """Somebody has to go on; the status says who, and how many pods are left."""
     await world.config_map(LEVEL="info")
     await world.workload(kind=kind, replicas=3, **fields)
-    async with world.controller(pod_checks=SOON._replace(calm=30)) as controller:
+    async with world.controller(pod_checks=SOON._replace(initial_delay=30)) as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
         await world.rollout(kind=kind)
@@ -293,8 +293,8 @@ async def set_pod(
 @pytest.mark.parametrize(
     ("crashes", "meanwhile"),
     [
-        pytest.param(False, "web-2 does not get ready", id="it runs and is not ready"),
-        pytest.param(True, "web-2 does not run (CrashLoopBackOff)", id="it crashes, for long"),
+        pytest.param(False, "web-2 is not ready", id="it runs and is not ready"),
+        pytest.param(True, "web-2 is not running (CrashLoopBackOff)", id="it crashes, for long"),
     ],
 )
 async def test_stateful_set_stuck_on_bad_value_is_reported(
@@ -320,7 +320,7 @@ async def test_stateful_set_stuck_on_bad_value_is_reported(
         await partly(world, "StatefulSet", 2, updateRevision="web-good")
         document = await stands(world, controller, "stuck")
         message = await world.event("Stuck")
-        await pods_checked(world, controller, await looks(controller) + 2)
+        await pods_checked(world, controller, await check_count(controller) + 2)
         assert [event["count"] for event in await world.events("Stuck")] == [1]
     assert message == document["reason"]
     assert message.endswith("; delete pod web-2")
@@ -352,3 +352,93 @@ async def test_stuck_state_ends_with_its_cause(world: World) -> None:
         await world.edit(LEVEL="info")
         await stands(world, controller, "current")
     assert await world.revision() == ""
+
+
+# -- the API server's clock ------------------------------------------------------------------------
+
+
+async def test_files_are_not_inferred_by_a_clock_that_is_ahead(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller's machine is ten minutes ahead: no kubelet has synced in that time."""
+    await world.config_map(LEVEL="info")
+    await world.workload("api", files(), annotations=REREADS)
+    await world.pod("api-1", of="api")
+    real = time.time
+    monkeypatch.setattr(world.client, "server_time", real)
+    async with world.controller(pod_checks=SOON) as controller:
+        await pods_checked(world, controller)
+        with monkeypatch.context() as patched:
+            patched.setattr("time.time", lambda: real() + 600)
+            document = (await status(controller, "?workload=default/api"))["workloads"][0]
+    (shown,) = document["pods"]
+    assert (shown["projected"]["confidence"], document["state"]) == ("unknown", "waiting")
+
+
+# -- readiness -------------------------------------------------------------------------------------
+
+
+async def test_pod_that_is_not_ready_is_not_current(world: World) -> None:
+    """It started after the change and would prove it, if it served."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    await set_ready(world, "web-1", ready=False)
+    async with world.controller(pod_checks=SOON) as controller:
+        await pods_checked(world, controller)
+        document = await stands(world, controller, "waiting")
+        assert document["reason"] == "waiting for 1 pod: web-1 is not ready"
+        shown = (await status(controller, "?workload=default/web"))["workloads"][0]["pods"][0]
+        assert (shown["ready"], shown["loaded"]["confidence"]) == (False, "unknown")
+        await set_ready(world, "web-1", ready=True)
+        await stands(world, controller, "current")
+    assert await world.messages("Latent") == []
+
+
+async def set_ready(world: World, name: str, *, ready: bool) -> None:
+    def report(obj: Object) -> Object:
+        (one,) = obj["status"]["containerStatuses"]
+        return {**obj, "status": {**obj["status"], "containerStatuses": [{**one, "ready": ready}]}}
+
+    await world.registry.modify(
+        "pods", "default", name, report, subresource="status", manager="kubelet"
+    )
+
+
+# -- missing sources -------------------------------------------------------------------------------
+
+
+async def test_deleted_source_is_reported_until_it_is_back(world: World) -> None:
+    """Running pods keep what they have; with the same content again it is current by itself."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON) as controller:
+        await stands(world, controller, "current")
+        await world.delete("ConfigMap", "app")
+        document = await stands(world, controller, "waiting")
+        message = await world.event("SourceMissing")
+        await world.config_map(LEVEL="info")
+        await stands(world, controller, "current")
+        await world.quiet(controller)
+        assert [event["type"] for event in await world.events("SourceMissing")] == ["Warning"]
+    assert document["reason"] == (
+        "ConfigMap default/app is gone; running pods keep what they have, new pods cannot start"
+    )
+    assert message == (
+        "ConfigMap default/app is gone; running pods keep what they have, but containers that use "
+        "it cannot start again until it exists"
+    )
+    assert await world.revision() == ""
+
+
+async def test_deleted_optional_source_is_not_missing(world: World) -> None:
+    """Nothing that insists on it: the next pod starts without it."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=env("LEVEL", optional=True))
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON) as controller:
+        await stands(world, controller, "current")
+        await world.delete("ConfigMap", "app")
+        await world.quiet(controller)
+    assert await world.messages("SourceMissing") == []

@@ -84,7 +84,7 @@ def _text(record: logging.LogRecord) -> str:
 async def _served(port: int) -> str:
     texts = []
     async with aiohttp.ClientSession() as http:
-        proofs = [f"/v1/status?consumer=default/{name}" for name in ("env", "files")]
+        proofs = [f"/v1/status?workload=default/{name}" for name in ("env", "files")]
         for path in ("/metrics", "/healthz", "/readyz", "/v1/status", *proofs):
             async with http.get(f"http://127.0.0.1:{port}{path}") as response:
                 texts.append(await response.text())

@@ -240,7 +240,7 @@ async def test_status(world: World, http: aiohttp.ClientSession) -> None:
     assert body["server"] == world.client.server
     assert body["counts"] == {
         "current": 0,
-        "unproven": 0,
+        "unverified": 0,
         "waiting": 1,
         "paused": 0,
         "stuck": 0,
@@ -249,11 +249,11 @@ async def test_status(world: World, http: aiohttp.ClientSession) -> None:
         "failed": 0,
     }
     assert body["behind"] == 1
-    (consumer,) = body["consumers"]
+    (consumer,) = body["workloads"]
     name = (consumer["kind"], consumer["namespace"], consumer["name"])
     assert name == ("Deployment", "default", "web")
     assert (consumer["state"], consumer["behind"]) == ("waiting", 1)
-    assert consumer["reason"] == "waiting for 1 pod: its rollout is in progress"
+    assert consumer["reason"] == "waiting for 1 pod: rollout in progress"
     assert (consumer["strategy"], consumer["revision"]) == ("auto", revision)
     assert consumer["policy"] == "hotmap.dev/follow: auto"
     assert "decisions" not in consumer
@@ -272,9 +272,9 @@ async def test_status_of_one_workload_has_proof(world: World, http: aiohttp.Clie
         await world.pod("web-new", started=time.time() + 5, annotations=None)
         await world.quiet(controller)
         reads = world.answers()["GET"]
-        _, body = await get_json(http, controller, "/v1/status?consumer=default/web")
+        _, body = await get_json(http, controller, "/v1/status?workload=default/web")
         assert world.answers()["GET"] == reads + 1
-    (consumer,) = body["consumers"]
+    (consumer,) = body["workloads"]
     newest, *_, oldest = consumer["decisions"]
     assert newest["reason"] == message
     assert newest["verdict"] == "frozen change"
@@ -282,14 +282,14 @@ async def test_status_of_one_workload_has_proof(world: World, http: aiohttp.Clie
     assert newest["revision"] == revision
     assert newest["outcome"] == "done"
     assert oldest["verdict"] == "adopt"
-    assert consumer["asked"] == consumer["desired"]
+    assert consumer["applied"] == consumer["desired"]
     assert [one["resourceVersion"] != "" for one in consumer["sources"]] == [True]
     assert consumer["sources"][0]["read"] == ["start"]
     pods = {pod["name"]: pod for pod in consumer["pods"]}
     assert pods["web-old"]["loaded"]["revision"] is None
-    assert pods["web-old"]["loaded"]["known"] == "unknown"
+    assert pods["web-old"]["loaded"]["confidence"] == "unknown"
     assert pods["web-new"]["loaded"]["revision"] == consumer["desired"]
-    assert pods["web-new"]["loaded"]["known"] == "proven"
+    assert pods["web-new"]["loaded"]["confidence"] == "proven"
     assert pods["web-new"]["projected"] is None
 
 
@@ -300,16 +300,16 @@ async def test_pending_workload_is_not_current(world: World, http: aiohttp.Clien
     await world.pod("web-1", started=time.time() + 5)
     async with world.controller(settle=30, settle_max=30) as controller:
         await world.quiet(controller)
-        _, before = await get_json(http, controller, "/v1/status?consumer=default/web")
+        _, before = await get_json(http, controller, "/v1/status?workload=default/web")
         await world.edit(LEVEL="debug")
 
         async def seen() -> bool:
-            _, body = await get_json(http, controller, "/v1/status?consumer=default/web")
-            found: str = body["consumers"][0]["reason"]
-            return found == "its sources changed, which is about to be acted on"
+            _, body = await get_json(http, controller, "/v1/status?workload=default/web")
+            found: str = body["workloads"][0]["reason"]
+            return found == "sources changed; reconcile pending"
 
         await world.until(seen, "the change is seen")
-    assert before["consumers"][0]["state"] == "current"
+    assert before["workloads"][0]["state"] == "current"
 
 
 async def test_forbidden_pod_list_is_reported(world: World, http: aiohttp.ClientSession) -> None:
@@ -319,9 +319,9 @@ async def test_forbidden_pod_list_is_reported(world: World, http: aiohttp.Client
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.plane.stop()
-        _, body = await get_json(http, controller, "/v1/status?consumer=default/web")
+        _, body = await get_json(http, controller, "/v1/status?workload=default/web")
         await world.plane.start()
-    (consumer,) = body["consumers"]
+    (consumer,) = body["workloads"]
     assert consumer["pods"] == []
     assert "127.0.0.1" in consumer["podsError"]
 
@@ -331,20 +331,20 @@ async def test_standby_shows_no_workloads(world: World, http: aiohttp.ClientSess
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
-    soon = PodCheckSettings(calm=0.0)
+    soon = PodCheckSettings(initial_delay=0.0)
     async with (
         world.controller(identity="first", pod_checks=soon) as leader,
         world.controller(identity="second", pod_checks=soon) as standby,
     ):
         await world.event("Latent")
-        _, body = await get_json(http, standby, "/v1/status?consumer=default/web")
+        _, body = await get_json(http, standby, "/v1/status?workload=default/web")
         samples = await get_metrics(http, standby)
         led = await get_metrics(http, leader)
     assert (body["ready"], body["role"]) == (False, "standby")
-    assert (body["consumers"], body["counts"]) == ([], {})
-    assert not [name for name, _ in samples if name == "hotmap_consumers"]
-    assert samples["hotmap_looks_total", ""] == 0
-    assert led["hotmap_looks_total", ""] >= 1
+    assert (body["workloads"], body["counts"]) == ([], {})
+    assert not [name for name, _ in samples if name == "hotmap_workloads"]
+    assert samples["hotmap_pod_checks_total", ""] == 0
+    assert led["hotmap_pod_checks_total", ""] >= 1
 
 
 async def test_undecided_workload_is_shown(world: World, http: aiohttp.ClientSession) -> None:
@@ -355,10 +355,10 @@ async def test_undecided_workload_is_shown(world: World, http: aiohttp.ClientSes
         await world.quiet(controller)
         controller.decision_log.forget(ObjectKey("Deployment", "default", "web"))
         _, overview = await get_json(http, controller, "/v1/status")
-        _, proof = await get_json(http, controller, "/v1/status?consumer=default/web")
-    assert [one["state"] for one in overview["consumers"]] == ["unproven"]
-    assert overview["counts"]["unproven"] == 1
-    assert [one["name"] for one in proof["consumers"]] == ["web"]
+        _, proof = await get_json(http, controller, "/v1/status?workload=default/web")
+    assert [one["state"] for one in overview["workloads"]] == ["unverified"]
+    assert overview["counts"]["unverified"] == 1
+    assert [one["name"] for one in proof["workloads"]] == ["web"]
 
 
 async def test_unfollowed_workload_has_a_reason(world: World, http: aiohttp.ClientSession) -> None:
@@ -368,9 +368,9 @@ async def test_unfollowed_workload_has_a_reason(world: World, http: aiohttp.Clie
     async with world.controller() as controller:
         await world.quiet(controller)
         _, overview = await get_json(http, controller, "/v1/status")
-        _, named = await get_json(http, controller, "/v1/status?consumer=default/web")
-    assert overview["consumers"] == []
-    (consumer,) = named["consumers"]
+        _, named = await get_json(http, controller, "/v1/status?workload=default/web")
+    assert overview["workloads"] == []
+    (consumer,) = named["workloads"]
     assert consumer["state"] == "unfollowed"
     assert consumer["reason"] == "no annotation opts it in"
 
@@ -381,23 +381,24 @@ async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> N
     await world.config_map(LEVEL="info")
     for name in ("a", "b", "c"):
         await world.workload(name)
+    await world.config_map(namespace="other", LEVEL="info")
     await world.workload("d", namespace="other")
     async with world.controller() as controller:
         await world.quiet(controller)
 
         async def names(query: str) -> tuple[list[str], dict[str, Any]]:
             _, body = await get_json(http, controller, f"/v1/status?{query}")
-            return [one["name"] for one in body["consumers"]], body
+            return [one["name"] for one in body["workloads"]], body
 
         shown, body = await names("limit=2")
         assert shown == ["a", "b"]
         rest, last = await names(f"limit=2&continue={body['continue']}")
         assert (rest, "continue" in last) == (["c", "d"], False)
         found, body = await names("namespace=other")
-        assert (found, body["counts"]["unproven"]) == (["d"], 1)
+        assert (found, body["counts"]["unverified"]) == (["d"], 1)
         assert (await names("state=held,latent"))[0] == []
-        found, body = await names("state=unproven,held")
-        assert (found, body["counts"]["unproven"]) == (["a", "b", "c", "d"], 4)
+        found, body = await names("state=unverified,held")
+        assert (found, body["counts"]["unverified"]) == (["a", "b", "c", "d"], 4)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +419,7 @@ async def test_invalid_query_is_rejected(
     async with world.controller() as controller:
         status, body = await get_json(http, controller, f"/v1/status?{query}")
     assert status == 400
-    assert body["error"].startswith(word)
+    assert body["error"].startswith((f"invalid {word} ", f'unknown parameter "{word}"'))
 
 
 async def test_workload_states_are_counted(world: World, http: aiohttp.ClientSession) -> None:
@@ -433,13 +434,13 @@ async def test_workload_states_are_counted(world: World, http: aiohttp.ClientSes
         await world.rollout("api")
         await world.quiet(controller)
         samples = await get_metrics(http, controller)
-        assert samples["hotmap_consumers", "waiting"] == 2
-        assert samples["hotmap_consumers", "current"] == 0
+        assert samples["hotmap_workloads", "waiting"] == 2
+        assert samples["hotmap_workloads", "current"] == 0
         assert samples["hotmap_pods_behind", ""] == 2
         await world.delete("Deployment", "api")
         await world.quiet(controller)
         samples = await get_metrics(http, controller)
-        assert samples["hotmap_consumers", "waiting"] == 1
+        assert samples["hotmap_workloads", "waiting"] == 1
         assert samples["hotmap_pods_behind", ""] == 1
 
 
@@ -459,16 +460,16 @@ async def test_workload_states_are_counted(world: World, http: aiohttp.ClientSes
 async def test_status_of_one_consumer(
     world: World, http: aiohttp.ClientSession, named: str, found: list[str]
 ) -> None:
-    """`?consumer=[KIND/]NAMESPACE/NAME` selects; an unknown one is an empty list."""
+    """`?workload=[KIND/]NAMESPACE/NAME` selects; an unknown one is an empty list."""
     await world.config_map(LEVEL="info")
     await world.workload("web")
     await world.workload("api")
-    query = f"?consumer={named}" if named else ""
+    query = f"?workload={named}" if named else ""
     async with world.controller() as controller:
         await world.quiet(controller)
         status, body = await get_json(http, controller, f"/v1/status{query}")
     assert status == 200
-    assert [consumer["name"] for consumer in body["consumers"]] == found
+    assert [consumer["name"] for consumer in body["workloads"]] == found
 
 
 async def test_deleted_workload_is_not_shown(world: World, http: aiohttp.ClientSession) -> None:
@@ -482,7 +483,7 @@ async def test_deleted_workload_is_not_shown(world: World, http: aiohttp.ClientS
         await world.annotate("api", follow="off")
         await world.quiet(controller)
         _, body = await get_json(http, controller, "/v1/status")
-    assert [consumer["name"] for consumer in body["consumers"]] == ["stays"]
+    assert [consumer["name"] for consumer in body["workloads"]] == ["stays"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])

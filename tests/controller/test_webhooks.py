@@ -102,7 +102,7 @@ async def test_change_is_sent(world: World, receiver: Receiver) -> None:
         "name": "app",
         "dataKeys": ["LEVEL"],
         "missed": False,
-        "consumers": [{"kind": "Deployment", "namespace": "default", "name": "web"}],
+        "workloads": [{"kind": "Deployment", "namespace": "default", "name": "web"}],
     }
     assert receiver.content_types == ["application/json"]
     assert await world.revision() == ""
@@ -119,7 +119,7 @@ async def test_edits_in_a_row_are_one_request(world: World, receiver: Receiver) 
         await world.edit(MODE="b")
         (document,) = await received(world, receiver)
     assert document["dataKeys"] == ["LEVEL", "MODE"]
-    assert document["consumers"] == []
+    assert document["workloads"] == []
 
 
 async def test_change_during_downtime_is_sent(world: World, receiver: Receiver) -> None:
@@ -142,7 +142,7 @@ async def test_change_during_downtime_is_sent(world: World, receiver: Receiver) 
             await world.quiet(running)
     assert (document["change"], document["name"]) == ("updated", "app")
     assert (document["missed"], document["dataKeys"]) == (True, [])
-    assert sorted(one["name"] for one in document["consumers"]) == ["api", "web"]
+    assert sorted(one["name"] for one in document["workloads"]) == ["api", "web"]
     assert len(receiver.bodies) == 1
 
 
@@ -225,8 +225,8 @@ async def test_failed_request_is_retried(
             await world.edit(LEVEL="debug")
             documents = await received(world, receiver, 3)
     assert [one["dataKeys"] for one in documents] == [["LEVEL"]] * 3
-    assert "127.0.0.1 answers 500" in caplog.text
-    assert "127.0.0.1 answers 302" in caplog.text
+    assert "127.0.0.1 answered 500" in caplog.text
+    assert "127.0.0.1 answered 302" in caplog.text
     assert "planted" not in caplog.text
 
 
@@ -296,7 +296,7 @@ async def test_unreachable_receiver_is_retried(
             await world.edit(LEVEL="debug")
 
             async def said() -> bool:
-                return "localhost cannot be reached" in caplog.text
+                return "cannot reach localhost" in caplog.text
 
             await world.until(said, "it is said")
     assert "planted" not in caplog.text

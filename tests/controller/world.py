@@ -326,7 +326,7 @@ class World:
     async def starts(self, name: str, *, at: str = "", phase: str = "Running") -> Object:
         """Report a pod's container as started, an hour ago by default."""
         at = at or rfc3339(time.time() - 3600)
-        running = {"name": "main", "state": {"running": {"startedAt": at}}}
+        running = {"name": "main", "ready": True, "state": {"running": {"startedAt": at}}}
         status = {"phase": phase, "startTime": at, "containerStatuses": [running]}
         return await self.registry.modify(
             "pods",

@@ -13,21 +13,22 @@ from hotmap.core.decide.freshness import Finding, Verdict
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck
 from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.consumer import (
     ConsumerStatus,
-    Last,
+    LastDecision,
     State,
-    conclude,
-    remaining_rollout,
-    stand,
+    derive_status,
+    rollout_status,
+    status_from_pods,
 )
-from hotmap.core.status.pods import Confidence, ObservedPod, PodProof, Stage, desired_of
+from hotmap.core.status.pods import Confidence, ObservedPod, PodProof, Stage, desired_content
 
-DONE = Last("ConfigMap shop/app LEVEL changed: rolling out")
-DESIRED = desired_of(
+DONE = LastDecision("ConfigMap shop/app LEVEL changed: rolling out")
+DESIRED = desired_content(
     snapshot(deployment(ENV), config_map(data={"LEVEL": "info"}), policy=Policy(opted_in=True))
 )
 
@@ -49,8 +50,8 @@ def held(
     told: Target | None = None,
 ) -> PodProof:
     """A pod, and how it is known that it loaded what is desired."""
-    seen = ObservedPod(PodStart(name, at, ""), ready, trouble, template, told)
-    stage = Stage(known, "it started 5 min before the last change")
+    seen = ObservedPod(PodStart(name, at, ""), at, ready, trouble, template, told)
+    stage = Stage(known, "started 5m before the last change")
     return PodProof(seen, None, stage)
 
 
@@ -58,54 +59,54 @@ def held(
     ("one", "state", "reason"),
     [
         pytest.param(
-            behind(), State.WAITING, "waiting for 2 pods: its rollout is in progress", id="rolling"
+            behind(), State.WAITING, "waiting for 2 pods: rollout in progress", id="rolling"
         ),
         pytest.param(
             behind(count=1),
             State.WAITING,
-            "waiting for 1 pod: its rollout is in progress",
+            "waiting for 1 pod: rollout in progress",
             id="one",
         ),
         pytest.param(
             behind(paused=True),
             State.PAUSED,
-            "waiting for 2 pods: its rollout is paused",
+            "waiting for 2 pods: rollout is paused",
             id="paused",
         ),
         pytest.param(
             behind("StatefulSet", update_strategy="OnDelete"),
             State.WAITING,
-            "waiting for 2 pods: OnDelete replaces a pod when somebody deletes it",
+            "waiting for 2 pods: OnDelete: pods are replaced only when deleted",
             id="OnDelete",
         ),
         pytest.param(
             behind("StatefulSet", update_strategy="RollingUpdate", partition=2),
             State.WAITING,
-            "waiting for 2 pods: its partition keeps the pods below ordinal 2 as they are",
+            "waiting for 2 pods: partition 2: pods with a lower ordinal are not updated",
             id="partition",
         ),
         pytest.param(
             behind("Rollout"),
             State.WAITING,
-            "waiting for 2 pods: its canary is in progress",
+            "waiting for 2 pods: canary in progress",
             id="c",
         ),
         pytest.param(
             behind("Rollout", paused=True),
             State.WAITING,
-            "waiting for 2 pods: its canary is in progress, and paused",
+            "waiting for 2 pods: canary is paused",
             id="paused canary",
         ),
     ],
 )
-def test_rollout_progress_is_named(one: Consumer, state: State, reason: str) -> None:
+def test_rollout_status_names_what_it_waits_for(one: Consumer, state: State, reason: str) -> None:
     """By the word of its own controller, so without looking at pods."""
-    assert remaining_rollout(one) == ConsumerStatus(state, reason, one.behind)
+    assert rollout_status(one) == ConsumerStatus(state, reason, one.behind)
 
 
-def test_finished_rollout_is_current() -> None:
+def test_rollout_status_of_a_finished_rollout_is_none() -> None:
     """All pods are of the newest template."""
-    assert remaining_rollout(behind(count=0)) is None
+    assert rollout_status(behind(count=0)) is None
 
 
 # -- from its pods -----------------------------------------------------------------------------
@@ -115,58 +116,73 @@ def test_finished_rollout_is_current() -> None:
     ("proofs", "state", "reason"),
     [
         pytest.param(
-            [held(), held("web-2", Confidence.PROBABLY)],
+            [held(), held("web-2", Confidence.PROBABLE)],
             State.CURRENT,
-            "all pods hold the present content (probably or proven)",
+            "content is up to date (probable, proven)",
             id="all are known to hold it",
         ),
-        pytest.param([], State.CURRENT, "it has no pods; the next ones read what is there", id="0"),
+        pytest.param([], State.CURRENT, "no pods; new pods start with the current content", id="0"),
         pytest.param(
             [held(), held("web-2", Confidence.UNKNOWN)],
             State.LATENT,
-            "1 of 2 pods may hold older content (web-2: it started 5 min before the last change); "
-            "it takes effect at the next restart",
+            "1 of 2 pods may run with older content (web-2: started 5m before the last change); "
+            "takes effect at the next restart",
             id="one may not hold it",
         ),
         pytest.param(
             [held(), held("web-2", Confidence.UNKNOWN, at=None)],
             State.WAITING,
-            "waiting for 1 pod: web-2 does not run",
+            "waiting for 1 pod: web-2 is not running",
             id="one has not started",
+        ),
+        pytest.param(
+            [held(), held("web-2", Confidence.UNKNOWN, ready=False)],
+            State.WAITING,
+            "waiting for 1 pod: web-2 is not ready",
+            id="one is not ready",
+        ),
+        pytest.param(
+            [held("web-1", Confidence.UNKNOWN), held("web-2", Confidence.UNKNOWN, ready=False)],
+            State.LATENT,
+            "1 of 2 pods may run with older content (web-1: started 5m before the last change); "
+            "takes effect at the next restart",
+            id="one that serves has older content",
         ),
         pytest.param(
             [held("a", trouble="CrashLoopBackOff"), held("b", trouble="ImagePullBackOff")],
             State.WAITING,
-            "waiting for 2 pods: a, b do not run (CrashLoopBackOff, ImagePullBackOff)",
+            "waiting for 2 pods: a, b are not running (CrashLoopBackOff, ImagePullBackOff)",
             id="some cannot start",
         ),
     ],
 )
-def test_state_is_derived_from_pods(proofs: list[PodProof], state: State, reason: str) -> None:
+def test_status_from_pods_without_a_rollout(
+    proofs: list[PodProof], state: State, reason: str
+) -> None:
     """Nothing is left of its rollout, so the pods themselves tell."""
-    found = conclude(behind(count=0), proofs, DESIRED)
+    found = status_from_pods(behind(count=0), proofs, DESIRED)
     assert (found.state, found.reason) == (state, reason)
 
 
-def test_files_that_follow_are_waited_for() -> None:
+def test_pending_files_are_waited_for() -> None:
     """Where files alone are missing nothing is latent: the kubelet brings them."""
-    late = held("web-1", Confidence.UNKNOWN)._replace(follows=True)
-    found = conclude(behind(count=0), [held(), late], DESIRED)
+    late = held("web-1", Confidence.UNKNOWN)._replace(files_pending=True)
+    found = status_from_pods(behind(count=0), [held(), late], DESIRED)
     assert (found.state, found.behind) == (State.WAITING, 1)
-    both = conclude(behind(count=0), [late, held("web-2", Confidence.UNKNOWN)], DESIRED)
+    both = status_from_pods(behind(count=0), [late, held("web-2", Confidence.UNKNOWN)], DESIRED)
     assert both.state is State.LATENT
 
 
-def test_rollout_under_way_excuses_older_pods() -> None:
+def test_rollout_in_progress_outweighs_older_pods() -> None:
     """They are about to be replaced: nothing is latent."""
-    found = conclude(behind(), [held("web-1", Confidence.UNKNOWN)], DESIRED)
+    found = status_from_pods(behind(), [held("web-1", Confidence.UNKNOWN)], DESIRED)
     assert found.state is State.WAITING
 
 
-def test_rollout_whose_pods_do_not_start_says_so() -> None:
+def test_rollout_with_failing_pods_names_them() -> None:
     """More helpful than that it is in progress; all that are behind count."""
-    found = conclude(behind(), [held(), held("web-9", trouble="ImagePullBackOff")], DESIRED)
-    assert found.reason == "waiting for 2 pods: web-9 does not run (ImagePullBackOff)"
+    found = status_from_pods(behind(), [held(), held("web-9", trouble="ImagePullBackOff")], DESIRED)
+    assert found.reason == "waiting for 2 pods: web-9 is not running (ImagePullBackOff)"
 
 
 TOLD = DESIRED.target
@@ -181,10 +197,12 @@ TOLD = DESIRED.target
         pytest.param(TOLD._replace(frozen="old"), True, State.LATENT, id="it was told before"),
     ],
 )
-def test_agents_restart_in_place(told: Target | None, restart: bool, state: State) -> None:
+def test_pods_with_nudged_agents_are_waited_for(
+    told: Target | None, restart: bool, state: State
+) -> None:
     """A pod whose agent was told of the change is waited for."""
     older = held(known=Confidence.UNKNOWN, told=told)
-    found = conclude(behind(count=0), [older], DESIRED, agents_restart=restart)
+    found = status_from_pods(behind(count=0), [older], DESIRED, agents_restart=restart)
     assert (found.state, found.behind) == (state, 1)
 
 
@@ -213,58 +231,59 @@ BROKEN = held("db-2", Confidence.UNKNOWN, ready=False, template="db-bad")
         pytest.param(ordered(update_strategy="OnDelete"), BROKEN, True, False, id="OnDelete"),
         pytest.param(
             ordered(),
-            BROKEN._replace(seen=BROKEN.seen._replace(template="db-new")),
+            BROKEN._replace(pod=BROKEN.pod._replace(template="db-new")),
             True,
             False,
             id="the newest template itself is bad: a revert helps",
         ),
         pytest.param(
             ordered(),
-            BROKEN._replace(seen=BROKEN.seen._replace(ready=True)),
+            BROKEN._replace(pod=BROKEN.pod._replace(ready=True)),
             True,
             False,
             id="it is ready",
         ),
     ],
 )
-def test_stateful_set_that_is_stuck(
+def test_stateful_set_waiting_for_an_unready_old_pod_is_stuck(
     one: Consumer, broken: PodProof, stalled: bool, is_stuck: bool
 ) -> None:
     """One pod that never got ready keeps its StatefulSet from replacing it: it must be deleted."""
-    found = conclude(one, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled)
+    found = status_from_pods(one, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled)
     assert (found.state is State.STUCK) is is_stuck
     assert found.reason.endswith("; delete pod db-2") is is_stuck
 
 
 @pytest.mark.parametrize(("retried", "state"), [(False, State.WAITING), (True, State.STUCK)])
-def test_crashing_pod_is_not_stuck_at_once(retried: bool, state: State) -> None:
+def test_crashing_pod_is_stuck_only_after_a_retry(retried: bool, state: State) -> None:
     """Its kubelet starts it again and it reads what is there then; only if not, it is stuck."""
     crashes = held("db-2", Confidence.UNKNOWN, ready=False, trouble="Error", template="db-bad")
-    found = conclude(ordered(), [crashes], DESIRED, stalled=True, retried=retried)
+    found = status_from_pods(ordered(), [crashes], DESIRED, stalled=True, retried=retried)
     assert found.state is state
 
 
-def test_pod_that_does_not_get_ready_is_named() -> None:
+def test_stalled_rollout_names_unready_pods() -> None:
     """Where a rollout has stalled and all of it runs: not only that it is in progress."""
     unready = held("web-3", ready=False)
-    going = conclude(behind(), [held(), unready], DESIRED)
-    assert going.reason == "waiting for 2 pods: its rollout is in progress"
-    found = conclude(behind(), [held(), unready], DESIRED, stalled=True)
-    assert found.reason == "waiting for 2 pods: web-3 does not get ready"
-    paused = conclude(behind(paused=True), [unready], DESIRED, stalled=True)
+    going = status_from_pods(behind(), [held(), unready], DESIRED)
+    assert going.reason == "waiting for 2 pods: rollout in progress"
+    found = status_from_pods(behind(), [held(), unready], DESIRED, stalled=True)
+    assert found.reason == "waiting for 2 pods: web-3 is not ready"
+    paused = status_from_pods(behind(paused=True), [unready], DESIRED, stalled=True)
     assert paused.state is State.PAUSED
 
 
 # -- without a request ---------------------------------------------------------------------------
 
+APP = ObjectKey("ConfigMap", "shop", "app")
 LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
 
 
 @pytest.mark.parametrize(
     ("last", "pods_checked", "found", "one", "state"),
     [
-        pytest.param(None, None, None, behind(count=0), State.UNPROVEN, id="no decision yet"),
-        pytest.param(DONE, None, None, behind(count=0), State.UNPROVEN, id="nothing is recorded"),
+        pytest.param(None, None, None, behind(count=0), State.UNVERIFIED, id="no decision yet"),
+        pytest.param(DONE, None, None, behind(count=0), State.UNVERIFIED, id="nothing is recorded"),
         pytest.param(
             DONE._replace(failed=True), PodCheck.CURRENT, None, behind(), State.FAILED, id="failed"
         ),
@@ -279,9 +298,22 @@ LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
             State.WAITING,
             id="waits",
         ),
+        pytest.param(
+            DONE._replace(missing_sources=(APP,)),
+            PodCheck.CURRENT,
+            None,
+            behind(count=0),
+            State.WAITING,
+            id="a source is gone",
+        ),
         pytest.param(DONE, PodCheck.NOT_YET, None, behind(), State.WAITING, id="rolling out"),
         pytest.param(
-            DONE, PodCheck.NOT_YET, None, behind(count=0), State.UNPROVEN, id="rolled out, not seen"
+            DONE,
+            PodCheck.NOT_YET,
+            None,
+            behind(count=0),
+            State.UNVERIFIED,
+            id="rolled out, not seen",
         ),
         pytest.param(
             DONE, PodCheck.NOT_YET, LATENT, behind(), State.LATENT, id="what a look found"
@@ -296,15 +328,15 @@ LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
         ),
     ],
 )
-def test_state_without_a_pod_list(
-    last: Last | None,
+def test_derived_status(
+    last: LastDecision | None,
     pods_checked: PodCheck | None,
     found: ConsumerStatus | None,
     one: Consumer,
     state: State,
 ) -> None:
     """From the last decision, the record, its own controller's word, and the last look."""
-    assert stand(one, last, pods_checked, found).state is state
+    assert derive_status(one, last, pods_checked, found).state is state
 
 
 @pytest.mark.parametrize(
@@ -317,7 +349,7 @@ def test_state_without_a_pod_list(
         pytest.param(Verdict.HOLD, PodCheck.LATENT, id="held back: as before"),
     ],
 )
-def test_unfinished_states_are_checked_again(verdict: Verdict, pods_checked: PodCheck) -> None:
+def test_adoption_and_rollout_require_a_pod_check(verdict: Verdict, pods_checked: PodCheck) -> None:
     """After an adoption and after a rollout; nothing else changes what a look has shown."""
     who = deployment(ENV)
     (present,) = take_snapshots(who.uses, sources(config_map(data={"LEVEL": "info"})), KEY)
@@ -330,3 +362,26 @@ def test_unfinished_states_are_checked_again(verdict: Verdict, pods_checked: Pod
         who, before, [Finding(present, verdict, "")], key_id=KEY.id, generation=1
     )
     assert after.pods_checked is pods_checked
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [
+        pytest.param(
+            (APP,),
+            "ConfigMap shop/app is gone; running pods keep what they have, new pods cannot start",
+            id="one",
+        ),
+        pytest.param(
+            (APP, ObjectKey("Secret", "shop", "db")),
+            "ConfigMap shop/app, Secret shop/db are gone; running pods keep what they have, "
+            "new pods cannot start",
+            id="two",
+        ),
+    ],
+)
+def test_missing_source_is_named(missing: tuple[ObjectKey, ...], reason: str) -> None:
+    """Whatever the pods showed before: the next one cannot start."""
+    last = DONE._replace(missing_sources=missing)
+    status = derive_status(behind(count=0), last, PodCheck.CURRENT, None)
+    assert status == ConsumerStatus(State.WAITING, reason)

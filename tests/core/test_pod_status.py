@@ -18,19 +18,19 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.model.objects import Pod
+from hotmap.core.model.objects import Pod, PodCondition
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.pods import (
     Confidence,
-    Desired,
+    DesiredContent,
     ObservedPod,
     Stage,
-    desired_of,
+    desired_content,
+    has_current_template,
     observe_pods,
-    prove,
-    template_vouches,
+    pod_proofs,
 )
 
 #: When the sources last changed, and some moment soon after.
@@ -41,12 +41,12 @@ WEB = deployment(ENV)
 
 def desired(
     spec: str = ENV, *, live_rolls: bool = False, changed_at: float | None = CHANGED
-) -> Desired:
+) -> DesiredContent:
     """What the pods of a consumer with this pod spec are to hold."""
     consumer = deployment(spec)
     source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=changed_at)
     policy = Policy(opted_in=True, rereads=not live_rolls)
-    return desired_of(snapshot(consumer, source, policy=policy))
+    return desired_content(snapshot(consumer, source, policy=policy))
 
 
 ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
@@ -54,16 +54,24 @@ FILES_AT_START = desired(FILES, live_rolls=True)
 
 
 def seen(
-    at: float | None, *, revision: str = "", told: Target | None = None, trouble: str = ""
+    at: float | None,
+    *,
+    mounted_at: float | None = None,
+    ready: bool = True,
+    revision: str = "",
+    told: Target | None = None,
+    trouble: str = "",
 ) -> ObservedPod:
-    return ObservedPod(PodStart("web-1", at, revision), True, trouble, "", told)
+    """A pod whose containers started then, and whose volumes were mounted at the same time."""
+    mounted = at if mounted_at is None else mounted_at
+    return ObservedPod(PodStart("web-1", at, revision), mounted, ready, trouble, "", told)
 
 
 def only(
-    wish: Desired, one: ObservedPod, *, now: float = NOW, **facts: Any
+    wish: DesiredContent, one: ObservedPod, *, now: float = NOW, **facts: Any
 ) -> tuple[Stage | None, Stage]:
     """The projected and the loaded stage of one pod."""
-    (proof,) = prove(wish, [one], now=now, **facts)
+    (proof,) = pod_proofs(wish, [one], now=now, **facts)
     return proof.projected, proof.loaded
 
 
@@ -71,8 +79,8 @@ def only(
     ("wish", "at", "known"),
     [
         pytest.param(ENV_WISH, 1002, Confidence.PROVEN, id="the margin after the change"),
-        pytest.param(ENV_WISH, 1001, Confidence.PROBABLY, id="inside the margin"),
-        pytest.param(ENV_WISH, 1000, Confidence.PROBABLY, id="in the second of the change"),
+        pytest.param(ENV_WISH, 1001, Confidence.PROBABLE, id="inside the margin"),
+        pytest.param(ENV_WISH, 1000, Confidence.PROBABLE, id="in the second of the change"),
         pytest.param(ENV_WISH, 999, Confidence.UNKNOWN, id="before the change"),
         pytest.param(ENV_WISH, None, Confidence.UNKNOWN, id="not started yet"),
         pytest.param(
@@ -83,16 +91,16 @@ def only(
         ),
         pytest.param(desired(""), 1, Confidence.PROVEN, id="no source is read at all"),
         pytest.param(
-            desired(changed_at=None), 1002, Confidence.UNKNOWN, id="nobody noted a change"
+            desired(changed_at=None), 1002, Confidence.UNKNOWN, id="last change time unknown"
         ),
     ],
 )
-def test_start_time_shows_loaded_content(
-    wish: Desired, at: float | None, known: Confidence
+def test_start_time_decides_what_was_loaded(
+    wish: DesiredContent, at: float | None, known: Confidence
 ) -> None:
     """Proven, or probably, by time alone; what a template was asked for plays no part yet."""
     _, loaded = only(wish, seen(at))
-    assert loaded.known is known
+    assert loaded.confidence is known
 
 
 @pytest.mark.parametrize(
@@ -107,10 +115,12 @@ def test_start_time_shows_loaded_content(
         pytest.param("", True, Confidence.INFERRED, id="all pods are of the template asked for"),
     ],
 )
-def test_template_revision_proves_its_pods(revision: str, vouched: bool, known: Confidence) -> None:
+def test_template_revision_is_evidence_for_its_pods(
+    revision: str, vouched: bool, known: Confidence
+) -> None:
     """Where clocks do not: a pod that seems older than the change was made for its content."""
-    _, loaded = only(ENV_WISH, seen(990, revision=revision), vouched=vouched)
-    assert loaded.known is known
+    _, loaded = only(ENV_WISH, seen(990, revision=revision), template_current=vouched)
+    assert loaded.confidence is known
 
 
 @pytest.mark.parametrize(
@@ -123,26 +133,117 @@ def test_template_revision_proves_its_pods(revision: str, vouched: bool, known: 
         pytest.param({"written_at": 1005, "rolling": True}, False, id="older pods are left"),
     ],
 )
-def test_template_revision_proves_all_pods(fields: dict[str, Any], vouched: bool) -> None:
+def test_current_template_requires_our_write_after_the_change(
+    fields: dict[str, Any], vouched: bool
+) -> None:
     """Our write came after the change, and its own controller has no other pod left."""
     web = deployment(ENV, revision="kid.any", **fields)
     source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
-    assert template_vouches(snapshot(web, source)) is vouched
+    assert has_current_template(snapshot(web, source)) is vouched
 
 
-def test_start_time_outranks_template() -> None:
+def test_proven_start_outweighs_template_revision() -> None:
     """What is proven stays proven, whatever the template was asked for."""
     _, loaded = only(ENV_WISH, seen(1010, revision="kid.other"))
-    assert loaded.known is Confidence.PROVEN
+    assert loaded.confidence is Confidence.PROVEN
 
 
-def test_pod_that_started_in_between_is_not_inferred() -> None:
+def test_pod_started_while_content_differed_is_unknown() -> None:
     """An edit and its revert, with a pod that started in between: its template proves nothing."""
     there = pod(started=995, revision=ENV_WISH.template)
     pods = observe_pods(WEB, [there])
-    (proof,) = prove(ENV_WISH, pods, now=NOW, windows=[Window(990.0, 999.0)])
-    assert proof.loaded.known is Confidence.UNKNOWN
-    assert "another one" in proof.loaded.why
+    (proof,) = pod_proofs(ENV_WISH, pods, now=NOW, windows=[Window(990.0, 999.0)])
+    assert proof.loaded.confidence is Confidence.UNKNOWN
+    assert "other content" in proof.loaded.reason
+
+
+@pytest.mark.parametrize(
+    ("pod_seen", "reason"),
+    [
+        pytest.param(seen(1010, ready=False), "not ready", id="not ready"),
+        pytest.param(seen(None), "not started", id="not started"),
+        pytest.param(
+            seen(1010, ready=False, trouble="CrashLoopBackOff"),
+            "not running (CrashLoopBackOff)",
+            id="crashing",
+        ),
+        pytest.param(
+            seen(1010, ready=False, revision=ENV_WISH.template), "not ready", id="current template"
+        ),
+    ],
+)
+def test_pod_that_is_not_ready_is_unknown(pod_seen: ObservedPod, reason: str) -> None:
+    """Whatever its start time, template or nudge say: it does not serve, so it proves nothing."""
+    told = pod_seen._replace(nudged=BOTH_WISH.target)
+    for one in (pod_seen, told):
+        projected, loaded = only(BOTH_WISH, one, template_current=True)
+        assert projected == loaded == Stage(Confidence.UNKNOWN, reason)
+
+
+def test_pod_waiting_in_init_is_unknown() -> None:
+    """Its init container has read the source, its main container has not started."""
+    init = "initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]\n"
+    consumer = deployment(f"{init}containers: [{{name: web}}]")
+    running = {"running": {"startedAt": timestamp(1012)}}
+    body = {
+        "metadata": {"name": "web-1", "creationTimestamp": timestamp(1010)},
+        "status": {
+            "phase": "Pending",
+            "startTime": timestamp(1010),
+            "initContainerStatuses": [{"name": "setup", "state": running}],
+            "containerStatuses": [{"name": "web", "state": {"waiting": {}}}],
+        },
+    }
+    pods = observe_pods(consumer, [msgspec.convert(body, Pod)])
+    assert pods[0].start.at is not None
+    (proof,) = pod_proofs(ENV_WISH, pods, now=NOW)
+    assert proof.loaded == Stage(Confidence.UNKNOWN, "not ready")
+
+
+def test_pod_with_failing_readiness_gate_is_not_ready() -> None:
+    """All containers are ready, the pod's own condition is not."""
+    ready = pod(started=1010)
+    gate = PodCondition(type="Ready", status="False")
+    gated = msgspec.structs.replace(
+        ready, status=msgspec.structs.replace(ready.status, conditions=[gate])
+    )
+    assert observe_pods(WEB, [ready])[0].ready
+    assert not observe_pods(WEB, [gated])[0].ready
+
+
+@pytest.mark.parametrize(
+    ("wish", "started", "mounted_at", "known"),
+    [
+        pytest.param(
+            FILES_WISH, 1030, 999, Confidence.UNKNOWN, id="re-read: image pulled during the change"
+        ),
+        pytest.param(
+            FILES_AT_START, 1030, 999, Confidence.UNKNOWN, id="at start: image pulled meanwhile"
+        ),
+        pytest.param(FILES_WISH, 1030, 1002, Confidence.PROVEN, id="re-read: mounted after it"),
+        pytest.param(FILES_AT_START, 1030, 1002, Confidence.PROVEN, id="at start: mounted after"),
+        pytest.param(
+            FILES_AT_START, 1092, 999, Confidence.INFERRED, id="restarted a sync period later"
+        ),
+        pytest.param(ENV_WISH, 1030, 999, Confidence.PROVEN, id="environment: container start"),
+    ],
+)
+def test_files_are_judged_by_the_start_of_the_pod(
+    wish: DesiredContent, started: float, mounted_at: float, known: Confidence
+) -> None:
+    """The volume is written before the image is pulled, which can take half a minute."""
+    _, loaded = only(wish, seen(started, mounted_at=mounted_at), now=NOW)
+    assert loaded.confidence is known
+
+
+def test_observed_pod_is_mounted_at_its_own_start() -> None:
+    """Not at the start of its container, and not before it was bound to a node."""
+    slow = pod(created=1000, scheduled=1005, containers={"web": 1040.0})
+    acknowledged = msgspec.structs.replace(
+        slow, status=msgspec.structs.replace(slow.status, start_time=timestamp(1006))
+    )
+    (observed,) = observe_pods(WEB, [acknowledged])
+    assert (observed.mounted_at, observed.ready) == (1005.0, True)
 
 
 TOLD = FILES_WISH.target._replace(sequence=7)
@@ -152,7 +253,7 @@ TOLD = FILES_WISH.target._replace(sequence=7)
     ("at", "told", "now", "known"),
     [
         pytest.param(1002, None, NOW, Confidence.PROVEN, id="mounted after the change"),
-        pytest.param(1001, None, NOW, Confidence.PROBABLY, id="mounted inside the margin"),
+        pytest.param(1001, None, NOW, Confidence.PROBABLE, id="mounted inside the margin"),
         pytest.param(500, TOLD, NOW, Confidence.INFERRED, id="nudged after the change"),
         pytest.param(
             500, TOLD._replace(live="old"), NOW, Confidence.UNKNOWN, id="nudged before it"
@@ -162,16 +263,16 @@ TOLD = FILES_WISH.target._replace(sequence=7)
         pytest.param(None, TOLD, NOW, Confidence.UNKNOWN, id="not started"),
     ],
 )
-def test_files_follow_by_nudge_or_by_time(
+def test_files_are_projected_by_nudge_or_sync_period(
     at: float | None, told: Target | None, now: float, known: Confidence
 ) -> None:
     """Projected; and loaded with it, by an application that re-reads its files."""
     projected, loaded = only(FILES_WISH, seen(at, told=told), now=now)
     assert projected is not None
-    assert (projected.known, loaded.known) == (known, known)
+    assert (projected.confidence, loaded.confidence) == (known, known)
 
 
-def test_pod_without_mounts_has_nothing_projected() -> None:
+def test_pod_without_mounts_has_no_projected_stage() -> None:
     """Environment alone: there is no such stage."""
     projected, _ = only(ENV_WISH, seen(1010))
     assert projected is None
@@ -189,13 +290,13 @@ def test_pod_without_mounts_has_nothing_projected() -> None:
         ),
     ],
 )
-def test_weakest_part_decides(
+def test_stage_is_as_weak_as_its_weakest_part(
     at: float, told: Target | None, projected: Confidence, loaded: Confidence
 ) -> None:
     """An environment does not follow a nudge, so such a pod has loaded a part alone."""
     stages = only(BOTH_WISH, seen(at, told=told))
     assert stages[0] is not None
-    assert (stages[0].known, stages[1].known) == (projected, loaded)
+    assert (stages[0].confidence, stages[1].confidence) == (projected, loaded)
 
 
 @pytest.mark.parametrize(
@@ -207,21 +308,23 @@ def test_weakest_part_decides(
         pytest.param(ENV_WISH, None, False, id="an environment alone is missing"),
     ],
 )
-def test_files_follow_without_anybody(wish: Desired, told: Target | None, follows: bool) -> None:
+def test_files_pending_only_where_files_alone_are_missing(
+    wish: DesiredContent, told: Target | None, follows: bool
+) -> None:
     """A pod that only its files keep from the present content will have them by itself."""
-    (proof,) = prove(wish, [seen(500, told=told)], now=NOW)
-    assert proof.follows is follows
+    (proof,) = pod_proofs(wish, [seen(500, told=told)], now=NOW)
+    assert proof.files_pending is follows
 
 
-def test_reason_is_given() -> None:
+def test_reason_gives_durations_and_waiting_reason() -> None:
     """How long before or after, and what keeps a pod from running."""
-    assert only(ENV_WISH, seen(1065))[1].why == "it started 1 min 5 s after the last change"
-    assert only(ENV_WISH, seen(1000 - 7200))[1].why == "it started 2 h before the last change"
+    assert only(ENV_WISH, seen(1065))[1].reason == "started 1m5s after the last change"
+    assert only(ENV_WISH, seen(1000 - 7200))[1].reason == "started 2h before the last change"
     waits = seen(None, trouble="CrashLoopBackOff")
-    assert only(ENV_WISH, waits)[1].why == "it does not run (CrashLoopBackOff)"
+    assert only(ENV_WISH, waits)[1].reason == "not running (CrashLoopBackOff)"
 
 
-def test_pod_is_reduced_to_needed_fields() -> None:
+def test_observed_pod_has_readiness_template_and_nudge() -> None:
     """Readiness, the first reason for not running, its template, and what it was told."""
     running = {"running": {"startedAt": timestamp(1010)}}
     body = {
@@ -240,17 +343,17 @@ def test_pod_is_reduced_to_needed_fields() -> None:
         },
     }
     (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert (one.start.name, one.ready, one.trouble) == ("db-2", False, "CrashLoopBackOff")
-    assert (one.template, one.told) == ("db-85db44f89d", Target(3, "live", "frozen"))
+    assert (one.start.name, one.ready, one.waiting_reason) == ("db-2", False, "CrashLoopBackOff")
+    assert (one.template, one.nudged) == ("db-85db44f89d", Target(3, "live", "frozen"))
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", ""])
-def test_starting_pod_is_no_problem(reason: str) -> None:
+def test_starting_container_has_no_waiting_reason(reason: str) -> None:
     """A container that is being created is not one that cannot run."""
     waiting = {"name": "web", "state": {"waiting": {"reason": reason}}}
     body = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [waiting]}}
     (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert (one.trouble, one.ready) == ("", False)
+    assert (one.waiting_reason, one.ready) == ("", False)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +371,9 @@ def test_starting_pod_is_no_problem(reason: str) -> None:
         ),
     ],
 )
-def test_pod_problem_is_named(init: Any, main: Any, trouble: str) -> None:
+def test_waiting_reason_is_that_of_the_first_container_not_running(
+    init: Any, main: Any, trouble: str
+) -> None:
     """In Kubernetes' own word, as containers are shown between two starts."""
     body = {
         "metadata": {"name": "web-1"},
@@ -278,4 +383,4 @@ def test_pod_problem_is_named(init: Any, main: Any, trouble: str) -> None:
         },
     }
     (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert one.trouble == trouble
+    assert one.waiting_reason == trouble

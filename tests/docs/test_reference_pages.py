@@ -11,7 +11,7 @@ import pytest
 
 from hotmap.cli.main import hotmap
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.metrics import Metrics
+from hotmap.controller.report.metrics import Metrics, MetricSources
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.core.model.annotations import ANNOTATIONS, WATCH_LABEL
@@ -92,15 +92,17 @@ def exposed_metrics() -> set[str]:
     journal.decisions["fresh"] += 1
     journal.actions["Deployment", "rollout", "done"] += 1
     metrics = Metrics(
-        client=client,
-        decision_log=journal,
-        records=Records(client, "hotmap"),
-        reflectors=list,
-        queues=dict,
-        consumer_states=lambda: None,
-        looks=lambda: 0,
-        task_restarts=dict,
-        pending_jobs=lambda: 0,
+        MetricSources(
+            client=client,
+            decision_log=journal,
+            records=Records(client, "hotmap"),
+            reflectors=list,
+            queues=dict,
+            consumer_states=lambda: None,
+            pod_checks=lambda: 0,
+            pending_jobs=lambda: 0,
+            task_restarts=dict,
+        )
     )
     text = metrics.render().decode()
     types = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)

@@ -417,6 +417,7 @@ def pod(
         return [
             {
                 "name": container,
+                "ready": at is not None,
                 "state": {} if at is None else {"running": {"startedAt": timestamp(at)}},
             }
             for container, at in times.items()

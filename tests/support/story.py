@@ -414,7 +414,7 @@ class Story:
         assert not found, "\n".join(found)
         logs = "\n".join(process.log() for process in self.processes)
         assert "Traceback" not in logs, logs
-        assert "a defect met" not in logs, logs
+        assert "internal error" not in logs, logs
 
     async def keeps_its_secrets(self) -> None:
         """Check that no value of a Secret is in anything that was printed, served or written."""

@@ -75,7 +75,7 @@ def _controller_settings(flags: ControllerFlags, compat: ReloaderSettings) -> Se
         on_change=compat.on_change,
         dialect=compat.dialect,
     )
-    rate = default.pod_checks.per_second if flags.pod_check_rate is None else flags.pod_check_rate
+    rate = default.pod_checks.rate if flags.pod_check_rate is None else flags.pod_check_rate
     listen = compat.listen if flags.listen is None else flags.listen
     elect = compat.leader_elect if flags.leader_elect is None else flags.leader_elect
     namespaces = _watched_namespaces(flags, compat)
@@ -91,7 +91,7 @@ def _controller_settings(flags: ControllerFlags, compat: ReloaderSettings) -> Se
         webhooks=compat.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=default.workers if flags.workers is None else flags.workers,
         flap_limit=default.flap_limit if flags.flap_limit is None else flags.flap_limit,
-        pod_checks=default.pod_checks._replace(per_second=rate),
+        pod_checks=default.pod_checks._replace(rate=rate),
         identity=_identity(elect),
         patient=_POD_NAMESPACE.exists(),
         listen=default.listen if listen is None else _address(listen),

@@ -1,55 +1,92 @@
-"""How our log lines look: one line each, for people or for machines."""
+"""The format of log lines: one line each, for people (`text`) or for machines (`json`).
+
+Both have the time in RFC 3339 (UTC), the level, the message, and the fields that the record has:
+`workload` and `source` name objects, `change` is the revision that is applied. So all lines about
+one change, or one workload, are found by one search.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
-import time
+from datetime import UTC, datetime
+
+from hotmap.core.text import printable
 
 __all__ = ["set_up_logging"]
 
+#: Fields that log calls may pass as `extra`.
+_FIELDS = ("workload", "source", "namespace", "change")
+
 
 #: Characters of a message: whatever it quotes, a line stays readable and a log small.
-_LONGEST = 1024
+_MAX_MESSAGE = 1024
 
 
-def _message(record: logging.LogRecord) -> str:
-    text = record.getMessage()
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+class _TextFormatter(logging.Formatter):
+    """`2006-01-02T15:04:05.000Z INFO Deployment default/web: message change=…`"""
 
-
-class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        at = time.strftime("%H:%M:%S", time.localtime(record.created))
-        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        consumer = getattr(record, "consumer", "")
-        change = getattr(record, "change", "")
-        about = f"{consumer}: " if consumer else ""
-        tail = f" [{change}]" if change else ""
-        text = f"{at}.{record.msecs:03.0f} {level}{about}{_message(record)}{tail}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        fields = _fields(record)
+        workload = fields.pop("workload", "")
+        message = _message(record)
+        text = " ".join(
+            [
+                _time(record),
+                record.levelname,
+                f"{workload}: {message}" if workload else message,
+                *(f"{name}={_value(value)}" for name, value in fields.items()),
+            ]
+        )
+        return f"{text}\n{_traceback(self, record)}" if record.exc_info else text
 
 
-class _Json(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, object] = {
-            "at": round(record.created, 3),
+        line = {
+            "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _message(record),
+            **_fields(record),
         }
-        for name in ("consumer", "change"):
-            if value := getattr(record, name, ""):
-                line[name] = value
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = _traceback(self, record)
         return json.dumps(line, ensure_ascii=False)
+
+
+def _time(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    text = printable(record.getMessage())
+    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 1] + "…"
+
+
+def _fields(record: logging.LogRecord) -> dict[str, str]:
+    values = ((name, getattr(record, name, "")) for name in _FIELDS)
+    return {name: printable(str(value)) for name, value in values if value}
+
+
+def _value(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False) if " " in text else text
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    """Format the exception of a record; its text may be somebody else's."""
+    assert record.exc_info is not None
+    lines = formatter.formatException(record.exc_info).split("\n")
+    return "\n".join(printable(line) for line in lines)
 
 
 def set_up_logging(log_format: str, *, level: int = logging.INFO) -> None:
     """Send our log lines to standard error, as `text` or `json`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if log_format == "json" else _Text())
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("hotmap").setLevel(level)

@@ -12,13 +12,14 @@ from rich.text import Text
 
 from hotmap.cli.status_document import Consumer, Pod, Source, StatusDocument
 from hotmap.cli.terminal import print_unpadded
+from hotmap.core.duration import format_age
 
 __all__ = ["print_decisions", "print_proof", "print_workloads"]
 
 _STYLES = {
     "current": "green",
     "waiting": "yellow",
-    "unproven": "dim",
+    "unverified": "dim",
     "unfollowed": "dim",
     "paused": "yellow",
     "latent": "yellow",
@@ -26,20 +27,24 @@ _STYLES = {
     "held": "bold red",
     "failed": "bold red",
     "proven": "green",
-    "probably": "green",
+    "probable": "green",
     "inferred": "cyan",
     "unknown": "yellow",
 }
 
 
+#: Columns that are never wrapped.
+_UNWRAPPED = ("STATE", "READY", "PROJECTED", "LOADED", "TIME", "ACTION")
+
+
 def print_workloads(console: Console, document: StatusDocument, *, namespaces: bool) -> None:
     """Print one line per workload, and the number of workloads in each state."""
-    if not document.consumers:
+    if not document.workloads:
         console.print("no workload here is followed; opt one in with hotmap.dev/follow: auto")
         return
     heads = [*(["NAMESPACE"] if namespaces else []), "WORKLOAD", "STATE", "REASON"]
     table = _table(heads)
-    for consumer in document.consumers:
+    for consumer in document.workloads:
         namespace = [Text(consumer.namespace)] if namespaces else []
         name = Text(f"{consumer.kind.lower()}/{consumer.name}", overflow="fold")
         table.add_row(*namespace, name, _styled(consumer.state), Text(consumer.reason))
@@ -100,11 +105,13 @@ def _read_as(read: Sequence[str]) -> Text:
 
 
 def _pods(pods: Sequence[Pod]) -> Table:
-    table = _table(["POD", "PROJECTED", "LOADED", "EVIDENCE"])
+    table = _table(["POD", "READY", "PROJECTED", "LOADED", "EVIDENCE"])
     for pod in pods:
-        projected = _styled(pod.projected.known) if pod.projected else Text("-", style="dim")
-        loaded = _styled(pod.loaded.known)
-        table.add_row(Text(pod.name, overflow="fold"), projected, loaded, Text(pod.loaded.why))
+        projected = _styled(pod.projected.confidence) if pod.projected else Text("-", style="dim")
+        loaded = _styled(pod.loaded.confidence)
+        ready = Text("yes" if pod.ready else "no", style="" if pod.ready else "yellow")
+        name = Text(pod.name, overflow="fold")
+        table.add_row(name, ready, projected, loaded, Text(pod.loaded.reason))
     return table
 
 
@@ -129,7 +136,7 @@ def _table(heads: Sequence[str]) -> Table:
     """Make a table whose last column takes the remaining width and wraps at words."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for head in heads[:-1]:
-        table.add_column(head, no_wrap=head in ("STATE", "PROJECTED", "LOADED", "TIME", "ACTION"))
+        table.add_column(head, no_wrap=head in _UNWRAPPED)
     table.add_column(heads[-1], ratio=1)
     return table
 
@@ -145,10 +152,7 @@ def _clock(at: float, now: float) -> str:
 
 
 def _ago(seconds: float) -> str:
-    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {name} ago"
-    return f"{max(0, int(seconds))} s ago"
+    return f"{format_age(max(0.0, seconds))} ago"
 
 
 def _counted(count: int, noun: str) -> str:

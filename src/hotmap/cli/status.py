@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from hotmap.cli.status_client import StatusClient, StatusUnavailable, connect
 from hotmap.cli.status_document import StatusDocument
 from hotmap.cli.workload_names import WorkloadName, parse_workload_name
 from hotmap.core.errors import SettingsError
+from hotmap.core.text import printable
 
 __all__ = ["run_status", "run_why"]
 
@@ -68,8 +70,9 @@ def run_why(
         _print_json(document)
         return _CURRENT
     console = _console()
-    for consumer in _convert(document).consumers:
-        print_decisions(console, consumer, now=time.time())
+    status = _convert(document)
+    for consumer in status.workloads:
+        print_decisions(console, consumer, now=status.time)
     return _CURRENT
 
 
@@ -90,7 +93,7 @@ async def _wait_until_current(
         deadline = time.monotonic() + seconds
         while True:
             document = await _get_status(client, scope)
-            current = all(one["state"] == "current" for one in document["consumers"])
+            current = all(one["state"] == "current" for one in document["workloads"])
             remaining = deadline - time.monotonic()
             if current or remaining <= 0:
                 return current, document
@@ -106,11 +109,11 @@ async def _get_status(client: StatusClient, scope: _Scope) -> dict[str, Any]:
         await _get_consumer(client, parse_workload_name(text, namespace), text)
         for text in scope.names
     ]
-    consumers = [consumer for document in documents for consumer in document["consumers"]]
+    consumers = [consumer for document in documents for consumer in document["workloads"]]
     for consumer in consumers:
         if consumer["state"] == "unfollowed":
             raise StatusUnavailable(f"{_title(consumer)} is not followed: {consumer['reason']}")
-    return {**documents[0], "consumers": consumers, **_sums(documents)}
+    return {**documents[0], "workloads": consumers, **_sums(documents)}
 
 
 async def _get_workload(
@@ -122,8 +125,8 @@ async def _get_workload(
 
 
 async def _get_consumer(client: StatusClient, name: WorkloadName, text: str) -> dict[str, Any]:
-    document = await client.status({"consumer": str(name)})
-    if not document["consumers"]:
+    document = await client.status({"workload": str(name)})
+    if not document["workloads"]:
         kind = name.kind or "workload"
         raise StatusUnavailable(
             f'"{text}": the controller knows no {kind} {name.namespace}/{name.name}; see '
@@ -150,21 +153,32 @@ def _print_status(document: dict[str, Any], scope: _Scope, output: str) -> None:
     if not scope.names:
         print_workloads(console, status, namespaces=scope.all_namespaces)
         return
-    for number, consumer in enumerate(status.consumers):
+    for number, consumer in enumerate(status.workloads):
         if number:
             console.print()
-        print_proof(console, consumer, now=time.time())
+        print_proof(console, consumer, now=status.time)
 
 
 def _convert(document: dict[str, Any]) -> StatusDocument:
     try:
-        return msgspec.convert(document, StatusDocument)
+        return msgspec.convert(_escape(document), StatusDocument)
     except msgspec.ValidationError as error:
         raise StatusUnavailable(f"the controller has another version: {error}") from error
 
 
+def _escape(value: Any) -> Any:
+    """Escape control characters: a reason can quote text of others, and terminals obey it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_escape(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _escape(item) for name, item in value.items()}
+    return value
+
+
 def _print_json(document: dict[str, Any]) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
 def _console() -> Console:

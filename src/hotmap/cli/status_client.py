@@ -64,7 +64,7 @@ class StatusClient:
         token = document.pop("continue", "")
         while token:
             page = _decode(await self._fetch({**query, "continue": token}))
-            document["consumers"] += page.get("consumers", [])
+            document["workloads"] += page.get("workloads", [])
             token = page.get("continue", "")
         return document
 

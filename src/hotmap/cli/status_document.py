@@ -12,13 +12,14 @@ class _Part(msgspec.Struct, rename="camel"):
 
 
 class Stage(_Part):
-    known: str
-    why: str
+    confidence: str
+    reason: str
     revision: str | None = None
 
 
 class Pod(_Part):
     name: str
+    ready: bool
     loaded: Stage
     projected: Stage | None = None
 
@@ -57,6 +58,8 @@ class Consumer(_Part):
 
 
 class StatusDocument(_Part):
-    consumers: list[Consumer]
+    workloads: list[Consumer]
     counts: dict[str, int]
     behind: int
+    #: POSIX seconds of the API server, as are all other times.
+    time: float

@@ -21,7 +21,7 @@ from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.reconcile import Reconciler
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.pod_checks import PodChecker
-from hotmap.controller.report.status import Leading
+from hotmap.controller.report.status import LeaderView
 from hotmap.controller.settings import Settings
 from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.records import Records
@@ -42,6 +42,8 @@ _SIGHTINGS = 8
 #: Seconds that workers get to finish their key at the end.
 _GRACE = 5.0
 
+_RETRY = "reconcile failed, retrying in %.1fs: %s"
+
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +58,7 @@ class LeaderTerm:
         job_recreations: JobRecreations | None,
         reconciler: Reconciler,
         pod_checker: PodChecker,
-        leading: Leading,
+        leader_view: LeaderView,
         settings: Settings,
         may_write: Callable[[], bool],
         startup_retry: StartupRetry,
@@ -69,7 +71,7 @@ class LeaderTerm:
         self._reconciler = reconciler
         self.pod_checker = pod_checker
         #: What the status is answered from.
-        self.leading = leading
+        self.leader_view = leader_view
         self._settings = settings
         self._may_write = may_write
         self._patience = startup_retry
@@ -149,10 +151,14 @@ class LeaderTerm:
             "reconcile": self._reconciles.statistics(),
         }
 
+    def is_pending(self, key: ObjectKey) -> bool:
+        """Tell whether a consumer's reconcile is due, settling or under way."""
+        return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
+
     def _worked(self, key: ObjectKey) -> None:
         """Follow what was decided on a consumer."""
-        self.pod_checker.consider(key)
-        self.leading.consumer_states.update(key)
+        self.pod_checker.schedule_check(key)
+        self.leader_view.consumer_states.update(key)
 
     def _restore_sightings(self) -> None:
         """Go on from what the leader before saw of the sources, and this one has not."""
@@ -183,7 +189,7 @@ class LeaderTerm:
         if old is not None and (new is None or new.uid != old.uid):
             self._records.forget(old.uid)
             self._reconciler.forget(key)
-            self.leading.consumer_states.update(key)
+            self.leader_view.consumer_states.update(key)
 
 
 async def _work(
@@ -205,13 +211,13 @@ async def _work(
             again = await work(key)
         except (ApiError, Unreachable) as error:
             pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
-            _log.info("%s: tried again in %.1f s: %s", key, pause, error)
+            _log.info(_RETRY, pause, error, extra={"workload": str(key)})
         except HotmapError as error:
             pause = queue.retry(key)
-            _log.error("%s: tried again in %.1f s: %s", key, pause, error)
+            _log.error(_RETRY, pause, error, extra={"workload": str(key)})
         except Exception:
             queue.retry(key)
-            _log.exception("a defect met %s; the others go on", key)
+            _log.exception("internal error reconciling %s", key)
         else:
             queue.forget(key)
             if again is not None:

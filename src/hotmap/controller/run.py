@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
@@ -27,11 +26,11 @@ from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.events import EventReporter
-from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics
-from hotmap.controller.report.pod_checks import PodChecker
+from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSources
+from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.reasons import Reason
-from hotmap.controller.report.server import StatusServer
-from hotmap.controller.report.status import Leading, StatusPage
+from hotmap.controller.report.server import Endpoints, StatusServer
+from hotmap.controller.report.status import LeaderView, StatusPage
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
@@ -75,7 +74,7 @@ class Controller:
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client = client
         self._settings = settings
-        self.decision_log = DecisionLog(wall_clock=time.time)
+        self.decision_log = DecisionLog(wall_clock=client.server_time)
         self._shadow = Shadow(reason_of=self._latest_reason) if settings.shadow else None
         self.index = Index(
             defaults=settings.defaults,
@@ -90,31 +89,35 @@ class Controller:
         )
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._recorder = (ShadowRecorder if self._shadow else Recorder)(
-            client, component="hotmap", clock=time.time
+            client, component="hotmap", clock=client.server_time
         )
         self._recreations = JobRecreations(
             client, settings.namespace, recorder=self._recorder, may_write=self._may_write
         )
         self._metrics = Metrics(
-            client=client,
-            decision_log=self.decision_log,
-            records=self.records,
-            reflectors=self.reflector_statistics,
-            queues=self.queue_statistics,
-            consumer_states=lambda: (
-                self._term.leading.consumer_states.statistics() if self._term else None
-            ),
-            looks=lambda: self._term.pod_checker.looks if self._term else 0,
-            pending_jobs=lambda: len(self._recreations),
-            task_restarts=lambda: self.supervisor.restarts,
+            MetricSources(
+                client=client,
+                decision_log=self.decision_log,
+                records=self.records,
+                reflectors=self.reflector_statistics,
+                queues=self.queue_statistics,
+                consumer_states=lambda: (
+                    self._term.leader_view.consumer_states.statistics() if self._term else None
+                ),
+                pod_checks=lambda: self._term.pod_checker.checks if self._term else 0,
+                pending_jobs=lambda: len(self._recreations),
+                task_restarts=lambda: self.supervisor.restarts,
+            )
         )
         self._status_page = StatusPage(client, index=self.index, decision_log=self.decision_log)
         self._server = StatusServer(
-            metrics=self._metrics.render,
-            metrics_type=CONTENT_TYPE,
-            health=self._health,
-            readiness=self._readiness,
-            status=self._status,
+            Endpoints(
+                metrics=self._metrics.render,
+                metrics_type=CONTENT_TYPE,
+                health=self._health,
+                readiness=self._readiness,
+                status=self._status,
+            )
         )
         self._patience = StartupRetry()
         self._keys: tuple[FingerprintKey, ...] = ()
@@ -303,15 +306,12 @@ class Controller:
             pod_checker=PodChecker(
                 self._client,
                 observer=observer,
-                consumer=self.index.consumer,
-                records=self.records,
-                decision_log=self.decision_log,
-                consumer_states=consumer_states,
+                stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
                 recorder=self._recorder,
                 settings=self._settings.pod_checks,
-                busy=lambda: any(one.ready for one in self.queue_statistics().values()),
+                gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
             ),
-            leading=Leading(observer, consumer_states),
+            leader_view=LeaderView(observer, consumer_states),
             settings=self._settings,
             may_write=self._may_write,
             startup_retry=self._patience,
@@ -337,6 +337,13 @@ class Controller:
         """
         if not self._may_write():
             raise NotLeading("another replica leads now")
+
+    def _has_due_reconciles(self) -> bool:
+        queues = self.queue_statistics().values()
+        return self._term is None or any(queue.ready for queue in queues)
+
+    def _is_pending(self, consumer: ObjectKey) -> bool:
+        return self._term is None or self._term.is_pending(consumer)
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)
@@ -433,4 +440,4 @@ class Controller:
         }
 
     async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:
-        return await self._status_page.answer(query, self._term.leading if self._term else None)
+        return await self._status_page.answer(query, self._term.leader_view if self._term else None)

@@ -20,25 +20,25 @@ DEFAULT_NAMESPACE = "hotmap"
 
 
 class PodCheckSettings(NamedTuple):
-    """When pods are looked at; times in seconds."""
+    """When pods are checked; times in seconds."""
 
-    #: consumers a second; 0 looks at none
-    per_second: float = 5.0
-    #: from an adoption or a rollout to the first look
-    calm: float = 10.0
-    #: from the end of a rollout to the look that confirms it: its pods' status may lag behind
-    done: float = 3.0
-    #: without progress after which a rollout's pods are looked at, to say what it waits for
-    stalled: float = 30.0
-    #: without progress after which kubelets have started again what crashes, and looked at it
+    #: consumers a second; 0 disables the checks
+    rate: float = 5.0
+    #: from an adoption or a rollout to the first check
+    initial_delay: float = 10.0
+    #: from the end of a rollout to the check that confirms it: its pods' status may lag behind
+    rollout_delay: float = 3.0
+    #: without progress after which a rollout's pods are checked, to say what it waits for
+    stalled_after: float = 30.0
+    #: without progress after which kubelets have restarted what crashes
     #: (kubernetes: pkg/kubelet, MaxContainerBackOff is 5 minutes)
-    retried: float = 330.0
-    #: between two looks at a consumer that is not current, at first and at most; an hour, so that
+    retried_after: float = 330.0
+    #: between two checks of a consumer that is not current, at first and at most; an hour, so that
     #: 3,000 latent consumers cost less than one LIST a second
     pause: float = 30.0
-    pause_most: float = 3600.0
-    #: while a rollout goes on, or waits for somebody
-    pause_rolling: float = 600.0
+    max_pause: float = 3600.0
+    #: at most while a rollout goes on, or waits for somebody
+    max_pause_rolling: float = 600.0
 
 
 class AlertSettings(NamedTuple):
@@ -52,11 +52,11 @@ class AlertSettings(NamedTuple):
 
 
 class WebhookSettings(NamedTuple):
-    """What is told to whom."""
+    """Which webhooks there are."""
 
-    #: Gets each change of a source; "" tells nobody.
+    #: Gets each change of a source; "" for none.
     change_url: str = ""
-    #: Seconds of quiet before a change is told, and their bound.
+    #: Seconds of quiet before a change is sent, and their bound.
     settle: float = 0.5
     settle_max: float = 5.0
     #: Whether the creation and the deletion of a source are changes.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from hotmap.core.text import quote_short
 
-__all__ = ["InvalidDuration", "parse_duration", "parse_signed_duration"]
+__all__ = ["InvalidDuration", "format_age", "parse_duration", "parse_signed_duration"]
 
 _SECONDS = {
     "ns": 1e-9,
@@ -79,6 +79,20 @@ def parse_signed_duration(text: str) -> float:
     if seconds > _LONGEST:
         raise InvalidDuration(text, "must not exceed 292 years")
     return sign * seconds
+
+
+def format_age(seconds: float) -> str:
+    """Write seconds as kubectl writes an age, with the two largest units: 2h5m."""
+    whole = int(seconds)
+    for size, name, smaller, small in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size}{name}" + (f"{rest}{small}" if rest else "")
+    return f"{whole}s"
 
 
 def _split_unit(text: str) -> tuple[str, str]:

@@ -192,6 +192,13 @@ class WorkQueue(Generic[K]):
         while self._waiters:
             _resolve(self._waiters.popleft())
 
+    def is_pending(self, key: K) -> bool:
+        """Tell whether a key is due, settling or with a worker; a later retry does not count."""
+        entry = self._entries.get(key)
+        return key in self._processing or (
+            entry is not None and (entry.settling_since is not None or entry.due <= self._clock())
+        )
+
     def statistics(self) -> WorkQueueStatistics:
         """Count keys by state, and say how long the slowest have waited."""
         now = self._clock()

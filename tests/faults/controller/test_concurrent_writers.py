@@ -230,4 +230,4 @@ async def test_workloads_deleted_and_created_during_fan_out(crowd: Story) -> Non
         for name in names[1::2]:
             await crowd.rolled(name)
         await crowd.ends_well({"web": 1, **dict.fromkeys(names[1::2], 1)})
-        assert "tried again" not in controller.log()
+        assert "retrying in" not in controller.log()

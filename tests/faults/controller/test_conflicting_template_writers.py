@@ -30,7 +30,7 @@ async def _told(story: Story, reason: str, *, of: str = "web") -> list[tuple[str
 
 async def _count(controller: ControllerProcess, kind: str) -> float:
     """Read how many writes of others a controller has told of."""
-    line = f'hotmap_interferences_total{{kind="{kind}"}} '
+    line = f'hotmap_template_conflicts_total{{kind="{kind}"}} '
     found = [one for one in (await controller.get("/metrics")).splitlines() if line in one]
     return float(found[0].removeprefix(line))
 
@@ -84,7 +84,7 @@ async def test_conflict_is_reported_once(
         assert "docs/guides/gitops.md" in message
         await shop.arrived()
         assert (await _count(controller, kind), count) == (1, 1)
-        status = await controller.get("/v1/status?consumer=shop/web")
+        status = await controller.get("/v1/status?workload=shop/web")
         assert words in status
         assert await controller.stop() == 0
     async with shop.controller() as controller:

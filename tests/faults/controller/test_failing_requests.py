@@ -86,7 +86,7 @@ async def test_failing_pod_list_is_retried(plane: ControlPlane, shop: Story) -> 
     failure = plane.fail("list", "pods", code=500, times=6, agent=AGENT)
     async with shop.controller() as controller:
         await controller.ready()
-        await controller.says("Deployment shop/web: tried again in ")
+        await controller.says("Deployment shop/web: reconcile failed, retrying in ")
         await shop.ends_well({"web": 0})
     assert failure.met > 4  # more than the tries of one call
 

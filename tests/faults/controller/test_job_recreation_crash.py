@@ -140,10 +140,10 @@ async def _is_adopted(shop: Story, controller: ControllerProcess, kind: str, nam
 
     async def is_known() -> bool:
         status = json.loads(
-            await controller.get(f"/v1/status?consumer={kind}/{shop.namespace}/{name}")
+            await controller.get(f"/v1/status?workload={kind}/{shop.namespace}/{name}")
         )
         dirty = "hotmap_record_shards_dirty 0.0" in await controller.get("/metrics")
-        return bool(status["consumers"]) and dirty
+        return bool(status["workloads"]) and dirty
 
     check: Callable[[], Awaitable[bool]] = is_known
     await shop.until(check, f"{name} is adopted")

@@ -126,6 +126,6 @@ async def test_outage_with_lost_history(cluster: Cluster, shop: Story) -> None:
             await shop.runs_with_the_present_content()
             await shop.ends_well({"web": 1})
         shown = [text for text in controller.outputs() if '"ControllerStatus"' in text]
-        names = {one["name"] for one in json.loads(shown[-1])["consumers"]}
+        names = {one["name"] for one in json.loads(shown[-1])["workloads"]}
     assert "too old resource version" in controller.log()
     assert names == {"web", "calm", "canary"}

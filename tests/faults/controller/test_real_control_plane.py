@@ -234,7 +234,7 @@ async def test_token_is_rotated(mall: Mall) -> None:
 
         await shop.until(refused, "the first token is refused")
         await shop.edit(LEVEL="debug")
-        await controller.says("tried again")
+        await controller.says("retrying in")
         assert shop.rollouts.of("web") == []
         token.write_text(second)
         await shop.rolled()
@@ -376,7 +376,10 @@ async def _is_refused(mall: Mall) -> bool:
 
 def _pauses(log: str) -> list[float]:
     """List the seconds that the stubborn one's retries waited."""
-    return [float(found) for found in re.findall(r"stubborn: tried again in ([0-9.]+) s", log)]
+    return [
+        float(found)
+        for found in re.findall(r"stubborn: reconcile failed, retrying in ([0-9.]+)s", log)
+    ]
 
 
 def _object(version: str, kind: str, name: str, namespace: str = "") -> Object:

@@ -168,9 +168,10 @@ class DemoCluster:
                 continue
             if entry["message"].startswith("ready"):
                 self._ready.set()
-            elif "consumer" in entry:
-                name = entry["consumer"].rpartition("/")[2]
-                self.decisions.append(Decision(entry["at"], name, entry["message"]))
+            elif "workload" in entry:
+                name = entry["workload"].rpartition("/")[2]
+                at = datetime.fromisoformat(entry["time"]).timestamp()
+                self.decisions.append(Decision(at, name, entry["message"]))
 
     async def decision(self, consumer: str, *, since: float, about: str) -> Decision | None:
         """Wait for a decision on a consumer whose reason contains `about`."""

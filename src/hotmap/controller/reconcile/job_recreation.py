@@ -199,7 +199,7 @@ class JobRecreations:
         except (AlreadyExists, Forbidden, Invalid) as error:
             # Also a refused one may be there, put there by somebody who may.
             return await self._is_settled(pending, error)
-        _log.info("%s", pending.reason, extra={"consumer": str(pending.key), "change": ""})
+        _log.info("%s", pending.reason, extra={"workload": str(pending.key)})
         self._recorder.event(
             pending.key,
             api_version=JOBS.api_version,

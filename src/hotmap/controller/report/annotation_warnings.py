@@ -1,7 +1,7 @@
-"""Tells of annotations on sources and Namespaces that cannot be read, on the object itself.
+"""Reports invalid annotations on sources and Namespaces, on the object itself.
 
-Those on consumers are told by `reconcile`, which looks at every consumer anyway. Only who leads
-tells, so the reports begin and end with a term.
+Those on consumers are reported by `reconcile`, which reads every consumer anyway. Only the leader
+reports, so the reports begin and end with a term.
 """
 
 from __future__ import annotations
@@ -17,26 +17,30 @@ from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import namespace_problems
 from hotmap.core.policy.lint import Problem, source_problems
 from hotmap.core.reloader.annotations import Names
+from hotmap.core.text import printable
 from hotmap.kube.recorder import Recorder
 
 __all__ = ["AnnotationWarnings"]
+
+#: The log field of each kind of object.
+_FIELDS = {"ConfigMap": "source", "Secret": "source", "Namespace": "namespace"}
 
 _log = logging.getLogger(__name__)
 
 
 class AnnotationWarnings:
-    """Writes one Warning Event for each thing that cannot be read, until it is another one."""
+    """Writes one Warning Event for each invalid annotation, anew when its value changes."""
 
     def __init__(self, index: Index, recorder: Recorder, names: Names) -> None:
         self._index = index
         self._recorder = recorder
         self._names = names
-        #: What was told of an object.
-        self._told: dict[ObjectKey, tuple[str, ...]] = {}
+        #: The messages reported of each object.
+        self._reported: dict[ObjectKey, tuple[str, ...]] = {}
         self._unsubscribe: list[Callable[[], None]] = []
 
     def begin(self) -> None:
-        """Look at everything that is known, and from now on at what changes."""
+        """Report on all objects in the stores, and from now on on those that change."""
         for store in self._index.sources.values():
             self._unsubscribe.append(store.subscribe(self._source_changed))
             for source in store.values():
@@ -47,27 +51,27 @@ class AnnotationWarnings:
             self._namespace_changed(ObjectKey("Namespace", "", notes.name), None, notes)
 
     def end(self) -> None:
-        """Tell nothing any more."""
+        """Stop reporting."""
         while self._unsubscribe:
             self._unsubscribe.pop()()
 
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         if new is None or not new.annotations:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
         else:
-            self._tell(key, new.uid, source_problems(new.annotations, key.kind, self._names))
+            self._report(key, new.uid, source_problems(new.annotations, key.kind, self._names))
 
     def _namespace_changed(
         self, key: ObjectKey, old: NamespaceAnnotations | None, new: NamespaceAnnotations | None
     ) -> None:
         if new is None or not new.annotations:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
         else:
             # In the Namespace itself, where those who work in it look (`kubectl events -n …`).
-            there = ObjectKey("Namespace", new.name, new.name)
-            self._tell(there, new.uid, namespace_problems(new.annotations), kept_as=key)
+            regarding = ObjectKey("Namespace", new.name, new.name)
+            self._report(regarding, new.uid, namespace_problems(new.annotations), kept_as=key)
 
-    def _tell(
+    def _report(
         self,
         regarding: ObjectKey,
         uid: str,
@@ -76,17 +80,17 @@ class AnnotationWarnings:
         kept_as: ObjectKey | None = None,
     ) -> None:
         messages = tuple(problem.message for problem in problems)
-        before = self._told.get(kept_as or regarding, ())
-        self._told[kept_as or regarding] = messages
+        before = self._reported.get(kept_as or regarding, ())
+        self._reported[kept_as or regarding] = messages
         for message in messages:
             if message in before:
                 continue
-            _log.warning("%s: %s", kept_as or regarding, message)
+            _log.warning(message, extra={_FIELDS[regarding.kind]: str(kept_as or regarding)})
             self._recorder.event(
                 regarding,
                 api_version="v1",
                 uid=uid,
                 type="Warning",
                 reason=Reason.INVALID_ANNOTATION,
-                message=message,
+                message=printable(message),
             )

@@ -1,8 +1,8 @@
-"""How every followed consumer stands, kept up to date so that status and metrics cost nothing.
+"""The status of every followed consumer, kept up to date so that status and metrics cost nothing.
 
-A standing follows from the last decision, the record, the consumer's own status and the last look
-at its pods (`core/status/consumer`). Whoever changes one of these says `update`; only consumers
-that are not current are kept.
+A status is derived from the last decision, the record, the consumer's own status and the last
+check of its pods (`core/status/consumer`). Whoever changes one of these calls `update`; only
+consumers that are not current are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.status.consumer import CURRENT, NEW, ConsumerStatus, State, stand
+from hotmap.core.status.consumer import UP_TO_DATE, ConsumerStatus, State, derive_status
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 
@@ -23,62 +23,62 @@ __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 class ConsumerStateStatistics(NamedTuple):
     #: consumers by state; every state is there
     consumers: dict[State, int]
-    #: pods that are not up to date, as far as anybody has counted
+    #: pods that are not known to be up to date, as far as they were counted
     behind: int
 
 
 class ConsumerStates:
-    """The standing of each followed consumer."""
+    """The status of each followed consumer."""
 
     def __init__(self, *, index: Index, decision_log: DecisionLog, records: Records) -> None:
         self._index = index
-        self._journal = decision_log
+        self._decision_log = decision_log
         self._records = records
-        #: What the last look at its pods has shown, where it was not that all is current.
-        self._found: dict[ObjectKey, ConsumerStatus] = {}
-        #: Those that are not current.
-        self._others: dict[ObjectKey, ConsumerStatus] = {}
+        #: The result of the last check of a consumer's pods, where not all were current.
+        self._pod_checks: dict[ObjectKey, ConsumerStatus] = {}
+        #: The consumers that are not current.
+        self._not_current: dict[ObjectKey, ConsumerStatus] = {}
         self._counts: Counter[State] = Counter()
         self._behind = 0
 
-    def of(self, consumer: Consumer) -> ConsumerStatus:
-        """Say how a consumer stands now."""
-        entry = self._journal.latest(consumer.key)
-        record = self._records.get(consumer.uid)
-        return stand(
-            consumer,
-            entry.last if entry else None,
-            record.pods_checked if record else None,
-            self._found.get(consumer.key),
-        )
+    def get(self, consumer: Consumer) -> ConsumerStatus:
+        """Return the status of a followed consumer as of its last update."""
+        if self._decision_log.latest(consumer.key) is None:
+            return self._derive(consumer)
+        return self._not_current.get(consumer.key, UP_TO_DATE)
 
-    def known(self, key: ObjectKey) -> ConsumerStatus:
-        """Return how a followed consumer stood when that last changed."""
-        return self._others.get(key, CURRENT if self._journal.latest(key) else NEW)
-
-    def found(self, key: ObjectKey, standing: ConsumerStatus | None) -> None:
-        """Keep what a look at a consumer's pods has shown; None: it does not hold any more."""
-        if standing is None or standing.state is State.CURRENT:
-            self._found.pop(key, None)
+    def set_pod_check(self, key: ObjectKey, status: ConsumerStatus | None) -> None:
+        """Keep the result of a check of a consumer's pods; None: it no longer holds."""
+        if status is None or status.state is State.CURRENT:
+            self._pod_checks.pop(key, None)
         else:
-            self._found[key] = standing
+            self._pod_checks[key] = status
         self.update(key)
 
     def update(self, key: ObjectKey) -> None:
-        """Conclude anew how a consumer stands; one that nothing was decided on is not counted."""
+        """Derive a consumer's status anew; one without a decision is not counted."""
         self._drop(key)
         consumer = self._index.consumer(key)
-        if consumer is None or self._journal.latest(key) is None:
-            self._found.pop(key, None)
+        if consumer is None or self._decision_log.latest(key) is None:
+            self._pod_checks.pop(key, None)
             return
-        standing = self.of(consumer)
-        if standing.state is not State.CURRENT:
-            self._others[key] = standing
-            self._counts[standing.state] += 1
-            self._behind += standing.behind
+        status = self._derive(consumer)
+        if status.state is not State.CURRENT:
+            self._not_current[key] = status
+            self._counts[status.state] += 1
+            self._behind += status.behind
+
+    def _derive(self, consumer: Consumer) -> ConsumerStatus:
+        record = self._records.get(consumer.uid)
+        return derive_status(
+            consumer,
+            self._decision_log.last_decision(consumer.key),
+            record.pods_checked if record else None,
+            self._pod_checks.get(consumer.key),
+        )
 
     def _drop(self, key: ObjectKey) -> None:
-        before = self._others.pop(key, None)
+        before = self._not_current.pop(key, None)
         if before is not None:
             self._counts[before.state] -= 1
             self._behind -= before.behind
@@ -86,5 +86,5 @@ class ConsumerStates:
     def statistics(self) -> ConsumerStateStatistics:
         """Count consumers by state, and the pods that they wait for."""
         counts = {state: self._counts[state] for state in State}
-        counts[State.CURRENT] = len(self._journal) - len(self._others)
+        counts[State.CURRENT] = len(self._decision_log) - len(self._not_current)
         return ConsumerStateStatistics(counts, self._behind)

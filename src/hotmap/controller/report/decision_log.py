@@ -1,4 +1,4 @@
-"""Keeps the last decision on each consumer, in words, for `hotmap why`, status and log."""
+"""The latest decisions on each consumer, in words, for `hotmap why`, status and log."""
 
 from __future__ import annotations
 
@@ -12,77 +12,89 @@ from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType, Plan
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.status.consumer import Last
+from hotmap.core.status.consumer import LastDecision
+from hotmap.core.text import printable
 
-__all__ = ["DecisionLog", "Entry"]
+__all__ = ["DecisionEntry", "DecisionLog"]
 
 _log = logging.getLogger(__name__)
 
 
-class Entry(NamedTuple):
-    """One decision and what came of it."""
+class DecisionEntry(NamedTuple):
+    """One decision and its outcome."""
 
     consumer: ObjectKey
-    #: POSIX seconds.
+    #: POSIX seconds of the API server.
     at: float
     verdict: str
     reason: str
     actions: tuple[str, ...]
-    #: The revision of the content that was present.
+    #: The revision of the content at that time.
     revision: str
-    #: What became of the actions: "done", or why not.
+    #: "done", or why the actions failed.
     outcome: str
     #: The resourceVersions that it was made from.
     versions: tuple[str, ...]
-    #: Whether a person has to do something, or something has to happen, before it goes on; and
-    #: whether nothing but a report came of it.
+    #: Whether a person has to act, or something has to happen, before it goes on; and whether a
+    #: change was only reported.
     held: bool = False
     waits: bool = False
     only_reported: bool = False
 
     @property
-    def last(self) -> Last:
-        """What it leaves behind, for how its consumer stands."""
-        failed = self.outcome != "done"
-        reason = f"{self.reason}; {self.outcome}" if failed else self.reason
-        return Last(reason, failed, self.held, self.waits, self.only_reported)
+    def failed(self) -> bool:
+        """Whether its actions were refused."""
+        return self.outcome != "done"
 
-    def repeats(self, other: Entry) -> bool:
-        """Tell whether this says the same of the same state as an earlier decision."""
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more follows from it."""
+        return not (self.failed or self.held or self.waits)
+
+    @property
+    def text(self) -> str:
+        """The reason, and the outcome where it failed."""
+        return f"{self.reason}; {self.outcome}" if self.failed else self.reason
+
+    def repeats(self, other: DecisionEntry) -> bool:
+        """Tell whether an earlier decision on the same state said the same."""
         mine = (self.reason, self.outcome, self.versions)
         return mine == (other.reason, other.outcome, other.versions)
 
 
 #: Decisions kept per consumer.
-_KEPT = 5
+_MAX_ENTRIES = 5
 
 
 class DecisionLog:
     """The latest decisions on each consumer, oldest first; one that repeats is kept once.
 
-    One that only confirms is kept where the decision before it was not the end of the matter.
+    One that only confirms is kept where something was still to follow from the one before it.
     """
 
     def __init__(self, *, wall_clock: Callable[[], float]) -> None:
+        """`wall_clock` gives POSIX seconds of the API server."""
         self._wall_clock = wall_clock
-        self._entries: dict[ObjectKey, list[Entry]] = {}
+        self._entries: dict[ObjectKey, list[DecisionEntry]] = {}
+        #: Sources that a consumer requires and that do not exist.
+        self._missing_sources: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
         #: Writes of others into pod templates, by kind, since the start.
         self.writer_conflicts: Counter[str] = Counter()
 
-    def note(self, decision: Decision, *, outcome: str = "done") -> bool:
-        """Keep a decision and log it; False when it only confirms or repeats."""
+    def add(self, decision: Decision, *, outcome: str = "done") -> bool:
+        """Add a decision and log it; False when it only confirms or repeats."""
         consumer, plan = decision.snapshot.consumer, decision.plan
-        entry = Entry(
+        entry = DecisionEntry(
             consumer.key,
             self._wall_clock(),
             plan.verdict.value,
-            plan.reason,
+            printable(plan.reason),
             tuple(action.type.value for action in plan.actions),
             decision.snapshot.revision,
-            outcome,
+            printable(outcome),
             decision.snapshot.versions,
             held=plan.warning,
             waits=not plan.settles,
@@ -90,54 +102,77 @@ class DecisionLog:
         )
         self.decisions[entry.verdict] += 1
         kept = self._entries.setdefault(consumer.key, [])
-        if kept and (entry.repeats(kept[-1]) or (plan.confirms and kept[-1].last.is_over)):
+        if kept and (entry.repeats(kept[-1]) or (plan.confirms and kept[-1].is_over)):
             return False
         for act in entry.actions:
-            self.actions[consumer.key.kind, act, "done" if outcome == "done" else "failed"] += 1
+            self.actions[consumer.key.kind, act, "failed" if entry.failed else "done"] += 1
         kept.append(entry)
-        del kept[:-_KEPT]
+        del kept[:-_MAX_ENTRIES]
         _log.log(
             _level(plan, outcome),
-            "%s%s",
-            entry.reason,
-            "" if outcome == "done" else f"; {outcome}",
-            extra={"consumer": str(consumer.key), "change": entry.revision},
+            entry.text,
+            extra={"workload": str(consumer.key), "change": entry.revision},
         )
         return True
 
-    def note_conflict(self, consumer: Consumer, found: WriterConflict) -> None:
+    def add_conflict(self, consumer: Consumer, found: WriterConflict) -> None:
         """Count and log what somebody else wrote into a consumer's pod template."""
         self.writer_conflicts[found.kind.value] += 1
-        _log.warning(found.reason, extra={"consumer": str(consumer.key), "change": ""})
+        _log.warning(found.reason, extra={"workload": str(consumer.key)})
 
-    def latest(self, key: ObjectKey) -> Entry | None:
-        """Return the last decision on a consumer that said something."""
+    def set_missing_sources(self, key: ObjectKey, sources: tuple[ObjectKey, ...]) -> bool:
+        """Keep which required sources of a consumer do not exist; False when nothing is new."""
+        if self._missing_sources.get(key, ()) == sources:
+            return False
+        if sources:
+            self._missing_sources[key] = sources
+        else:
+            del self._missing_sources[key]
+        return True
+
+    def last_decision(self, key: ObjectKey) -> LastDecision | None:
+        """Return what the last decision on a consumer means for its status."""
+        entry = self.latest(key)
+        if entry is None:
+            return None
+        return LastDecision(
+            entry.text,
+            entry.failed,
+            entry.held,
+            entry.waits,
+            entry.only_reported,
+            self._missing_sources.get(key, ()),
+        )
+
+    def latest(self, key: ObjectKey) -> DecisionEntry | None:
+        """Return the last decision on a consumer that was not a repetition."""
         kept = self._entries.get(key)
         return kept[-1] if kept else None
 
     def __iter__(self) -> Iterator[ObjectKey]:
-        """Walk over the consumers that something was decided on, in no order."""
+        """Iterate over the consumers with a decision, in no order."""
         return iter(self._entries)
 
     def __len__(self) -> int:
-        """Count the consumers that something was decided on."""
+        """Count the consumers with a decision."""
         return len(self._entries)
 
-    def of(self, key: ObjectKey) -> tuple[Entry, ...]:
+    def decisions_on(self, key: ObjectKey) -> tuple[DecisionEntry, ...]:
         """Return the kept decisions on a consumer, oldest first."""
         return tuple(self._entries.get(key, ()))
 
-    def history(self) -> dict[ObjectKey, tuple[Entry, ...]]:
+    def history(self) -> dict[ObjectKey, tuple[DecisionEntry, ...]]:
         """Return the kept decisions on every consumer."""
         return {key: tuple(kept) for key, kept in sorted(self._entries.items())}
 
     def forget(self, key: ObjectKey) -> None:
         """Drop a consumer that is gone."""
         self._entries.pop(key, None)
+        self._missing_sources.pop(key, None)
 
 
 def _level(plan: Plan, outcome: str) -> int:
-    """Choose how loud a decision is; that nothing has changed says nobody much after a restart."""
+    """Choose the log level of a decision; unchanged consumers are logged at debug."""
     if plan.warning or outcome != "done":
         return logging.WARNING
     return logging.DEBUG if plan.confirms else logging.INFO

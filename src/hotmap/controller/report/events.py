@@ -1,15 +1,15 @@
-"""Tells of decisions: at most one Event for a settled change, and one for each problem.
+"""Reports decisions: at most one Event for a settled change, and one for each problem.
 
-Log lines and the status come from `journal`; alerts and change webhooks are called from here.
+Log lines and the status come from `decision_log`; alerts and change webhooks are called from here.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.event_writer import EventType, write_consumer_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.core.decide.conflicts import Kind
 from hotmap.core.decide.decide import Decision
@@ -19,12 +19,11 @@ from hotmap.core.errors import HotmapError
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.resources import BY_KIND
 
 __all__ = ["EventReporter"]
 
-#: How actions are told, the most weighty first. A Job's Event is written once there is a new one
-#: to write it on.
+#: The reason of an Event by action, the most important action first. A Job's Event is written by
+#: `job_recreation`, once there is a new Job to write it on.
 _REASONS = {
     ActionType.ROLLOUT: Reason.ROLLED_OUT,
     ActionType.RESTART_PODS: Reason.ROLLED_OUT,
@@ -59,9 +58,9 @@ class EventReporter:
         self._alert = alert
         self._found_changed = found_changed
         self._observe_delay = observe_delay
-        #: The reason that the last Event gave, and the versions that it was about.
+        #: The message of the last Event on a consumer, and the resourceVersions it was about.
         self._announced: dict[ObjectKey, tuple[str, tuple[str, ...]]] = {}
-        #: Problems that an Event was written for.
+        #: The problems of each consumer for which Events were written.
         self._reported: dict[ObjectKey, tuple[str, ...]] = {}
 
     def forget(self, key: ObjectKey) -> None:
@@ -74,18 +73,19 @@ class EventReporter:
 
     def log(self, decision: Decision) -> None:
         """Log a decision, without an Event."""
-        self._decision_log.note(decision)
+        self._decision_log.add(decision)
 
     def report(self, decision: Decision) -> None:
         """Report a decision that was carried out: log, Event, alert, what others wrote."""
         consumer = decision.snapshot.consumer
         if decision.starts_new_pods and (first := decision.snapshot.first_seen) is not None:
             self._observe_delay(decision.snapshot.now - first)
-        self._decision_log.note(decision)
+        self._decision_log.add(decision)
         self._write_event(decision)
+        self._report_missing_sources(decision)
         found = decision.conflict
         if found is not None and decision.reports_conflict and decision.snapshot.record:
-            self._decision_log.note_conflict(consumer, found)
+            self._decision_log.add_conflict(consumer, found)
             other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
             reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
             self.event(consumer, reason, found.reason, type_="Warning")
@@ -93,12 +93,12 @@ class EventReporter:
     def report_stale(self, decision: Decision, error: HotmapError) -> None:
         """Log that a write met another state of the consumer than the decision saw."""
         kind = decision.snapshot.consumer.key.kind
-        self._decision_log.note(decision, outcome=f"the {kind} changed since the decision: {error}")
+        self._decision_log.add(decision, outcome=f"the {kind} changed since the decision: {error}")
 
     def report_failure(self, decision: Decision, error: HotmapError) -> None:
-        """Say once what keeps a consumer from its change; it is tried again, with pauses."""
+        """Report once what keeps a consumer from its change; it is retried, with pauses."""
         outcome = f"failed; retrying: {error}"
-        if self._decision_log.note(decision, outcome=outcome):
+        if self._decision_log.add(decision, outcome=outcome):
             message = f"{decision.plan.reason}; {outcome}"
             self.event(decision.snapshot.consumer, Reason.FAILED, message, type_="Warning")
 
@@ -107,13 +107,13 @@ class EventReporter:
         for finding in decision.assessment.changed():
             self._found_changed(finding.present)
         plan, consumer = decision.plan, decision.snapshot.consumer
-        told = (plan.reason, decision.snapshot.versions)
-        if self._announced.get(consumer.key) == told:
+        announced = (plan.reason, decision.snapshot.versions)
+        if self._announced.get(consumer.key) == announced:
             return
         if not plan.warning and not plan.actions:
             self._announced.pop(consumer.key, None)
             return
-        self._announced[consumer.key] = told
+        self._announced[consumer.key] = announced
         if plan.warning:
             self.event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
@@ -124,10 +124,31 @@ class EventReporter:
         if (reason := next(reasons, None)) is not None:
             self.event(consumer, reason, plan.reason)
 
+    def _report_missing_sources(self, decision: Decision) -> None:
+        """Write a Warning Event for each required source that does not exist, once.
+
+        Running pods keep what they have, so nothing is done; but the next pod, or the next
+        restart of a container, fails. A hold says the same already. What may not be listed, or
+        what a selector hides, is not missing.
+        """
+        snapshot = decision.snapshot
+        consumer = snapshot.consumer
+        missing = () if snapshot.partial else missing_sources(snapshot)
+        is_new = self._decision_log.set_missing_sources(consumer.key, missing)
+        if not is_new or decision.plan.warning:
+            return
+        for source in missing:
+            message = (
+                f"{source} is gone; running pods keep what they have, but containers that use it "
+                "cannot start again until it exists"
+            )
+            _log.warning(message, extra={"workload": str(consumer.key), "source": str(source)})
+            self.event(consumer, Reason.SOURCE_MISSING, message, type_="Warning")
+
     # -- problems ------------------------------------------------------------------------------
 
     def annotation_problems(self, snapshot: Snapshot) -> None:
-        """Write a Warning Event for each annotation that cannot be read, until it is another."""
+        """Write a Warning Event for each invalid annotation, anew when its value changes."""
         consumer, policy = snapshot.consumer, snapshot.policy
         if not policy.opted_in:
             self._decision_log.forget(consumer.key)
@@ -136,11 +157,11 @@ class EventReporter:
             return
         self._reported[consumer.key] = messages
         for message in messages:
-            _log.warning(message, extra={"consumer": str(consumer.key), "change": ""})
+            _log.warning(message, extra={"workload": str(consumer.key)})
             self.event(consumer, Reason.INVALID_ANNOTATION, message, type_="Warning")
 
     def nudge_refused(self, consumer: Consumer, why: str) -> None:
-        """Say that pods cannot be told of their files, which then follow in their own time."""
+        """Report that pods refuse the nudge; their kubelets update the files later."""
         self.event(consumer, Reason.NUDGE_REFUSED, why, type_="Warning")
 
     def event(
@@ -149,14 +170,14 @@ class EventReporter:
         reason: Reason,
         message: str,
         *,
-        type_: Literal["Normal", "Warning"] = "Normal",
+        type_: EventType = "Normal",
     ) -> None:
         """Write an Event on a consumer, in the background."""
-        self._recorder.event(
-            consumer.key,
-            api_version=BY_KIND[consumer.key.kind].api_version,
-            uid=consumer.uid,
-            type=type_,
-            reason=reason,
-            message=message,
-        )
+        write_consumer_event(self._recorder, consumer, reason, message, type_=type_)
+
+
+def missing_sources(snapshot: Snapshot) -> tuple[ObjectKey, ...]:
+    """List the sources that some container requires and that do not exist."""
+    return tuple(
+        source.source for source in snapshot.sources if source.required and not source.exists
+    )

@@ -1,4 +1,4 @@
-"""The controller's metrics, read off the parts when somebody asks.
+"""The controller's metrics, read from its parts at each scrape.
 
 Nothing is counted twice: each part keeps its own statistics, and this turns them into families.
 Reasons, names and versions of objects are no labels, so the number of series is bounded.
@@ -7,6 +7,7 @@ Reasons, names and versions of objects are no labels, so the number of series is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -20,7 +21,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.reflector import ReflectorStatistics
 from hotmap.kube.workqueue import WorkQueueStatistics
 
-__all__ = ["CONTENT_TYPE", "Metrics"]
+__all__ = ["CONTENT_TYPE", "MetricSources", "Metrics"]
 
 #: The text format that every Prometheus reads.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -29,22 +30,25 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.6, 0.75, 1, 2, 5, 10, 30, 60, 300)
 
 
+class MetricSources(NamedTuple):
+    """The parts of the controller whose statistics are shown."""
+
+    client: Client
+    decision_log: DecisionLog
+    records: Records
+    reflectors: Callable[[], Sequence[ReflectorStatistics]]
+    queues: Callable[[], dict[str, WorkQueueStatistics]]
+    #: None on a standby.
+    consumer_states: Callable[[], ConsumerStateStatistics | None]
+    pod_checks: Callable[[], int]
+    pending_jobs: Callable[[], int]
+    task_restarts: Callable[[], Mapping[str, int]]
+
+
 class Metrics:
     """Everything that /metrics shows."""
 
-    def __init__(
-        self,
-        *,
-        client: Client,
-        decision_log: DecisionLog,
-        records: Records,
-        reflectors: Callable[[], Sequence[ReflectorStatistics]],
-        queues: Callable[[], dict[str, WorkQueueStatistics]],
-        consumer_states: Callable[[], ConsumerStateStatistics | None],
-        looks: Callable[[], int],
-        pending_jobs: Callable[[], int],
-        task_restarts: Callable[[], Mapping[str, int]],
-    ) -> None:
+    def __init__(self, sources: MetricSources) -> None:
         self._registry = CollectorRegistry()
         self._delay = Histogram(
             "hotmap_change_to_rollout_seconds",
@@ -52,19 +56,7 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._registry.register(
-            _Parts(
-                client,
-                decision_log,
-                records,
-                reflectors,
-                queues,
-                consumer_states,
-                looks,
-                pending_jobs,
-                task_restarts,
-            )
-        )
+        self._registry.register(_StatisticsCollector(sources))
 
     def observe_delay(self, seconds: float) -> None:
         """Count one rollout that followed a change after some seconds."""
@@ -75,32 +67,15 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _Parts(Collector):
-    def __init__(
-        self,
-        client: Client,
-        decision_log: DecisionLog,
-        records: Records,
-        reflectors: Callable[[], Sequence[ReflectorStatistics]],
-        queues: Callable[[], dict[str, WorkQueueStatistics]],
-        consumer_states: Callable[[], ConsumerStateStatistics | None],
-        looks: Callable[[], int],
-        pending_jobs: Callable[[], int],
-        task_restarts: Callable[[], Mapping[str, int]],
-    ) -> None:
-        self._client = client
-        self._journal = decision_log
-        self._records = records
-        self._reflectors = reflectors
-        self._queues = queues
-        self._standings = consumer_states
-        self._looks = looks
-        self._pending_jobs = pending_jobs
-        self._task_restarts = task_restarts
+class _StatisticsCollector(Collector):
+    """Turns the parts' statistics into metric families, at each scrape."""
+
+    def __init__(self, sources: MetricSources) -> None:
+        self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
         yield from self._decisions()
-        yield from self._proof()
+        yield from self._states()
         yield from self._watches()
         yield from self._work()
         yield from self._requests()
@@ -109,47 +84,51 @@ class _Parts(Collector):
         decisions = CounterMetricFamily(
             "hotmap_decisions", "Decisions made, by verdict.", labels=["verdict"]
         )
-        for verdict, count in self._journal.decisions.items():
+        for verdict, count in self._sources.decision_log.decisions.items():
             decisions.add_metric([verdict], count)
         yield decisions
         actions = CounterMetricFamily(
             "hotmap_actions",
-            "Actions taken, by kind of consumer, action and outcome.",
+            "Actions taken, by kind of workload, action and outcome.",
             labels=["kind", "action", "outcome"],
         )
-        for labels, count in self._journal.actions.items():
+        for labels, count in self._sources.decision_log.actions.items():
             actions.add_metric(list(labels), count)
         yield actions
         writer_conflicts = CounterMetricFamily(
-            "hotmap_interferences",
-            "Writes of others into pod templates that were told of, by kind.",
+            "hotmap_template_conflicts",
+            "Writes of others into pod templates, by kind.",
             labels=["kind"],
         )
         for kind in Kind:
-            writer_conflicts.add_metric([kind.value], self._journal.writer_conflicts[kind.value])
+            writer_conflicts.add_metric(
+                [kind.value], self._sources.decision_log.writer_conflicts[kind.value]
+            )
         yield writer_conflicts
-        records = self._records.statistics()
-        yield _gauge("hotmap_records", "Consumers that something is known of.", records.records)
-        yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)
-        text = "Consumers whose state is not written: too large, or their shard cannot be written."
+        records = self._sources.records.statistics()
+        yield _gauge("hotmap_records", "Workloads with a record.", records.records)
+        text = "Workloads whose record is not written: too large, or its shard cannot be written."
         yield _gauge("hotmap_records_unpersisted", text, records.unpersisted)
+        yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)
         yield _counter("hotmap_record_writes", "Shards written.", records.writes)
         yield _counter("hotmap_record_write_failures", "Shard writes failed.", records.failures)
-        text = "Jobs that are deleted and not created again yet."
-        yield _gauge("hotmap_jobs_pending", text, self._pending_jobs())
+        text = "Jobs that are deleted and not recreated yet."
+        yield _gauge("hotmap_jobs_pending", text, self._sources.pending_jobs())
 
-    def _proof(self) -> Iterator[Metric]:
+    def _states(self) -> Iterator[Metric]:
         consumers = GaugeMetricFamily(
-            "hotmap_consumers", "Followed consumers, by how they stand.", labels=["state"]
+            "hotmap_workloads", "Followed workloads, by state.", labels=["state"]
         )
-        statistics = self._standings()
+        statistics = self._sources.consumer_states()
         if statistics is not None:
             for state, count in statistics.consumers.items():
                 consumers.add_metric([state.value], count)
         yield consumers
         behind = statistics.behind if statistics else 0
         yield _gauge("hotmap_pods_behind", "Pods that are not known to be up to date.", behind)
-        yield _counter("hotmap_looks", "Looks at a consumer's pods after the fact.", self._looks())
+        yield _counter(
+            "hotmap_pod_checks", "Pod checks, each one list of pods.", self._sources.pod_checks()
+        )
 
     def _watches(self) -> Iterator[Metric]:
         age = GaugeMetricFamily(
@@ -158,12 +137,14 @@ class _Parts(Collector):
             labels=["resource"],
         )
         synced = GaugeMetricFamily(
-            "hotmap_watch_synced", "1 once everything of a resource is known.", labels=["resource"]
+            "hotmap_watch_synced",
+            "1 once a resource was listed completely.",
+            labels=["resource"],
         )
         events = CounterMetricFamily(
             "hotmap_watch_events", "Watch events that carried an object.", labels=["resource"]
         )
-        lists = CounterMetricFamily("hotmap_lists", "Lists begun.", labels=["resource"])
+        lists = CounterMetricFamily("hotmap_lists", "Lists started.", labels=["resource"])
         errors = CounterMetricFamily(
             "hotmap_watch_errors", "Watches and lists that failed.", labels=["resource"]
         )
@@ -172,21 +153,21 @@ class _Parts(Collector):
             "Objects that cannot be decoded now, and are ignored.",
             labels=["resource"],
         )
-        for one in self._reflectors():
-            unreadable.add_metric([one.resource], one.unreadable)
-            age.add_metric([one.resource], one.last_byte_age)
-            synced.add_metric([one.resource], one.synced)
-            events.add_metric([one.resource], one.events)
-            lists.add_metric([one.resource], one.lists)
-            errors.add_metric([one.resource], one.errors)
+        for reflector in self._sources.reflectors():
+            unreadable.add_metric([reflector.resource], reflector.unreadable)
+            age.add_metric([reflector.resource], reflector.last_byte_age)
+            synced.add_metric([reflector.resource], reflector.synced)
+            events.add_metric([reflector.resource], reflector.events)
+            lists.add_metric([reflector.resource], reflector.lists)
+            errors.add_metric([reflector.resource], reflector.errors)
         yield from (age, synced, events, lists, errors, unreadable)
 
     def _work(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily(
-            "hotmap_queue_depth", "Consumers in a queue, by state.", labels=["queue", "state"]
+            "hotmap_queue_depth", "Workloads in a queue, by state.", labels=["queue", "state"]
         )
         retries = CounterMetricFamily("hotmap_queue_retries", "Retries.", labels=["queue"])
-        for name, queue in self._queues().items():
+        for name, queue in self._sources.queues().items():
             depth.add_metric([name, "ready"], queue.ready)
             depth.add_metric([name, "waiting"], queue.waiting)
             depth.add_metric([name, "processing"], queue.processing)
@@ -198,19 +179,19 @@ class _Parts(Collector):
             "Background tasks that ended unexpectedly and were restarted.",
             labels=["task"],
         )
-        for task, count in self._task_restarts().items():
+        for task, count in self._sources.task_restarts().items():
             restarts.add_metric([task], count)
         yield restarts
 
     def _requests(self) -> Iterator[Metric]:
-        statistics = self._client.statistics()
+        statistics = self._sources.client.statistics()
         answers = CounterMetricFamily(
             "hotmap_api_requests", "Answers of the API server.", labels=["method", "status"]
         )
         for labels, count in statistics.answers.items():
             answers.add_metric(list(labels), count)
         yield answers
-        yield _counter("hotmap_api_retries", "Requests repeated.", statistics.retries)
+        yield _counter("hotmap_api_retries", "Requests retried.", statistics.retries)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

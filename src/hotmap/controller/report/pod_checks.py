@@ -1,32 +1,34 @@
-"""Looks at pods after the fact: is what was asked for real, and who runs with older content?
+"""Checks the pods of consumers after adoptions and rollouts, and reports those with older content.
 
 Pods are not watched. After an adoption and after a rollout one LIST of the consumer's own pods
-tells what they hold; the result is kept in the record, so nobody is looked at twice for the same
-cause. It only ever reports. Looks are a background matter:
+shows what they have; the result is kept in the record, so nothing is checked twice for the same
+cause. Checks only ever report. They run in the background:
 
-1. a consumer whose record says that nobody has looked since is scheduled: what was adopted in
-   line, a few a second; what was rolled out once its own controller says that it is done
-2. nothing is sent for one that wants no pods, and none while reconciles are at work
-3. a rollout that does not go on is looked at after a while, to say what it waits for
-4. who is not current yet, or is latent, is looked at again with growing pauses
+1. a consumer whose record says that its pods were not checked yet is scheduled: after an adoption
+   in line with all others, a few a second; after a rollout once its own controller has finished
+2. nothing is sent for one that has no pods, none while reconciles are at work, and none for a
+   consumer whose reconcile is due or settling: it may be about to be rolled
+3. a rollout that makes no progress is checked after a while, to say what it waits for
+4. a consumer that is not current yet, or latent, is checked again with growing pauses
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Literal, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.event_writer import EventType, write_consumer_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.freshness import Verdict
@@ -35,136 +37,153 @@ from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
-from hotmap.core.policy.policy import Strategy
-from hotmap.core.status.consumer import ConsumerStatus, State, conclude
+from hotmap.core.policy.policy import Policy, Strategy
+from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, status_from_pods
 from hotmap.core.status.pods import (
-    Desired,
+    DesiredContent,
     PodProof,
-    desired_of,
+    desired_content,
+    has_current_template,
     observe_pods,
-    prove,
-    template_vouches,
+    pod_proofs,
 )
 from hotmap.kube.client import Client
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.resources import BY_KIND
 
-__all__ = ["PodCheckResult", "PodChecker", "look"]
+__all__ = [
+    "PodCheckGate",
+    "PodCheckResult",
+    "PodCheckStores",
+    "PodChecker",
+    "check_pods",
+]
 
-#: Seconds between two writes of what looks have shown, where nothing else has to be written.
-_WRITE_EVERY = 60.0
+#: Seconds between two writes of check results, where nothing else has to be written.
+_WRITE_INTERVAL = 60.0
 
 _log = logging.getLogger(__name__)
 
 
 class PodCheckResult(NamedTuple):
-    """What one look at a consumer's pods has shown."""
+    """The result of one check of a consumer's pods."""
 
-    desired: Desired
+    desired: DesiredContent
     pods: tuple[PodProof, ...]
-    standing: ConsumerStatus
+    status: ConsumerStatus
 
 
-async def look(
+async def check_pods(
     client: Client, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
 ) -> PodCheckResult:
-    """List a consumer's pods and conclude what they hold; one LIST, and nothing is changed.
+    """List a consumer's pods and conclude which content they have; one LIST, nothing is changed.
 
     `stalled` says that its own controller has reported no progress for a while, `retried` that it
-    has not for longer than kubelets wait before they start again what crashes.
+    has not for longer than kubelets wait before they restart what crashes.
 
     Raises:
         ApiError, Unreachable: as the client raises them.
     """
-    consumer, policy = snapshot.consumer, snapshot.policy
-    desired = desired_of(snapshot)
+    consumer, record = snapshot.consumer, snapshot.record
+    desired = desired_content(snapshot)
     pods = await list_pods(client, consumer)
-    proofs = prove(
+    proofs = pod_proofs(
         desired,
         observe_pods(consumer, pods),
-        now=time.time(),
-        vouched=template_vouches(snapshot),
-        windows=snapshot.record.windows if snapshot.record else (),
+        now=client.server_time(),
+        template_current=has_current_template(snapshot),
+        windows=record.windows if record else (),
     )
-    agents_restart = (
-        policy.strategy is Strategy.AUTO
-        and policy.agent is not None
-        and policy.agent.restart != "none"
-    )
-    standing = conclude(
+    status = status_from_pods(
         consumer,
         proofs,
         desired,
         stalled=stalled,
         retried=retried,
-        agents_restart=agents_restart,
+        agents_restart=_agents_restart(snapshot.policy),
     )
-    return PodCheckResult(desired, proofs, standing)
+    return PodCheckResult(desired, proofs, status)
 
 
-class _Watched:
-    """A consumer that is looked at when its time comes."""
+def _agents_restart(policy: Policy) -> bool:
+    agent = policy.agent
+    return policy.strategy is Strategy.AUTO and agent is not None and agent.restart != "none"
 
-    __slots__ = ("asked_at", "behind", "due", "pause", "since")
 
-    def __init__(self, now: float, behind: int, asked_at: float = 0.0) -> None:
+class PodCheckStores(NamedTuple):
+    """What is known of consumers without a request, and where check results go."""
+
+    watch_index: Index
+    records: Records
+    decision_log: DecisionLog
+    consumer_states: ConsumerStates
+
+
+class PodCheckGate(NamedTuple):
+    """What checks have to wait for."""
+
+    #: Whether any reconcile is due.
+    is_busy: Callable[[], bool]
+    #: Whether a reconcile of this consumer is due, settling or under way.
+    is_pending: Callable[[ObjectKey], bool]
+
+
+class _Schedule:
+    """When the pods of one consumer are checked; times on the event loop's clock."""
+
+    __slots__ = ("behind", "due", "pause", "progress_at", "requested_at")
+
+    def __init__(self, now: float, behind: int, requested_at: float = 0.0) -> None:
         self.due = now
         #: Seconds of the last pause.
         self.pause = 0.0
         #: How many pods its own controller had left, and since when.
         self.behind = behind
-        self.since = now
-        #: When its pods were asked for, POSIX seconds; 0: they were not.
-        self.asked_at = asked_at
+        self.progress_at = now
+        #: When its rollout was decided, POSIX seconds; 0: there was none.
+        self.requested_at = requested_at
 
 
 class PodChecker:
-    """The background looks of one term of leading."""
+    """The pod checks of one term as leader."""
 
     def __init__(
         self,
         client: Client,
         *,
         observer: Observer,
-        consumer: Callable[[ObjectKey], Consumer | None],
-        records: Records,
-        decision_log: DecisionLog,
-        consumer_states: ConsumerStates,
+        stores: PodCheckStores,
         recorder: Recorder,
         settings: PodCheckSettings,
-        busy: Callable[[], bool],
+        gate: PodCheckGate,
         clock: Callable[[], float] = loop_time,
     ) -> None:
-        """`busy` tells whether there is work that goes first."""
         self._client = client
         self._observer = observer
-        self._consumer = consumer
-        self._records = records
-        self._journal = decision_log
-        self._standings = consumer_states
+        self._index, self._records, self._decision_log, self._consumer_states = stores
         self._recorder = recorder
         self._settings = settings
-        self._busy = busy
+        self._gate = gate
         self._clock = clock
-        #: Adopted consumers that nobody has looked at, in line; keys alone, as there may be many.
-        self._line: dict[ObjectKey, float] = {}
-        #: Consumers with a time of their own, and the times; a key may be filed more than once.
-        self._watched: dict[ObjectKey, _Watched] = {}
+        #: Adopted consumers that wait in line, and since when they may be checked; keys alone, as
+        #: there may be many.
+        self._adopted: dict[ObjectKey, float] = {}
+        #: Consumers with a time of their own, and the times; a key may be in the heap repeatedly.
+        self._schedules: dict[ObjectKey, _Schedule] = {}
         self._heap: list[tuple[float, ObjectKey]] = []
-        #: Of whom what was shown is not written yet, by uid.
+        #: uids of records with a check result that is not written yet.
         self._unwritten: set[str] = set()
-        #: The reason that the last Event on a stuck consumer gave.
-        self._told: dict[ObjectKey, str] = {}
+        #: The message of the last Event on a stuck consumer.
+        self._reported_stuck: dict[ObjectKey, str] = {}
         self._wake = asyncio.Event()
-        #: Looks that cost a LIST.
-        self.looks = 0
+        #: Checks that cost a LIST.
+        self.checks = 0
 
-    # -- whom to look at -----------------------------------------------------------------------
+    # -- schedule ------------------------------------------------------------------------------
 
-    def consider(self, key: ObjectKey) -> None:
-        """Schedule a consumer that something was just decided on, if there is anything to see."""
-        consumer, latest = self._consumer(key), self._journal.latest(key)
+    def schedule_check(self, key: ObjectKey) -> None:
+        """Schedule a consumer after a decision on it, if its pods have to be checked."""
+        consumer, latest = self._index.consumer(key), self._decision_log.latest(key)
         record = self._records.get(consumer.uid) if consumer else None
         if (
             consumer is None
@@ -172,206 +191,201 @@ class PodChecker:
             or latest is None
             or record.pods_checked is PodCheck.CURRENT
         ):
-            self._forget(key)
+            self._drop(key)
         elif latest.verdict == Verdict.FROZEN.value and record.pods_checked is PodCheck.NOT_YET:
-            self._expect(key, consumer, asked_at=latest.at)
-        elif key not in self._watched and key not in self._line:
-            self._line[key] = self._clock() + self._settings.calm
+            self._schedule_rollout(key, consumer, requested_at=latest.at)
+        elif key not in self._schedules and key not in self._adopted:
+            self._adopted[key] = self._clock() + self._settings.initial_delay
             self._wake.set()
 
-    def _expect(self, key: ObjectKey, consumer: Consumer, *, asked_at: float) -> None:
-        """Begin to look for the pods that were asked for, once for each time that they were."""
-        watched = self._watched.get(key)
-        if watched is not None and watched.asked_at == asked_at:
+    def _schedule_rollout(self, key: ObjectKey, consumer: Consumer, *, requested_at: float) -> None:
+        """Schedule a consumer that was rolled out, anew for each rollout."""
+        schedule = self._schedules.get(key)
+        if schedule is not None and schedule.requested_at == requested_at:
             return
-        self._forget(key)
-        self._watched[key] = _Watched(self._clock(), consumer.behind, asked_at)
-        self._file(key, consumer, self._settings.calm)
+        self._drop(key)
+        self._schedules[key] = _Schedule(self._clock(), consumer.behind, requested_at)
+        self._schedule_after(key, consumer, self._settings.initial_delay)
 
     def consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         """Follow what a consumer's own controller reports; the consumers' stores call this."""
         if new is None or old is None or old.uid != new.uid:
-            self._forget(key)
-            self._told.pop(key, None)
+            self._drop(key)
+            self._reported_stuck.pop(key, None)
             return
         if (old.behind, old.rolling, old.paused) == (new.behind, new.rolling, new.paused):
             return
-        watched = self._watched.get(key)
-        if watched is not None and watched.behind != new.behind:
-            watched.behind, watched.since = new.behind, self._clock()
+        schedule = self._schedules.get(key)
+        if schedule is not None and schedule.behind != new.behind:
+            schedule.behind, schedule.progress_at = new.behind, self._clock()
         record = self._records.get(new.uid)
         if record is not None and record.pods_checked is not PodCheck.CURRENT and not new.rolling:
-            self._line.pop(key, None)
-            self._file(key, new, self._settings.done)
-        self._standings.update(key)
+            self._adopted.pop(key, None)
+            self._schedule_after(key, new, self._settings.rollout_delay)
+        self._consumer_states.update(key)
 
-    def _file(self, key: ObjectKey, consumer: Consumer, after: float) -> None:
+    def _schedule_after(self, key: ObjectKey, consumer: Consumer, seconds: float) -> None:
         now = self._clock()
-        watched = self._watched.get(key)
-        if watched is None:
-            watched = self._watched[key] = _Watched(now, consumer.behind)
-        watched.due = now + after
-        heappush(self._heap, (watched.due, key))
+        schedule = self._schedules.get(key)
+        if schedule is None:
+            schedule = self._schedules[key] = _Schedule(now, consumer.behind)
+        schedule.due = now + seconds
+        heappush(self._heap, (schedule.due, key))
         self._wake.set()
 
-    def _forget(self, key: ObjectKey) -> None:
-        self._line.pop(key, None)
-        self._watched.pop(key, None)
-        self._standings.found(key, None)
+    def _schedule_again(self, key: ObjectKey, consumer: Consumer) -> None:
+        """Schedule the next check after a pause that is twice the last one."""
+        schedule, settings = self._schedules.get(key), self._settings
+        if schedule is None:
+            return  # it was deleted while its pods were listed
+        longest = settings.max_pause_rolling if consumer.rolling else settings.max_pause
+        schedule.pause = min(longest, max(settings.pause, schedule.pause * 2))
+        self._schedule_after(key, consumer, schedule.pause)
 
-    # -- looking -------------------------------------------------------------------------------
+    def _drop(self, key: ObjectKey) -> None:
+        self._adopted.pop(key, None)
+        self._schedules.pop(key, None)
+        self._consumer_states.set_pod_check(key, None)
+
+    # -- run -----------------------------------------------------------------------------------
 
     async def run(self) -> NoReturn:
-        """Look at pods as their times come, until cancelled."""
-        if not self._settings.per_second:
+        """Check pods as their times come, until cancelled."""
+        if not self._settings.rate:
             await asyncio.Event().wait()
-        spacing = 1 / self._settings.per_second
+        interval = 1 / self._settings.rate
         written_at = self._clock()
         while True:
-            key = None if self._busy() else self._next()
-            if key is not None and await self._try_visit(key):
-                await asyncio.sleep(spacing)
+            key = None if self._gate.is_busy() else self._take_due_key()
+            if key is not None and await self._check_safely(key):
+                await asyncio.sleep(interval)
             elif key is not None:
                 await asyncio.sleep(0)
-            elif self._line or self._heap:
-                await asyncio.sleep(spacing)
+            elif self._adopted or self._heap:
+                await asyncio.sleep(interval)
             else:
-                await self._rest(written_at)
-            if self._clock() - written_at >= _WRITE_EVERY:
+                await self._wait_for_work(written_at)
+            if self._clock() - written_at >= _WRITE_INTERVAL:
                 self.write()
                 written_at = self._clock()
 
-    async def _rest(self, written_at: float) -> None:
-        """Wait until somebody is scheduled, or what was shown has to be written."""
+    async def _wait_for_work(self, written_at: float) -> None:
+        """Wait until a consumer is scheduled, or check results have to be written."""
         self._wake.clear()
-        left = written_at + _WRITE_EVERY - self._clock() if self._unwritten else None
+        left = written_at + _WRITE_INTERVAL - self._clock() if self._unwritten else None
         try:
             async with asyncio.timeout(left):
                 await self._wake.wait()
         except TimeoutError:
             return
 
-    def _next(self) -> ObjectKey | None:
-        """Take the key whose time has come; who waits in line comes after those with a time."""
+    def _take_due_key(self) -> ObjectKey | None:
+        """Take a key whose time has come; adopted consumers come after those with a time."""
         now = self._clock()
         while self._heap and self._heap[0][0] <= now:
             due, key = heappop(self._heap)
-            watched = self._watched.get(key)
-            if watched is not None and watched.due == due:
+            schedule = self._schedules.get(key)
+            if schedule is not None and schedule.due == due:
                 return key
-        for key, due in self._line.items():
+        for key, due in self._adopted.items():
             if due > now:
                 break
-            del self._line[key]
+            del self._adopted[key]
             return key
         return None
 
-    async def _try_visit(self, key: ObjectKey) -> bool:
-        """Look at one consumer; a defect of ours stays its own trouble, as in the queues."""
+    async def _check_safely(self, key: ObjectKey) -> bool:
+        """Check one consumer; an internal error stays its own trouble, as in the queues."""
         try:
-            return await self._visit(key)
+            return await self._check_consumer(key)
         except Exception:
-            _log.exception("a defect met %s; the others go on", key)
+            _log.exception("internal error checking pods", extra={"workload": str(key)})
             return True
 
-    async def _visit(self, key: ObjectKey) -> bool:
-        """Look at one consumer, if there is anything to see; tells whether that cost a LIST."""
-        consumer = self._consumer(key)
+    async def _check_consumer(self, key: ObjectKey) -> bool:
+        """Check one consumer's pods if it is time; tells whether that cost a LIST."""
+        consumer = self._index.consumer(key)
         record = self._records.get(consumer.uid) if consumer else None
-        latest = self._journal.latest(key)
-        if consumer is None or record is None or latest is None:
-            self._forget(key)
+        last = self._decision_log.last_decision(key)
+        if consumer is None or record is None or last is None:
+            self._drop(key)
             return False
-        if key not in self._watched:
-            self._watched[key] = _Watched(self._clock(), consumer.behind)
-        if not latest.last.is_over or consumer.generation < record.generation:
-            # It is not over, or our own write has not come back yet.
-            self._again(key, consumer)
+        schedule = self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
+        if self._gate.is_pending(key):
+            self._schedule_after(key, consumer, self._settings.rollout_delay)
             return False
-        quiet = self._clock() - self._watched[key].since
-        stalled, retried = quiet >= self._settings.stalled, quiet >= self._settings.retried
-        if consumer.rolling and not stalled:
-            self._file(key, consumer, self._settings.stalled - quiet)
+        if not last.is_over or consumer.generation < record.generation:
+            # More follows from the decision, or our own write has not come back yet.
+            self._schedule_again(key, consumer)
+            return False
+        quiet = self._clock() - schedule.progress_at
+        if consumer.rolling and quiet < self._settings.stalled_after:
+            self._schedule_after(key, consumer, self._settings.stalled_after - quiet)
             return False
         if not consumer.wanted:
-            return self._keep_without_pods(consumer, record)
-        snapshot = self._observer.snapshot(key)
-        assert snapshot is not None, "the consumer was found above"
-        self.looks += 1
-        try:
-            shown = await look(self._client, snapshot, stalled=stalled, retried=retried)
-        except (ApiError, Unreachable) as error:
-            _log.info("%s: its pods are looked at later: %s", key, error)
-            self._again(key, consumer)
-            return True
-        if self._records.get(consumer.uid) != record:
-            self._again(key, consumer)  # something was asked meanwhile
-        else:
-            self._keep(consumer, record, shown.standing)
+            self._apply_scaled_to_zero(consumer, record)
+            return False
+        await self._list_and_apply(consumer, record, quiet=quiet)
         return True
 
-    def _keep_without_pods(self, consumer: Consumer, record: Record) -> bool:
-        if consumer.rolling:
-            self._again(consumer.key, consumer)
+    def _apply_scaled_to_zero(self, consumer: Consumer, record: Record) -> None:
+        """Settle a consumer that wants no pods, once it has none: scaling down takes its time."""
+        if consumer.rolling or consumer.pods:
+            self._schedule_again(consumer.key, consumer)
         else:
-            self._keep(consumer, record, ConsumerStatus(State.CURRENT, ""))
-        return False
+            self._apply_result(consumer, record, NO_PODS)
 
-    def _again(self, key: ObjectKey, consumer: Consumer) -> None:
-        """Come back after a pause that is twice the last one."""
-        watched = self._watched.get(key)
-        if watched is None:
-            return  # it went away while its pods were listed
-        most = self._settings.pause_rolling if consumer.rolling else self._settings.pause_most
-        watched.pause = min(most, max(self._settings.pause, watched.pause * 2))
-        self._file(key, consumer, watched.pause)
+    async def _list_and_apply(self, consumer: Consumer, record: Record, *, quiet: float) -> None:
+        key, settings = consumer.key, self._settings
+        snapshot = self._observer.snapshot(key)
+        assert snapshot is not None, "its consumer was found"
+        self.checks += 1
+        try:
+            result = await check_pods(
+                self._client,
+                snapshot,
+                stalled=quiet >= settings.stalled_after,
+                retried=quiet >= settings.retried_after,
+            )
+        except (ApiError, Unreachable) as error:
+            _log.info("pods not checked, retrying later: %s", error, extra={"workload": str(key)})
+            self._schedule_again(key, consumer)
+            return
+        if self._records.get(consumer.uid) != record or self._gate.is_pending(key):
+            self._schedule_again(key, consumer)  # something was decided meanwhile, or will be
+        else:
+            self._apply_result(consumer, record, result.status)
 
-    # -- what was shown ------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------
 
-    def _keep(self, consumer: Consumer, record: Record, standing: ConsumerStatus) -> None:
-        """Keep what a look has shown, tell what is new about it, and come back if need be."""
-        key, state = consumer.key, standing.state
+    def _apply_result(self, consumer: Consumer, record: Record, status: ConsumerStatus) -> None:
+        """Record a check result, report what is new about it, and schedule the next check."""
+        key, state = consumer.key, status.state
         if state is State.CURRENT:
-            self._note(record, PodCheck.CURRENT)
-            self._forget(key)
-            self._told.pop(key, None)
+            self._record_result(record, PodCheck.CURRENT)
+            self._drop(key)
+            self._reported_stuck.pop(key, None)
             return
         if state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
-            self._event(consumer, Reason.LATENT, standing.reason, "Normal")
-            self._note(record, PodCheck.LATENT)
-        elif state is State.STUCK and self._told.get(key) != standing.reason:
-            self._told[key] = standing.reason
-            self._event(consumer, Reason.STUCK, standing.reason, "Warning")
-        self._standings.found(key, standing)
-        self._again(key, consumer)
+            self._report(consumer, Reason.LATENT, status.reason, "Normal")
+            self._record_result(record, PodCheck.LATENT)
+        elif state is State.STUCK and self._reported_stuck.get(key) != status.reason:
+            self._reported_stuck[key] = status.reason
+            self._report(consumer, Reason.STUCK, status.reason, "Warning")
+        self._consumer_states.set_pod_check(key, status)
+        self._schedule_again(key, consumer)
 
-    def _note(self, record: Record, pods_checked: PodCheck) -> None:
+    def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
         if record.pods_checked is not pods_checked:
             self._records.note(msgspec.structs.replace(record, pods_checked=pods_checked))
             self._unwritten.add(record.uid)
 
     def write(self) -> None:
-        """Have what was shown written with the records."""
+        """Have check results written with the records."""
         self._records.write(self._unwritten)
         self._unwritten.clear()
 
-    def _event(
-        self,
-        consumer: Consumer,
-        reason: Reason,
-        message: str,
-        type_: Literal["Normal", "Warning"],
-    ) -> None:
-        _log.log(
-            logging.WARNING if type_ == "Warning" else logging.INFO,
-            message,
-            extra={"consumer": str(consumer.key), "change": ""},
-        )
-        self._recorder.event(
-            consumer.key,
-            api_version=BY_KIND[consumer.key.kind].api_version,
-            uid=consumer.uid,
-            type=type_,
-            reason=reason,
-            message=message,
-        )
+    def _report(self, consumer: Consumer, reason: Reason, message: str, type_: EventType) -> None:
+        level = logging.WARNING if type_ == "Warning" else logging.INFO
+        _log.log(level, message, extra={"workload": str(consumer.key)})
+        write_consumer_event(self._recorder, consumer, reason, message, type_=type_)

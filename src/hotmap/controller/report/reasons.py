@@ -22,6 +22,7 @@ class Reason(enum.StrEnum):
     HELD = "Held"
     FAILED = "Failed"
     NUDGE_REFUSED = "NudgeRefused"
+    SOURCE_MISSING = "SourceMissing"
     INVALID_ANNOTATION = "InvalidAnnotation"
     REVISION_CHANGED = "RevisionChanged"
     STATE_NOT_KEPT = "StateNotKept"

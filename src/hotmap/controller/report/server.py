@@ -1,45 +1,42 @@
-"""What the controller shows over HTTP: /metrics, /healthz (and /live), /readyz and /v1/status.
+"""The controller's HTTP server: /metrics, /healthz (and /live), /readyz and /v1/status.
 
-Plain HTTP for scrapers and probes; nothing can be changed through it and no debug surface stands
-behind it. The status is a document that the command line prints too.
+Plain HTTP for scrapers and probes; read-only, without debug endpoints. The command line prints
+the status document too.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from hotmap.core.errors import BadRequest, SettingsError
 
-__all__ = ["StatusServer"]
+__all__ = ["Endpoints", "StatusServer"]
 
 Answer = tuple[bool, dict[str, Any]]
 
 
+class Endpoints(NamedTuple):
+    """What the server serves; each is called for each request."""
+
+    #: Renders the metrics, of `metrics_type`.
+    metrics: Callable[[], bytes]
+    metrics_type: str
+    health: Callable[[], Answer]
+    readiness: Callable[[], Answer]
+    #: Answers the parameters of a query, or raises BadRequest.
+    status: Callable[[Mapping[str, str]], Awaitable[dict[str, Any]]]
+
+
 class StatusServer:
-    """Serves the controller's state until it is closed.
+    """Serves the controller's state until it is closed."""
 
-    `status` answers the parameters of a query, or raises BadRequest.
-    """
-
-    def __init__(
-        self,
-        *,
-        metrics: Callable[[], bytes],
-        metrics_type: str,
-        health: Callable[[], Answer],
-        readiness: Callable[[], Answer],
-        status: Callable[[Mapping[str, str]], Awaitable[dict[str, Any]]],
-    ) -> None:
-        self._metrics = metrics
-        self._metrics_type = metrics_type
-        self._health = health
-        self._readiness = readiness
-        self._status = status
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._endpoints = endpoints
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -54,7 +51,7 @@ class StatusServer:
             [
                 web.get("/metrics", self._get_metrics),
                 web.get("/healthz", self._get_health),
-                web.get("/live", self._get_life),
+                web.get("/live", self._get_liveness),
                 web.get("/readyz", self._get_readiness),
                 web.get("/v1/status", self._get_status),
             ]
@@ -82,23 +79,23 @@ class StatusServer:
             self._runner = None
 
     async def _get_metrics(self, request: web.Request) -> web.Response:
-        headers = {"Content-Type": self._metrics_type}
-        return web.Response(body=self._metrics(), headers=headers)
+        headers = {"Content-Type": self._endpoints.metrics_type}
+        return web.Response(body=self._endpoints.metrics(), headers=headers)
 
     async def _get_health(self, request: web.Request) -> web.Response:
-        return _answer(self._health())
+        return _answer(self._endpoints.health())
 
-    async def _get_life(self, request: web.Request) -> web.Response:
+    async def _get_liveness(self, request: web.Request) -> web.Response:
         # Reloader's own probe and its answers.
-        healthy, _ = self._health()
+        healthy, _ = self._endpoints.health()
         return web.Response(text="alive" if healthy else "dead", status=200 if healthy else 500)
 
     async def _get_readiness(self, request: web.Request) -> web.Response:
-        return _answer(self._readiness())
+        return _answer(self._endpoints.readiness())
 
     async def _get_status(self, request: web.Request) -> web.Response:
         try:
-            return _json(await self._status(request.query), 200)
+            return _json(await self._endpoints.status(request.query), 200)
         except BadRequest as error:
             return _json({"error": str(error)}, error.code)
 

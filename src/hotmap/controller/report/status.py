@@ -1,8 +1,8 @@
-"""What /v1/status says: how every followed consumer stands, and the proof for one of them.
+"""The documents of /v1/status: the status of every followed consumer, or one in detail.
 
-The overview costs no request, whatever the cluster's size, and comes in pages. Asked for one
-consumer by name, its pods are listed once and shown with what each holds. Names and fingerprints
-only; values are not kept anywhere, so they cannot be shown.
+The overview costs no request, whatever the cluster's size, and comes in pages. For one consumer
+by name its pods are listed once, and shown with the proof for each. Names and fingerprints only;
+values are not kept anywhere, so they cannot be shown.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from hotmap import __version__
 from hotmap.controller.report.consumer_states import ConsumerStates
-from hotmap.controller.report.decision_log import DecisionLog, Entry
-from hotmap.controller.report.pod_checks import PodCheckResult, look
+from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
+from hotmap.controller.report.pod_checks import PodCheckResult, check_pods
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
@@ -26,31 +26,32 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import ConsumerStatus, State
 from hotmap.core.status.pods import PodProof, Stage
+from hotmap.core.text import printable, quote
 from hotmap.kube.client import Client
 
-__all__ = ["Leading", "StatusPage"]
+__all__ = ["LeaderView", "StatusPage"]
 
-#: Consumers on a page, unless told otherwise and at most.
-_PAGE, _PAGE_MOST = 500, 5000
+#: Consumers on a page, by default and at most.
+_DEFAULT_LIMIT, _MAX_LIMIT = 500, 5000
 
-#: Pods listed for one answer; more are counted and not shown.
-_PODS_SHOWN = 1000
+#: Pods in one document; more are counted and not shown.
+_MAX_PODS = 1000
 
-#: Lists of pods at once for people who ask; nothing of this may crowd an API server.
-_LISTS_AT_ONCE = 2
+#: Lists of pods at once for queries, so that they do not crowd an API server.
+_MAX_LISTS = 2
 
-_PARAMETERS = ("consumer", "namespace", "state", "limit", "continue", "snapshot")
+_PARAMETERS = ("workload", "namespace", "state", "limit", "continue", "snapshot")
 
 
-class Leading(NamedTuple):
-    """What only who leads can answer from."""
+class LeaderView(NamedTuple):
+    """What only the leader knows."""
 
     observer: Observer
     consumer_states: ConsumerStates
 
 
 class _Query(NamedTuple):
-    consumer: str
+    workload: str
     namespace: str
     states: frozenset[str]
     limit: int
@@ -60,153 +61,151 @@ class _Query(NamedTuple):
 
 
 class StatusPage:
-    """Answers queries of the status."""
+    """Answers queries for the status."""
 
     def __init__(self, client: Client, *, index: Index, decision_log: DecisionLog) -> None:
         self._client = client
         self._index = index
-        self._journal = decision_log
-        self._listing = asyncio.Semaphore(_LISTS_AT_ONCE)
+        self._decision_log = decision_log
+        self._list_limit = asyncio.Semaphore(_MAX_LISTS)
 
-    async def answer(self, query: Mapping[str, str], leading: Leading | None) -> dict[str, Any]:
-        """Make the document that a query asks for; a standby knows of no consumer.
+    async def answer(self, query: Mapping[str, str], leader: LeaderView | None) -> dict[str, Any]:
+        """Make the document for a query; a standby shows no consumers.
 
         Raises:
             BadRequest: a parameter is unknown or cannot be read; the text names it.
         """
-        asked = _read_query(query)
+        parsed = _parse_query(query)
         head = {
             "apiVersion": "hotmap.dev/v1",
             "kind": "ControllerStatus",
             "version": __version__,
             "server": self._client.server,
-            "ready": leading is not None,
-            "role": "standby" if leading is None else "leader",
+            "time": round(self._client.server_time(), 3),
+            "ready": leader is not None,
+            "role": "standby" if leader is None else "leader",
             "sources": sum(len(store) for store in self._index.sources.values()),
         }
-        if leading is None:
-            return {**head, "counts": {}, "behind": 0, "consumers": []}
-        if asked.consumer:
-            named = self._named(asked.consumer)
-            shown = [
-                await self._in_full(consumer, leading, with_snapshot=asked.snapshot)
-                for consumer in named
+        if leader is None:
+            return {**head, "counts": {}, "behind": 0, "workloads": []}
+        if parsed.workload:
+            consumers = self._find_consumers(parsed.workload)
+            documents = [
+                await self._detail_document(consumer, leader, with_snapshot=parsed.snapshot)
+                for consumer in consumers
             ]
-            return {
-                **head,
-                **_totals((one["state"], one["behind"]) for one in shown),
-                "consumers": shown,
-            }
-        return {**head, **self._overview(asked, leading.consumer_states)}
+            totals = _totals((document["state"], document["behind"]) for document in documents)
+            return {**head, **totals, "workloads": documents}
+        return {**head, **self._overview(parsed, leader.consumer_states)}
 
     # -- the overview --------------------------------------------------------------------------
 
-    def _overview(self, asked: _Query, consumer_states: ConsumerStates) -> dict[str, Any]:
-        """Show a page of consumers, and the counts of all that the query asks for."""
-        standing = {
-            consumer.key: consumer_states.known(consumer.key)
+    def _overview(self, query: _Query, consumer_states: ConsumerStates) -> dict[str, Any]:
+        """Make a page of consumers, with the counts of all in the namespaces of the query."""
+        statuses = {
+            consumer.key: consumer_states.get(consumer)
             for consumer in self._index.all_consumers()
-            if asked.namespace in ("", consumer.key.namespace)
+            if query.namespace in ("", consumer.key.namespace)
             and self._index.policies.of(consumer).opted_in
         }
-        totals = _totals((one.state.value, one.behind) for one in standing.values())
-        wanted = sorted(
+        totals = _totals((status.state.value, status.behind) for status in statuses.values())
+        selected = sorted(
             key
-            for key, one in standing.items()
-            if (not asked.states or one.state.value in asked.states) and _token(key) > asked.token
+            for key, status in statuses.items()
+            if (not query.states or status.state.value in query.states)
+            and _continue_token(key) > query.token
         )
-        page = wanted[: asked.limit]
+        page = selected[: query.limit]
         documents = [
-            self._in_short(consumer, standing[key])
+            self._summary_document(consumer, statuses[key])
             for key in page
             if (consumer := self._index.consumer(key)) is not None
         ]
-        left = {"continue": _token(page[-1])} if len(wanted) > len(page) else {}
-        return {**totals, "consumers": documents, **left}
+        more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
+        return {**totals, "workloads": documents, **more}
 
-    def _in_short(self, consumer: Consumer, standing: ConsumerStatus) -> dict[str, Any]:
+    def _summary_document(self, consumer: Consumer, status: ConsumerStatus) -> dict[str, Any]:
         kind, namespace, name = consumer.key
         policy = self._index.policies.of(consumer)
-        latest = self._journal.latest(consumer.key)
+        latest = self._decision_log.latest(consumer.key)
         return {
             "kind": kind,
             "namespace": namespace,
             "name": name,
-            "state": standing.state.value,
-            "reason": standing.reason,
-            "behind": standing.behind,
+            "state": status.state.value,
+            "reason": status.reason,
+            "behind": status.behind,
             "strategy": policy.strategy.value,
-            "policy": policy.origin,
+            "policy": printable(policy.origin),
             "revision": consumer.revision,
             "decidedAt": round(latest.at, 3) if latest else None,
         }
 
-    def _unfollowed(self, consumer: Consumer) -> dict[str, Any]:
-        """Say why a workload is not followed, since that is the answer to most questions."""
-        origin = self._index.policies.of(consumer).origin
-        standing = ConsumerStatus(State.UNPROVEN, origin)
-        return {**self._in_short(consumer, standing), "state": "unfollowed"}
+    def _unfollowed_document(self, consumer: Consumer) -> dict[str, Any]:
+        """Say why a workload is not followed."""
+        status = ConsumerStatus(
+            State.UNVERIFIED, printable(self._index.policies.of(consumer).origin)
+        )
+        return {**self._summary_document(consumer, status), "state": "unfollowed"}
 
     # -- one consumer --------------------------------------------------------------------------
 
-    def _named(self, text: str) -> list[Consumer]:
+    def _find_consumers(self, text: str) -> list[Consumer]:
         """Find the workloads that `[KIND/]NAMESPACE/NAME` names, followed or not."""
         parts = text.split("/")
         kind, namespace, name = ["", "", *parts][-3:]
-        there = (
-            self._index.consumer(ObjectKey(one, namespace, name))
-            for one in self._index.consumers
-            if kind.lower() in ("", one.lower())
+        found = (
+            self._index.consumer(ObjectKey(known, namespace, name))
+            for known in self._index.consumers
+            if kind.lower() in ("", known.lower())
         )
-        return [one for one in there if one is not None and not one.owned and len(parts) < 4]
+        return [one for one in found if one is not None and not one.owned and len(parts) < 4]
 
-    async def _in_full(
-        self, consumer: Consumer, leading: Leading, *, with_snapshot: bool
+    async def _detail_document(
+        self, consumer: Consumer, leader: LeaderView, *, with_snapshot: bool
     ) -> dict[str, Any]:
         """Show one consumer with its sources, its pods and the decisions on it; one LIST."""
-        if not self._index.policies.of(consumer).opted_in:
-            return self._unfollowed(consumer)
-        key = consumer.key
-        snapshot = leading.observer.snapshot(key)
-        if snapshot is None:
-            return self._unfollowed(consumer)
-        shown: PodCheckResult | HotmapError
+        snapshot = leader.observer.snapshot(consumer.key)
+        if snapshot is None or not snapshot.policy.opted_in:
+            return self._unfollowed_document(consumer)
+        result: PodCheckResult | HotmapError
         try:
-            async with self._listing:
-                shown = await look(self._client, snapshot)
+            async with self._list_limit:
+                result = await check_pods(self._client, snapshot)
         except (ApiError, Unreachable) as error:
-            shown = error
-        standing = _standing(snapshot, leading.consumer_states.known(key), shown)
+            result = error
+        status = _status_after_check(snapshot, leader.consumer_states.get(consumer), result)
+        decisions = reversed(self._decision_log.decisions_on(consumer.key))
         return {
-            **self._in_short(consumer, standing),
-            "asked": snapshot.recorded_content or None,
+            **self._summary_document(consumer, status),
+            "applied": snapshot.recorded_content or None,
             "sources": [_source_document(source) for source in snapshot.sources],
-            **_pods_document(shown),
+            **_pods_document(result),
             "decision": decision_document(decide(snapshot)),
             **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),
-            "decisions": [_decision_document(one) for one in reversed(self._journal.of(key))],
+            "decisions": [_decision_document(entry) for entry in decisions],
         }
 
 
-def _standing(
-    snapshot: Snapshot, known: ConsumerStatus, shown: PodCheckResult | HotmapError
+def _status_after_check(
+    snapshot: Snapshot, known: ConsumerStatus, result: PodCheckResult | HotmapError
 ) -> ConsumerStatus:
-    """Say how a consumer stands whose pods were listed just now.
+    """Choose the status of a consumer whose pods were just listed.
 
-    What needs a person or another moment goes first; then the pods themselves tell.
+    What needs a person or another moment goes first; then the pods count.
     """
     if snapshot.record is None or known.state in (State.FAILED, State.HELD):
         return known
     if snapshot.recorded_target != snapshot.target:
-        return ConsumerStatus(State.WAITING, "its sources changed, which is about to be acted on")
+        return ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
     waits = known.state is State.WAITING and not known.behind
-    if isinstance(shown, HotmapError) or waits or known.state is State.STUCK:
+    if isinstance(result, HotmapError) or waits or known.state is State.STUCK:
         return known
-    return shown.standing
+    return result.status
 
 
 def _source_document(source: SourceSnapshot) -> dict[str, Any]:
-    """Show a source as the controller sees it, so that one can tell whether it saw an edit."""
+    """Show a source as the controller has it, so that one can tell whether it has seen an edit."""
     return {
         "kind": source.source.kind,
         "name": source.source.name,
@@ -217,25 +216,25 @@ def _source_document(source: SourceSnapshot) -> dict[str, Any]:
     }
 
 
-def _pods_document(shown: PodCheckResult | HotmapError) -> dict[str, Any]:
-    if isinstance(shown, HotmapError):
-        return {"desired": None, "pods": [], "podsError": str(shown)}
-    desired = shown.desired.revision
+def _pods_document(result: PodCheckResult | HotmapError) -> dict[str, Any]:
+    if isinstance(result, HotmapError):
+        return {"desired": None, "pods": [], "podsError": printable(str(result))}
+    desired = result.desired.revision
     return {
         "desired": desired,
-        "podCount": len(shown.pods),
-        "pods": [_pod_document(one, desired) for one in shown.pods[:_PODS_SHOWN]],
+        "podCount": len(result.pods),
+        "pods": [_pod_document(proof, desired) for proof in result.pods[:_MAX_PODS]],
     }
 
 
 def _pod_document(proof: PodProof, desired: str) -> dict[str, Any]:
-    seen = proof.seen
+    pod = proof.pod
     return {
-        "name": seen.start.name,
-        "startedAt": seen.start.at,
-        "ready": seen.ready,
-        "trouble": seen.trouble,
-        "templateRevision": seen.start.revision,
+        "name": pod.start.name,
+        "startedAt": pod.start.at,
+        "ready": pod.ready,
+        "waitingReason": pod.waiting_reason,
+        "templateRevision": pod.start.revision,
         "desired": desired,
         "projected": _stage_document(proof.projected, desired) if proof.projected else None,
         "loaded": _stage_document(proof.loaded, desired),
@@ -243,12 +242,12 @@ def _pod_document(proof: PodProof, desired: str) -> dict[str, Any]:
 
 
 def _stage_document(stage: Stage, desired: str) -> dict[str, Any]:
-    """Show a stage; what may be older content has no name."""
+    """Show a stage; content that may be older has no name."""
     revision = desired if stage.reached else None
-    return {"revision": revision, "known": stage.known.value, "why": stage.why}
+    return {"revision": revision, "confidence": stage.confidence.value, "reason": stage.reason}
 
 
-def _decision_document(entry: Entry) -> dict[str, Any]:
+def _decision_document(entry: DecisionEntry) -> dict[str, Any]:
     return {
         "at": round(entry.at, 3),
         "verdict": entry.verdict,
@@ -259,10 +258,10 @@ def _decision_document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _totals(consumer_states: Iterable[tuple[str, int]]) -> dict[str, Any]:
+def _totals(statuses: Iterable[tuple[str, int]]) -> dict[str, Any]:
     states: Counter[str] = Counter()
     behind = 0
-    for state, pods in consumer_states:
+    for state, pods in statuses:
         states[state] += 1
         behind += pods
     return {"counts": {state.value: states[state.value] for state in State}, "behind": behind}
@@ -271,38 +270,42 @@ def _totals(consumer_states: Iterable[tuple[str, int]]) -> dict[str, Any]:
 # -- queries -----------------------------------------------------------------------------------
 
 
-def _read_query(query: Mapping[str, str]) -> _Query:
+def _parse_query(query: Mapping[str, str]) -> _Query:
     unknown = [name for name in query if name not in _PARAMETERS]
     if unknown:
-        raise BadRequest(f"{unknown[0]}: unknown parameter; known are {', '.join(_PARAMETERS)}")
+        raise BadRequest(
+            f"unknown parameter {quote(unknown[0][:40])}: expected one of {', '.join(_PARAMETERS)}"
+        )
     text = query.get("limit", "")
-    if text and not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _PAGE_MOST):
-        raise BadRequest(f"limit: {text[:40]!r} is not a number from 1 to {_PAGE_MOST}")
+    if text and not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MAX_LIMIT):
+        raise BadRequest(
+            f"invalid limit {quote(text[:40])}: expected a number from 1 to {_MAX_LIMIT}"
+        )
     return _Query(
-        query.get("consumer", ""),
+        query.get("workload", ""),
         query.get("namespace", ""),
-        _read_states(query.get("state", "")),
-        int(text) if text else _PAGE,
+        _parse_states(query.get("state", "")),
+        int(text) if text else _DEFAULT_LIMIT,
         query.get("continue", ""),
-        _read_flag(query.get("snapshot", "")),
+        _parse_flag(query.get("snapshot", "")),
     )
 
 
-def _read_flag(text: str) -> bool:
+def _parse_flag(text: str) -> bool:
     if text not in ("", "true", "false"):
-        raise BadRequest(f"snapshot: {text[:40]!r} is neither true nor false")
+        raise BadRequest(f"invalid snapshot {quote(text[:40])}: expected true or false")
     return text == "true"
 
 
-def _read_states(text: str) -> frozenset[str]:
+def _parse_states(text: str) -> frozenset[str]:
     states = [one for one in text.split(",") if one]
     known = [state.value for state in State]
     for one in states:
         if one not in known:
-            raise BadRequest(f"state: {one[:40]!r} is none of {', '.join(known)}")
+            raise BadRequest(f"invalid state {quote(one[:40])}: expected one of {', '.join(known)}")
     return frozenset(states)
 
 
-def _token(key: ObjectKey) -> str:
-    """Name the place of a consumer in the order of the pages."""
+def _continue_token(key: ObjectKey) -> str:
+    """Name the position of a consumer in the order of the pages."""
     return "/".join(key)

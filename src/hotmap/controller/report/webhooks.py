@@ -1,10 +1,10 @@
-"""Tells other programs over HTTP what changed: instead of acting, or after it.
+"""Notifies other programs over HTTP of changes and rollouts.
 
 * a change webhook gets one POST for each source that changed and was quiet for the settle time, or
-  that differs from what was last asked of those who follow it
-* an alert gets one POST of text for each consumer that was rolled
+  that differs from what was last applied to the consumers that follow it
+* an alert gets one POST of text for each consumer that was rolled out
 
-Both are sent in the background with time-outs and are tried again, so that a slow or absent
+Both are sent in the background with time-outs and are retried, so that a slow or absent
 receiver delays nobody. Data keys are named, values never; of a URL only the host is ever shown,
 since its path is often the receiver's password.
 """
@@ -39,23 +39,23 @@ __all__ = ["Webhooks"]
 _TIMEOUT = 10.0
 
 #: Alerts that wait for a receiver; the oldest is dropped beyond that.
-_WAITING = 1000
+_MAX_ALERTS = 1000
 
 #: Attempts for one alert: with pauses of 1 to 30 s about a minute, after which it is no news.
 _ATTEMPTS = 5
 
-#: Seconds that what waits gets at the end.
+#: Seconds to send what is queued at shutdown.
 _GRACE = 2.0
 
 _log = logging.getLogger(__name__)
 
 
 class _Change(NamedTuple):
-    """What was seen of a source since it was last told."""
+    """The changes of a source since it was last sent."""
 
     what: str
     data_keys: frozenset[str]
-    #: Found by comparison with what was asked; nobody saw it happen.
+    #: Found by comparison with the record; it happened while nobody was watching.
     missed: bool = False
 
 
@@ -68,19 +68,19 @@ class Webhooks:
         self._settings = settings
         self._followers = followers
         self._changes: dict[ObjectKey, _Change] = {}
-        #: The sources that were heard of in this term: the comparison brings no news of them.
-        self._heard: set[ObjectKey] = set()
+        #: The sources with a watch event in this term: the comparison finds nothing new of them.
+        self._seen: set[ObjectKey] = set()
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._alerts: deque[str] = deque()
-        self._alerted = asyncio.Event()
-        #: What is to be sent and not sent yet, and whether that is nothing.
-        self._owed = 0
+        self._alert_queued = asyncio.Event()
+        #: How much is to be sent and not sent yet, and whether that is nothing.
+        self._pending = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._tasks: SupervisedTasks | None = None
 
     def start(self, supervisor: Supervisor) -> None:
-        """Begin to send what is told from now on."""
+        """Start sending."""
         self._tasks = supervisor.tasks()
         if self._settings.change_url:
             self._tasks.start("send change webhooks", self._send_changes, may_return=True)
@@ -88,11 +88,11 @@ class Webhooks:
             self._tasks.start("send alerts", partial(self._send_alerts, self._settings.alert))
 
     def begin_term(self) -> None:
-        """Forget what was heard of while we led before: others have acted since."""
-        self._heard.clear()
+        """Forget the sources seen in an earlier term: other leaders have acted since."""
+        self._seen.clear()
 
     async def aclose(self) -> None:
-        """Send what waits for at most _GRACE seconds, and end."""
+        """Send what is queued for at most _GRACE seconds, then stop."""
         if self._tasks:
             # Not asyncio.timeout: see LeaderElector._release, we may be cancelled here, too.
             with suppress(TimeoutError):
@@ -101,10 +101,10 @@ class Webhooks:
         if self._tasks is not None:
             await self._tasks.stop()
 
-    # -- what is told --------------------------------------------------------------------------
+    # -- what is sent --------------------------------------------------------------------------
 
     def source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        """Tell of a change of a source's data; a store calls this."""
+        """Queue a change of a source's data; a store calls this."""
         if not self._settings.change_url:
             return
         what = "created" if old is None else "deleted" if new is None else "updated"
@@ -112,51 +112,53 @@ class Webhooks:
         data_keys = changed_keys(old, new)
         if not wanted.get(what, bool(data_keys)):
             return
-        self._heard.add(key)
-        self._file(key, _Change(what, data_keys))
-        self._tell_soon(key)
+        self._seen.add(key)
+        self._add_change(key, _Change(what, data_keys))
+        self._send_settled(key)
 
     def source_found_changed(self, present: SourceSnapshot) -> None:
-        """Tell of a source that differs from what was asked, unless it was heard of already.
+        """Queue a source that differs from the record, unless a watch event was seen already.
 
-        So a change while nobody was watching is told too, as far as a consumer follows the source.
+        So a change while nobody was watching is sent too, if a consumer follows the source.
         Which data keys changed is not known any more.
         """
         key = present.source
-        if not self._settings.change_url or key in self._heard:
+        if not self._settings.change_url or key in self._seen:
             return
-        self._heard.add(key)
-        self._file(key, _Change("updated" if present.exists else "deleted", frozenset(), True))
-        self._tell_soon(key)
+        self._seen.add(key)
+        self._add_change(
+            key, _Change("updated" if present.exists else "deleted", frozenset(), True)
+        )
+        self._send_settled(key)
 
-    def _tell_soon(self, key: ObjectKey) -> None:
+    def _send_settled(self, key: ObjectKey) -> None:
         self._queue.add_settled(
             key, settle=self._settings.settle, settle_max=self._settings.settle_max
         )
 
     def rolled(self, consumer: Consumer, sources: Sequence[ObjectKey], reason: str) -> None:
-        """Tell that a consumer was rolled since some sources changed, and why in words."""
+        """Queue an alert: a consumer was rolled out because some sources changed."""
         if self._settings.alert is None:
             return
-        if len(self._alerts) == _WAITING:
-            _log.warning("the alert webhook does not keep up; its oldest alert is dropped")
+        if len(self._alerts) == _MAX_ALERTS:
+            _log.warning("alert webhook too slow; dropping its oldest alert")
             self._alerts.popleft()
-            self._owe(-1)
+            self._count_pending(-1)
         self._alerts.append(_alert_text(self._settings.alert, consumer, sources, reason))
-        self._owe(1)
-        self._alerted.set()
+        self._count_pending(1)
+        self._alert_queued.set()
 
-    def _file(self, key: ObjectKey, change: _Change) -> None:
-        """Add a change to what is to be told of a source."""
+    def _add_change(self, key: ObjectKey, change: _Change) -> None:
+        """Merge a change into what is to be sent of a source."""
         before = self._changes.get(key)
         if before is None:
-            self._owe(1)
+            self._count_pending(1)
         known, missed = (before.data_keys, before.missed) if before else (frozenset(), False)
         self._changes[key] = _Change(change.what, known | change.data_keys, missed or change.missed)
 
-    def _owe(self, count: int) -> None:
-        self._owed += count
-        if self._owed:
+    def _count_pending(self, count: int) -> None:
+        self._pending += count
+        if self._pending:
             self._idle.clear()
         else:
             self._idle.set()
@@ -176,18 +178,23 @@ class Webhooks:
                     session, self._settings.change_url, body, "application/json", proxy=""
                 )
                 if refusal:
-                    # What changed meanwhile was filed anew; both are told together.
+                    # What changed meanwhile was added anew; both are sent together.
                     later = self._changes.get(key, change)
-                    self._file(key, change._replace(what=later.what))
+                    self._add_change(key, change._replace(what=later.what))
                     pause = self._queue.retry(key)
-                    _log.warning("%s is told again in %.1f s: %s", key, pause, refusal)
+                    _log.warning(
+                        "change webhook failed: %s; retrying in %.1fs",
+                        refusal,
+                        pause,
+                        extra={"source": str(key)},
+                    )
                 else:
                     self._queue.forget(key)
-                self._owe(-1)
+                self._count_pending(-1)
                 self._queue.done(key)
 
     def _document(self, key: ObjectKey, change: _Change) -> dict[str, Any]:
-        """Say what changed where; `webhook` is all that Reloader sends."""
+        """Describe a change; `webhook` is all that Reloader sends."""
         return {
             "webhook": "update successful",
             "change": change.what,
@@ -196,7 +203,7 @@ class Webhooks:
             "name": key.name,
             "dataKeys": sorted(change.data_keys),
             "missed": change.missed,
-            "consumers": [
+            "workloads": [
                 {"kind": one.key.kind, "namespace": one.key.namespace, "name": one.key.name}
                 for one in self._followers(key)
             ],
@@ -205,11 +212,11 @@ class Webhooks:
     async def _send_alerts(self, settings: AlertSettings) -> None:
         async with _session() as session:
             while True:
-                await self._alerted.wait()
-                self._alerted.clear()
+                await self._alert_queued.wait()
+                self._alert_queued.clear()
                 while self._alerts:
                     await _send_alert(session, settings, self._alerts.popleft())
-                    self._owe(-1)
+                    self._count_pending(-1)
 
 
 async def _send_alert(session: ClientSession, settings: AlertSettings, text: str) -> None:
@@ -222,7 +229,7 @@ async def _send_alert(session: ClientSession, settings: AlertSettings, text: str
             return
         if attempt < _ATTEMPTS:
             await asyncio.sleep(backoff.next())
-    _log.warning("an alert is given up after %d attempts: %s", _ATTEMPTS, refusal)
+    _log.warning("alert not sent after %d attempts: %s", _ATTEMPTS, refusal)
 
 
 def _session() -> ClientSession:
@@ -234,7 +241,7 @@ def _session() -> ClientSession:
 async def _post(
     session: ClientSession, url: str, body: bytes, content_type: str, *, proxy: str
 ) -> str:
-    """Send once; returns why it was not taken, or "". A redirect is a refusal, as for Reloader."""
+    """Send once; returns why it failed, or "". A redirect is a failure, as for Reloader."""
     host = urlsplit(url).hostname
     try:
         async with session.post(
@@ -244,12 +251,12 @@ async def _post(
             proxy=proxy or None,
             allow_redirects=False,
         ) as answer:
-            return "" if answer.status < 300 else f"{host} answers {answer.status}"
+            return "" if answer.status < 300 else f"{host} answered {answer.status}"
     except TimeoutError:
-        return f"{host} does not answer within {_TIMEOUT:g} s"
+        return f"{host} did not answer within {_TIMEOUT:g}s"
     except (ClientError, OSError, ValueError) as error:
         # The texts of these name the whole URL.
-        return f"{host} cannot be reached ({type(error).__name__})"
+        return f"cannot reach {host} ({type(error).__name__})"
 
 
 _TYPES = {"ConfigMap": "CONFIGMAP", "Secret": "SECRET"}

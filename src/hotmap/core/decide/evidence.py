@@ -35,7 +35,15 @@ from hotmap.core.model.references import Life
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.state import Window
 
-__all__ = ["MARGIN", "PodStart", "Span", "pod_starts", "proven_younger", "started_within"]
+__all__ = [
+    "MARGIN",
+    "PodStart",
+    "Span",
+    "earliest_mount",
+    "pod_starts",
+    "proven_younger",
+    "started_within",
+]
 
 #: Seconds: one for each truncated clock. Precedent: pods started and edited in the same second
 #: were seen to hold the old value.
@@ -89,6 +97,18 @@ def _pod_start(pod: Pod, users: set[str], *, init: bool) -> PodStart:
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
     return PodStart(pod.metadata.name, at, revision, tuple(spans))
+
+
+def earliest_mount(pod: Pod) -> float | None:
+    """Bound when a pod's volumes were written: POSIX seconds of the API server's clock.
+
+    A kubelet mounts nothing before the pod is bound to its node, and it mounts before it pulls
+    images, so this can be minutes before any container starts. None while it has not acknowledged
+    the pod.
+    """
+    if parse_time(pod.status.start_time) is None:
+        return None
+    return max(parse_time(pod.metadata.creation_timestamp) or 0.0, _scheduled_at(pod))
 
 
 def _container_starts(pod: Pod, users: set[str]) -> list[float]:

@@ -141,6 +141,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     #: Which bound of `limits` its pod template exceeds, in words; then it has no uses and is to be
     #: left out. "" when none.
     over_budget: str = ""
+    #: How many pods exist, by its own controller's word; more than `wanted` while it scales down.
+    pods: int = 0
 
     @property
     def revision(self) -> str:
@@ -164,12 +166,13 @@ def consumer_from_workload(
     spec, status = item.spec, item.status
     update = spec.update_strategy
     wanted = 1 if spec.replicas is None else spec.replicas
-    behind = 0
+    behind, pods = 0, status.replicas
     if kind in ("Deployment", "StatefulSet"):
         behind = max(wanted, status.replicas) - status.updated_replicas
     elif kind == "DaemonSet":
         wanted = status.desired_number_scheduled
         behind = wanted - status.updated_number_scheduled
+        pods = status.current_number_scheduled + status.number_misscheduled
     unseen = status.observed_generation < item.metadata.generation
     return _consumer(
         kind,
@@ -185,6 +188,7 @@ def consumer_from_workload(
         rolling=unseen or behind > 0,
         wanted=wanted,
         behind=wanted if unseen else max(0, behind),
+        pods=pods,
         ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
         dialect=dialect,
         known=known,
@@ -314,6 +318,7 @@ def consumer_from_rollout(
         rolling=rolling,
         wanted=wanted,
         behind=wanted if unseen or restarting else max(0, behind) if rolling else 0,
+        pods=status.replicas,
         dialect=dialect,
         known=known,
     )
@@ -340,6 +345,7 @@ def rolled_by(deployment: Consumer, rollout: Consumer) -> Consumer:
         paused=rollout.paused,
         rolling=rollout.rolling or unseen,
         wanted=rollout.wanted,
+        pods=rollout.pods,
         behind=rollout.wanted if unseen else rollout.behind,
         argo=argo,
     )
@@ -360,6 +366,7 @@ def _consumer(
     rolling: bool = False,
     wanted: int = 0,
     behind: int = 0,
+    pods: int = 0,
     ordered: bool = False,
     dialect: DialectSettings,
     known: Consumer | None = None,
@@ -388,6 +395,7 @@ def _consumer(
         rolling=rolling,
         wanted=wanted,
         behind=behind,
+        pods=pods,
         ordered=ordered,
         owned=is_owned(metadata),
         written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),

@@ -319,6 +319,9 @@ class WorkloadStatus(_Part, frozen=True, gc=False):
     #: A DaemonSet's words for replicas and updatedReplicas.
     desired_number_scheduled: int = 0
     updated_number_scheduled: int = 0
+    #: A DaemonSet's pods on nodes that are to run one, and on others.
+    current_number_scheduled: int = 0
+    number_misscheduled: int = 0
     #: A StatefulSet's name for its newest template.
     update_revision: str = ""
 

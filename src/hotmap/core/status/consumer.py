@@ -1,22 +1,22 @@
-"""How a consumer stands: is what was asked of it real in all its pods, and if not, why not?
+"""Status of a consumer: does every pod of it have the current content, and if not, why not?
 
 | state | meaning |
 |---|---|
-| current | all its pods hold what its sources have now, as far as can be known |
-| unproven | it was adopted or rolled out, and its pods have not been looked at since |
+| current | all its pods have the current content of its sources, as far as can be known |
+| unverified | it was adopted or rolled out, and its pods have not been checked since |
 | waiting | pods are not up to date yet; its own controller, or somebody, has to go on |
 | paused | the same, and its rollout is paused |
 | stuck | the same, and nothing goes on by itself: a person has to delete a pod |
-| latent | pods may hold older content, and nobody acts; it takes effect at their next restart |
+| latent | pods may have older content, and nobody acts; it takes effect at their next restart |
 | held | a rollout would do harm or nothing; a person has to do something |
-| failed | a write was refused; it is tried again |
+| failed | a write was refused; it is retried |
 
 A StatefulSet replaces one pod at a time and waits for each to be ready. A pod that runs with a bad
 value and never gets ready therefore stays, also when the value is taken back: the newest template
 is right, and the pod is not of it (kubernetes: pkg/controller/statefulset, updateStatefulSet; the
 documentation calls it forced rollback). Only its deletion helps. One that crashes is another
-matter: its kubelet starts it again, after 5 minutes at most, and then it reads what is there; only
-if that has not helped it counts as stuck too.
+matter: its kubelet starts it again, after 5 minutes at most, and then it reads the current
+content; only if that has not helped it counts as stuck too.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck
-from hotmap.core.status.pods import Desired, PodProof
+from hotmap.core.status.pods import DesiredContent, PodProof
 
 __all__ = [
-    "CURRENT",
-    "NEW",
+    "NO_PODS",
+    "UP_TO_DATE",
     "ConsumerStatus",
-    "Last",
+    "LastDecision",
     "State",
-    "conclude",
-    "remaining_rollout",
-    "stand",
+    "derive_status",
+    "rollout_status",
+    "status_from_pods",
 ]
 
 
@@ -45,7 +46,7 @@ class State(enum.Enum):
     """The states above."""
 
     CURRENT = "current"
-    UNPROVEN = "unproven"
+    UNVERIFIED = "unverified"
     WAITING = "waiting"
     PAUSED = "paused"
     STUCK = "stuck"
@@ -59,157 +60,184 @@ class ConsumerStatus(NamedTuple):
 
     state: State
     reason: str
-    #: How many of its pods are not up to date, as far as anybody has counted.
+    #: How many of its pods are not known to be up to date, as far as they were counted.
     behind: int = 0
 
 
-class Last(NamedTuple):
-    """What the last decision on a consumer left behind."""
+class LastDecision(NamedTuple):
+    """What the last decision on a consumer means for its status."""
 
     reason: str
-    #: Whether it failed, waits for a person, or waits for something to happen.
+    #: Whether it failed, needs a person, or waits for something to happen.
     failed: bool = False
     held: bool = False
     waits: bool = False
     #: Whether something changed and was only reported.
     only_reported: bool = False
+    #: Sources that some container requires and that do not exist.
+    missing_sources: tuple[ObjectKey, ...] = ()
 
     @property
     def is_over(self) -> bool:
-        """Whether the decision was the end of the matter."""
+        """Whether nothing more follows from the decision."""
         return not (self.failed or self.held or self.waits)
 
 
-NEW = ConsumerStatus(State.UNPROVEN, "it has not been looked at yet")
-_UNSEEN = ConsumerStatus(State.UNPROVEN, "its pods have not been looked at since")
-CURRENT = ConsumerStatus(State.CURRENT, "all pods hold the present content")
-_LATENT = ConsumerStatus(State.LATENT, "pods were found that may hold older content")
+_NOT_RECONCILED = ConsumerStatus(State.UNVERIFIED, "not reconciled yet")
+_NOT_VERIFIED = ConsumerStatus(State.UNVERIFIED, "not verified yet")
+_LATENT = ConsumerStatus(State.LATENT, "some pods may run with older content")
+UP_TO_DATE = ConsumerStatus(State.CURRENT, "content is up to date")
+NO_PODS = ConsumerStatus(State.CURRENT, "no pods; new pods start with the current content")
 
 
-def stand(
+def derive_status(
     consumer: Consumer,
-    last: Last | None,
+    last: LastDecision | None,
     pods_checked: PodCheck | None,
-    found: ConsumerStatus | None,
+    pod_check: ConsumerStatus | None,
 ) -> ConsumerStatus:
-    """Conclude how a consumer stands, without a request.
+    """Derive a consumer's status without a request.
 
-    `last` is None before the first decision, `looked` when nothing is known of it, `found` what
-    the last look at its pods has shown, where it was not that all is current.
+    `last` is None before the first decision, `pods_checked` when there is no record of it, and
+    `pod_check` is the result of the last check of its pods, None where all were current.
     """
     if last is None or pods_checked is None:
-        return NEW
+        return _NOT_RECONCILED
     if last.failed:
         return ConsumerStatus(State.FAILED, last.reason)
     if last.held:
         return ConsumerStatus(State.HELD, last.reason)
+    if last.missing_sources:
+        return _missing_source_status(last.missing_sources)
     if last.waits:
         return ConsumerStatus(State.WAITING, last.reason)
     if pods_checked is PodCheck.CURRENT:
-        return CURRENT
+        return UP_TO_DATE
     if pods_checked is PodCheck.LATENT:
         reported = ConsumerStatus(State.LATENT, last.reason) if last.only_reported else _LATENT
-        return found or reported
-    return found or remaining_rollout(consumer) or _UNSEEN
+        return pod_check or reported
+    return pod_check or rollout_status(consumer) or _NOT_VERIFIED
 
 
-def remaining_rollout(consumer: Consumer) -> ConsumerStatus | None:
-    """Say what a consumer's own controller still has to do, by its own word; None: nothing."""
+def _missing_source_status(sources: Sequence[ObjectKey]) -> ConsumerStatus:
+    names = _join_names([str(source) for source in sources])
+    verb = "is" if len(sources) == 1 else "are"
+    return ConsumerStatus(
+        State.WAITING,
+        f"{names} {verb} gone; running pods keep what they have, new pods cannot start",
+    )
+
+
+def rollout_status(consumer: Consumer) -> ConsumerStatus | None:
+    """Derive from its own status what a consumer's rollout waits for; None: nothing."""
     if not consumer.behind:
         return None
-    state, why = State.WAITING, "its rollout is in progress"
+    state, why = State.WAITING, "rollout in progress"
     if consumer.paused and consumer.key.kind != "Rollout":
-        state, why = State.PAUSED, "its rollout is paused"
+        state, why = State.PAUSED, "rollout is paused"
     elif consumer.update_strategy == "OnDelete":
-        why = "OnDelete replaces a pod when somebody deletes it"
+        why = "OnDelete: pods are replaced only when deleted"
     elif consumer.partition:
-        why = f"its partition keeps the pods below ordinal {consumer.partition} as they are"
+        why = f"partition {consumer.partition}: pods with a lower ordinal are not updated"
     elif consumer.key.kind == "Rollout":
-        why = "its canary is in progress" + (", and paused" if consumer.paused else "")
-    return ConsumerStatus(state, f"waiting for {_pods(consumer.behind)}: {why}", consumer.behind)
+        why = "canary is paused" if consumer.paused else "canary in progress"
+    return _waiting(consumer.behind, why, state=state)
 
 
-def conclude(
+def status_from_pods(
     consumer: Consumer,
     proofs: Sequence[PodProof],
-    desired: Desired,
+    desired: DesiredContent,
     *,
     stalled: bool = False,
     retried: bool = False,
     agents_restart: bool = False,
 ) -> ConsumerStatus:
-    """Conclude from its pods how a consumer stands, whose content was asked for or adopted.
+    """Derive the status of a consumer from its pods, after a rollout or an adoption.
+
+    It is current when every pod is ready and has evidence for the desired content; otherwise the
+    reason is the first of: stuck, not running, rollout not complete, older content, not ready.
 
     `stalled` says that its own controller has reported no progress for a while, `retried` that it
-    has not for so long that kubelets have started again what crashes;
-    `agents_restart` says that agents in its pods take what is read at start, once they are told.
+    has not for so long that kubelets have restarted what crashes; `agents_restart` says that
+    agents in its pods restart the application for content that is read at start.
     """
-    left = remaining_rollout(consumer)
-    if left is not None and stalled and (name := _stuck_pod(consumer, proofs, retried=retried)):
-        why = f"{name} is not ready and not of the newest template, so nothing replaces it"
-        reason = f"waiting for {_pods(consumer.behind)}: {why}; delete pod {name}"
-        return ConsumerStatus(State.STUCK, reason, consumer.behind)
-    down = [proof for proof in proofs if proof.seen.is_down]
-    if any(proof.seen.trouble for proof in down) or (down and left is None):
-        return _not_yet(down, max(len(down), consumer.behind), "run")
-    if left is not None:
-        unready = [proof for proof in proofs if not proof.seen.ready]
-        blocked = stalled and left.state is not State.PAUSED and unready
-        return _not_yet(unready, consumer.behind, "get ready") if blocked else left
-    older = [proof for proof in proofs if not proof.loaded.reached]
-    if not older:
-        return ConsumerStatus(State.CURRENT, _how_known(proofs))
-    names = _listed([proof.seen.start.name for proof in older])
-    told = [one.seen.told.frozen == desired.target.frozen for one in older if one.seen.told]
-    if agents_restart and len(told) == len(older) and all(told):
-        why = f"the agents of {names} have not restarted the application yet"
-        return ConsumerStatus(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
-    if all(proof.follows for proof in older):
-        why = "files follow with the kubelet's own sync, within 90 s of the change"
-        return ConsumerStatus(State.WAITING, f"waiting for {_pods(len(older))}: {why}", len(older))
-    why = older[0].loaded.why
+    rollout = rollout_status(consumer)
+    if rollout is not None and stalled and (name := _find_stuck_pod(consumer, proofs, retried)):
+        why = f"{name} is not ready and not of the newest template, so it is not replaced"
+        return _waiting(consumer.behind, f"{why}; delete pod {name}", state=State.STUCK)
+    down = [proof for proof in proofs if proof.pod.is_down]
+    unready = [proof for proof in proofs if not proof.pod.ready]
+    if any(proof.pod.waiting_reason for proof in down) or (down and rollout is None):
+        return _waiting_for(down, max(len(down), consumer.behind), "running")
+    if rollout is not None:
+        blocked = stalled and rollout.state is not State.PAUSED and unready
+        return _waiting_for(unready, consumer.behind, "ready") if blocked else rollout
+    older = [proof for proof in proofs if proof.pod.ready and not proof.loaded.reached]
+    if older:
+        return _status_of_older_pods(older, len(proofs), desired, agents_restart=agents_restart)
+    if unready:
+        return _waiting_for(unready, len(unready), "ready")
+    return _current_status(proofs)
+
+
+def _status_of_older_pods(
+    older: Sequence[PodProof], total: int, desired: DesiredContent, *, agents_restart: bool
+) -> ConsumerStatus:
+    """Say of pods without evidence for the desired content whether it reaches them by itself."""
+    names = _join_names([proof.pod.start.name for proof in older])
+    targets = [proof.pod.nudged for proof in older]
+    if agents_restart and all(
+        target is not None and target.frozen == desired.target.frozen for target in targets
+    ):
+        why = f"the agent in {names} has not restarted the application yet"
+        return _waiting(len(older), why)
+    if all(proof.files_pending for proof in older):
+        return _waiting(len(older), "files are updated at the kubelet's next sync, within 90s")
     return ConsumerStatus(
         State.LATENT,
-        f"{len(older)} of {_pods(len(proofs))} may hold older content ({names}: {why}); "
-        "it takes effect at the next restart",
+        f"{len(older)} of {_count_pods(total)} may run with older content "
+        f"({names}: {older[0].loaded.reason}); takes effect at the next restart",
         len(older),
     )
 
 
-def _stuck_pod(consumer: Consumer, proofs: Sequence[PodProof], *, retried: bool) -> str:
+def _find_stuck_pod(consumer: Consumer, proofs: Sequence[PodProof], retried: bool) -> str:
     """Name the pod that its StatefulSet waits for in vain, or ""."""
     if not consumer.ordered or consumer.update_strategy == "OnDelete":
         return ""
     for proof in proofs:
-        seen = proof.seen
-        is_other = bool(seen.template) and seen.template != consumer.template_version
-        if is_other and not seen.ready and (retried or not seen.is_down):
-            return seen.start.name
+        pod = proof.pod
+        is_other = bool(pod.template) and pod.template != consumer.template_version
+        if is_other and not pod.ready and (retried or not pod.is_down):
+            return pod.start.name
     return ""
 
 
-def _not_yet(late: Sequence[PodProof], behind: int, what: str) -> ConsumerStatus:
-    """Say which pods a rollout waits for, that do not do something."""
-    reasons = sorted({proof.seen.trouble for proof in late if proof.seen.trouble})
-    names = _listed([proof.seen.start.name for proof in late])
-    verb = "does" if len(late) == 1 else "do"
+def _waiting_for(proofs: Sequence[PodProof], behind: int, condition: str) -> ConsumerStatus:
+    """Name the pods that are not running or not ready."""
+    reasons = sorted({proof.pod.waiting_reason for proof in proofs if proof.pod.waiting_reason})
+    names = _join_names([proof.pod.start.name for proof in proofs])
+    verb = "is" if len(proofs) == 1 else "are"
     why = f" ({', '.join(reasons)})" if reasons else ""
-    return ConsumerStatus(
-        State.WAITING, f"waiting for {_pods(behind)}: {names} {verb} not {what}{why}", behind
-    )
+    return _waiting(behind, f"{names} {verb} not {condition}{why}")
 
 
-def _how_known(proofs: Sequence[PodProof]) -> str:
+def _waiting(behind: int, why: str, *, state: State = State.WAITING) -> ConsumerStatus:
+    return ConsumerStatus(state, f"waiting for {_count_pods(behind)}: {why}", behind)
+
+
+def _current_status(proofs: Sequence[PodProof]) -> ConsumerStatus:
     if not proofs:
-        return "it has no pods; the next ones read what is there"
-    ways = {proof.loaded.known.value for proof in proofs}
-    return f"all pods hold the present content ({' or '.join(sorted(ways))})"
+        return NO_PODS
+    ways = sorted({proof.loaded.confidence.value for proof in proofs})
+    return UP_TO_DATE._replace(reason=f"{UP_TO_DATE.reason} ({', '.join(ways)})")
 
 
-def _pods(count: int) -> str:
+def _count_pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
 
 
-def _listed(names: Sequence[str], most: int = 3) -> str:
+def _join_names(names: Sequence[str], most: int = 3) -> str:
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

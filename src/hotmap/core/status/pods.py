@@ -1,22 +1,23 @@
-"""What each pod of a consumer holds, in three stages, and how that is known.
+"""Pod status: whether each pod of a consumer has the current content, and how that is known.
 
-    desired      the content that its sources have now
-    projected    what its mounted files hold
-    loaded       what its processes took, from files or at their start
+    desired      the content of the sources now
+    projected    the content of the mounted files
+    loaded       the content that the processes read, from files or at their start
 
-With nobody in the pod to ask, the stages are concluded from when its containers started
-(`evidence`), from what its template was asked for, and from what a nudge told it. So each says
-how it is known:
+Without an agent in the pod, stages are concluded from the start times of its containers
+(`evidence`), from the revision of its template, and from its nudge annotation. Each stage
+therefore has a confidence:
 
-    proven       it started MARGIN or more after the last change
-    probably     it started less than MARGIN after it: times are whole seconds, and the kubelet's
-                 own watch may lag
-    inferred     for files: a nudge told the pod, or the kubelet's own period is over. For what is
-                 read at start: its template was asked for this content
-    unknown      none of these: it may hold older content
+    proven       started MARGIN or more after the last change
+    probable     started less than MARGIN after it: times are whole seconds, and the kubelet's own
+                 watch may lag
+    inferred     files: the pod was nudged, or the kubelet's sync period has passed. Content read
+                 at start: the pod's template was written for it
+    unknown      none of these, or the pod is not ready: it may have older content
 
-A stage is as weak as its weakest part. What was read at start does not follow files, and files
-do not follow a start that was before the change.
+A stage is as weak as its weakest part. Content read at start is not refreshed by a file update,
+and files are not proven by a start before the change. A pod that has not started, waits in its
+init containers or is not ready proves nothing.
 """
 
 from __future__ import annotations
@@ -26,41 +27,49 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from hotmap.core.decide.evidence import MARGIN, PodStart, pod_starts, started_within
+from hotmap.core.decide.evidence import (
+    MARGIN,
+    PodStart,
+    earliest_mount,
+    pod_starts,
+    started_within,
+)
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
+from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, Pod
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target, read_target
+from hotmap.core.text import printable
 
 __all__ = [
     "Confidence",
-    "Desired",
+    "DesiredContent",
     "ObservedPod",
     "PodProof",
     "Stage",
-    "desired_of",
+    "desired_content",
+    "has_current_template",
     "observe_pods",
-    "prove",
-    "template_vouches",
+    "pod_proofs",
 ]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
-_SYNCED = 92.0
+_KUBELET_SYNC = 92.0
 
 #: The label by which workload controllers name the template that a pod was made from.
 _TEMPLATE_LABEL = "controller-revision-hash"
 
-#: Why a container does not run that is only a step of its start.
+#: Waiting reasons that are ordinary steps of a container's start.
 _STARTING = ("ContainerCreating", "PodInitializing")
 
 
 class Confidence(enum.Enum):
-    """How it is known that a pod holds what is desired; strongest first."""
+    """How it is known that a pod has the desired content; strongest first."""
 
     PROVEN = "proven"
-    PROBABLY = "probably"
+    PROBABLE = "probable"
     INFERRED = "inferred"
     UNKNOWN = "unknown"
 
@@ -69,90 +78,94 @@ _STRENGTH = tuple(Confidence)
 
 
 class Stage(NamedTuple):
-    """Whether what is desired has got as far as this, and why one thinks so."""
+    """Whether the desired content has reached one stage of a pod, and why."""
 
-    known: Confidence
-    why: str
+    confidence: Confidence
+    reason: str
 
     @property
     def reached(self) -> bool:
-        """Whether anything speaks for it."""
-        return self.known is not Confidence.UNKNOWN
+        """Whether there is any evidence for it."""
+        return self.confidence is not Confidence.UNKNOWN
 
 
-class Desired(NamedTuple):
-    """What the pods of one consumer are to hold; times in POSIX seconds of the API server."""
+class DesiredContent(NamedTuple):
+    """The content that the pods of one consumer should have.
+
+    Times are POSIX seconds of the API server: -inf where nothing is read in that way, None where
+    the time of the last change is not known.
+    """
 
     #: Names all content that is in use.
     revision: str
-    #: The revision that a template is asked for, and what a nudge tells.
+    #: The revision that a rollout writes into the template, and the target that a nudge writes.
     template: str
     target: Target
-    #: When what is read at start, and what is re-read from files, last changed: -inf where nothing
-    #: is read in that way, None where it is not known.
+    #: Last change of what is read at container start, and of what is mounted as files.
     start_changed: float | None
     files_changed: float | None
-    #: Whether files are mounted at all.
+    #: Whether files are mounted at all, also files whose source does not exist.
     has_files: bool
+    #: Whether nothing in the pods re-reads files, so that they too are read at start.
+    files_read_at_start: bool
 
 
 class ObservedPod(NamedTuple):
-    """One pod, reduced to what tells what it holds."""
+    """The facts about one pod from which its content is concluded."""
 
     start: PodStart
+    #: The earliest moment at which its volumes were written, POSIX seconds of the API server;
+    #: None while its kubelet has not acknowledged it.
+    mounted_at: float | None
     ready: bool
-    #: Why it does not run, in Kubernetes' own word; "" when it runs or is about to.
-    trouble: str
+    #: Why a container of it is not running, in Kubernetes' own word; "" when all run or start.
+    waiting_reason: str
     #: Names the template that it was made from; "" where its kind has no such name.
     template: str
-    told: Target | None
+    #: The target of its last nudge.
+    nudged: Target | None
 
     @property
     def is_down(self) -> bool:
-        """Whether something of it that reads a source does not run, or any of it cannot."""
-        return self.start.at is None or bool(self.trouble)
+        """Whether a container that reads a source is not running, or any container cannot."""
+        return self.start.at is None or bool(self.waiting_reason)
 
 
 class PodProof(NamedTuple):
     """How far the desired content has got in one pod."""
 
-    seen: ObservedPod
+    pod: ObservedPod
     #: None: no files of a source are mounted.
     projected: Stage | None
     loaded: Stage
-    #: Whether all that is missing are files, which follow without anybody's doing.
-    follows: bool = False
+    #: Whether only files are missing, which the kubelet updates without anybody's doing.
+    files_pending: bool = False
 
 
-def desired_of(snapshot: Snapshot) -> Desired:
-    """Say what the pods of a consumer are to hold now.
-
-    Where nobody in them re-reads files (`live_rolls`), these too are read at start.
-    """
-    there = [source for source in snapshot.sources if source.exists]
-    live_rolls = snapshot.live_rolls
-    at_start = [one for one in there if one.frozen or (one.live and live_rolls)]
-    reread = [one for one in there if one.live and not live_rolls]
-    return Desired(
+def desired_content(snapshot: Snapshot) -> DesiredContent:
+    """Describe the content that the pods of a consumer should have now."""
+    existing = [source for source in snapshot.sources if source.exists]
+    return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
         target=snapshot.target,
-        start_changed=_last_change(at_start),
-        files_changed=_last_change(reread),
-        has_files=any(one.live for one in snapshot.sources),
+        start_changed=_last_change([source for source in existing if source.frozen]),
+        files_changed=_last_change([source for source in existing if source.live]),
+        has_files=any(source.live for source in snapshot.sources),
+        files_read_at_start=snapshot.live_rolls,
     )
 
 
-def _last_change(snapshots: Sequence[SourceSnapshot]) -> float | None:
-    times = [present.changed_at for present in snapshots]
+def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:
+    times = [source.changed_at for source in sources]
     return None if None in times else max((at for at in times if at is not None), default=-inf)
 
 
-def template_vouches(snapshot: Snapshot) -> bool:
-    """Tell whether all of a consumer's pods are of a template that was written for the present.
+def has_current_template(snapshot: Snapshot) -> bool:
+    """Tell whether all of a consumer's pods are of a template written for the current content.
 
     Our write of it was at or after the last change, by the API server's clock, and its own
-    controller says that no pod of another template is left.
+    controller reports that no pod of another template is left.
     """
     consumer = snapshot.consumer
     written = consumer.written_at
@@ -163,139 +176,176 @@ def template_vouches(snapshot: Snapshot) -> bool:
 
 
 def observe_pods(consumer: Consumer, pods: Iterable[Pod]) -> tuple[ObservedPod, ...]:
-    """Reduce a consumer's pods; terminating and finished ones do not count."""
+    """Reduce a consumer's pods to facts; terminating and finished ones do not count."""
     by_name = {pod.metadata.name: pod for pod in pods}
     return tuple(
-        _see(start, by_name[start.name]) for start in pod_starts(consumer, by_name.values())
+        _observe_pod(start, by_name[start.name]) for start in pod_starts(consumer, by_name.values())
     )
 
 
-def _see(start: PodStart, pod: Pod) -> ObservedPod:
-    statuses = pod.status.container_statuses or ()
+def _observe_pod(start: PodStart, pod: Pod) -> ObservedPod:
     return ObservedPod(
         start,
-        ready=bool(statuses) and all(status.ready for status in statuses),
-        trouble=_trouble(pod),
+        mounted_at=earliest_mount(pod),
+        ready=_is_ready(pod),
+        waiting_reason=printable(_waiting_reason(pod)),
         template=(pod.metadata.labels or {}).get(_TEMPLATE_LABEL, ""),
-        told=read_target(pod),
+        nudged=read_target(pod),
     )
 
 
-def _trouble(pod: Pod) -> str:
-    """Find the first reason for which a container does not run, init containers first.
+def _is_ready(pod: Pod) -> bool:
+    """Tell whether all containers are ready, and the pod's readiness gates too."""
+    statuses = pod.status.container_statuses or ()
+    conditions = [one.status for one in pod.status.conditions or () if one.type == "Ready"]
+    return (
+        bool(statuses)
+        and all(status.ready for status in statuses)
+        and all(status == "True" for status in conditions)
+    )
 
-    Between two starts one that crashes is shown as waiting, or as terminated for as long as the
-    kubelet has not looked again. An init container that has completed is no trouble.
+
+def _waiting_reason(pod: Pod) -> str:
+    """Find the first reason for which a container is not running, init containers first.
+
+    Between two starts a crashing container is shown as waiting, or as terminated until the
+    kubelet's next sync. An init container that has completed needs no reason.
     """
     for status in pod.status.init_container_statuses or []:
-        if (reason := _why_down(status)) not in ("", "Completed"):
+        if (reason := _not_running_reason(status)) not in ("", "Completed"):
             return reason
     for status in pod.status.container_statuses or []:
-        if reason := _why_down(status):
+        if reason := _not_running_reason(status):
             return reason
     return ""
 
 
-def _why_down(status: ContainerStatus) -> str:
+def _not_running_reason(status: ContainerStatus) -> str:
     state = status.state or ContainerState()
     if state.waiting and state.waiting.reason not in _STARTING:
         return state.waiting.reason
     return state.terminated.reason if state.terminated else ""
 
 
-def prove(
-    desired: Desired,
+def pod_proofs(
+    desired: DesiredContent,
     pods: Sequence[ObservedPod],
     *,
     now: float,
-    vouched: bool = False,
+    template_current: bool = False,
     windows: Sequence[Window] = (),
 ) -> tuple[PodProof, ...]:
-    """Say of each pod how far the desired content has got, and how that is known.
+    """Conclude for each pod how far the desired content has got, and how that is known.
 
-    `now` is POSIX seconds. `vouched` says that all pods are of a template that was written for
-    the desired content; `windows` are times in which its sources held something else.
+    `now` is POSIX seconds of the API server. `template_current` says that all pods are of a
+    template that was written for the desired content; `windows` are times in which the sources
+    had other content.
     """
-    suspect = set(started_within([pod.start for pod in pods], windows))
+    in_window = set(started_within([pod.start for pod in pods], windows))
     return tuple(
-        _prove(desired, pod, now=now, vouched=vouched, suspect=pod.start.name in suspect)
+        _pod_proof(
+            desired,
+            pod,
+            now=now,
+            template_current=template_current,
+            in_window=pod.start.name in in_window,
+        )
         for pod in pods
     )
 
 
-def _prove(
-    desired: Desired, pod: ObservedPod, *, now: float, vouched: bool, suspect: bool
+def _pod_proof(
+    desired: DesiredContent,
+    pod: ObservedPod,
+    *,
+    now: float,
+    template_current: bool,
+    in_window: bool,
 ) -> PodProof:
-    if pod.start.at is None:
-        waits = Stage(
-            Confidence.UNKNOWN, f"it does not run{f' ({pod.trouble})' if pod.trouble else ''}"
-        )
-        return PodProof(pod, waits if desired.has_files else None, waits)
-    files = _projected(desired, pod, pod.start.at, now)
-    started = _at_start(desired, pod, pod.start.at, vouched=vouched)
-    if suspect:
-        started = Stage(Confidence.UNKNOWN, "it started while its content was another one")
-    loaded = [started] if desired.start_changed != -inf else []
-    follows = False
-    if desired.files_changed != -inf:
-        follows = not files.reached and all(stage.reached for stage in loaded)
-        again = ", and it re-reads its files" if files.reached else ""
-        loaded.append(files._replace(why=files.why + again))
+    start = pod.start
+    if start.at is None or pod.mounted_at is None or not pod.ready:
+        unknown = Stage(Confidence.UNKNOWN, _why_not_serving(pod))
+        return PodProof(pod, unknown if desired.has_files else None, unknown)
+    files = _projected_stage(desired, pod, pod.mounted_at, now)
+    loaded = []
+    if desired.start_changed != -inf:
+        by_time = _stage_by_time(start.at, desired.start_changed)
+        loaded.append(_or_by_template(by_time, desired, pod, template_current))
+    if desired.files_changed != -inf and desired.files_read_at_start:
+        by_time = _files_at_start(desired.files_changed, start.at, pod.mounted_at)
+        loaded.append(_or_by_template(by_time, desired, pod, template_current))
+    if in_window and (loaded or not desired.has_files):
+        loaded = [Stage(Confidence.UNKNOWN, "started while the source had other content")]
+    files_pending = False
+    if desired.files_changed != -inf and not desired.files_read_at_start:
+        files_pending = not files.reached and all(stage.reached for stage in loaded)
+        again = "; the application re-reads files" if files.reached else ""
+        loaded.append(files._replace(reason=files.reason + again))
     projected = files if desired.has_files else None
-    return PodProof(pod, projected, _weakest(loaded or [started]), follows)
+    return PodProof(pod, projected, _weakest(loaded), files_pending)
+
+
+def _why_not_serving(pod: ObservedPod) -> str:
+    if pod.waiting_reason:
+        return f"not running ({pod.waiting_reason})"
+    return "not started" if pod.start.at is None or pod.mounted_at is None else "not ready"
 
 
 def _weakest(stages: Sequence[Stage]) -> Stage:
-    return max(stages, key=lambda stage: _STRENGTH.index(stage.known))
+    if not stages:
+        return Stage(Confidence.PROVEN, "uses no source")
+    return max(stages, key=lambda stage: _STRENGTH.index(stage.confidence))
 
 
-def _at_start(desired: Desired, pod: ObservedPod, at: float, *, vouched: bool) -> Stage:
-    changed = desired.start_changed
-    if (by_time := _by_time(at, changed)).reached:
+def _or_by_template(
+    by_time: Stage, desired: DesiredContent, pod: ObservedPod, template_current: bool
+) -> Stage:
+    """Fall back on the pod's template where times prove nothing."""
+    if by_time.reached:
         return by_time
     if content_of(pod.start.revision) == desired.template:
-        return Stage(Confidence.INFERRED, "it was made from a template that asks for this content")
-    if vouched:
-        return Stage(Confidence.INFERRED, "all pods are of the template that was asked for it")
+        return Stage(Confidence.INFERRED, "its template was written for this content")
+    if template_current:
+        return Stage(Confidence.INFERRED, "all pods are of the template written for this content")
     return by_time
 
 
-def _projected(desired: Desired, pod: ObservedPod, at: float, now: float) -> Stage:
-    changes = (desired.start_changed, desired.files_changed)
-    changed = None if None in changes else max(one for one in changes if one is not None)
-    if (by_time := _by_time(at, changed)).reached:
+def _files_at_start(changed: float | None, started: float, mounted: float) -> Stage:
+    """Judge files that are read at container start.
+
+    The kubelet writes a volume before it pulls images, so a container that started after the
+    change may have read files from before it; only the pod's own start is proof. A container that
+    was restarted a sync period later read what its kubelet had updated meanwhile.
+    """
+    by_time = _stage_by_time(mounted, changed)
+    if not by_time.reached and changed is not None and started >= changed + _KUBELET_SYNC:
+        return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
+    return by_time
+
+
+def _projected_stage(
+    desired: DesiredContent, pod: ObservedPod, mounted: float, now: float
+) -> Stage:
+    changed = desired.files_changed
+    if (by_time := _stage_by_time(mounted, changed)).reached:
         return by_time
-    if pod.told is not None and pod.told.live == desired.target.live:
-        return Stage(Confidence.INFERRED, "its kubelet was nudged after the change")
-    if changed is not None and now >= changed + _SYNCED:
-        return Stage(Confidence.INFERRED, "its kubelet has synced its files since the change")
+    if pod.nudged is not None and pod.nudged.live == desired.target.live:
+        return Stage(Confidence.INFERRED, "the pod was nudged after the change")
+    if changed is not None and now >= changed + _KUBELET_SYNC:
+        return Stage(Confidence.INFERRED, "the kubelet has synced the pod since the change")
     return by_time
 
 
-def _by_time(at: float, changed: float | None) -> Stage:
+def _stage_by_time(at: float, changed: float | None) -> Stage:
     if changed is None:
-        return Stage(Confidence.UNKNOWN, "nobody noted when its sources last changed")
+        return Stage(Confidence.UNKNOWN, "last change time unknown")
     if changed == -inf:
-        return Stage(Confidence.PROVEN, "it reads no source")
+        return Stage(Confidence.PROVEN, "uses no source")
     after = at - changed
     if after >= MARGIN:
-        return Stage(Confidence.PROVEN, f"it started {_span(after)} after the last change")
+        return Stage(Confidence.PROVEN, f"started {format_age(after)} after the last change")
     if after >= 1:
-        return Stage(Confidence.PROBABLY, f"it started {_span(after)} after the last change")
+        return Stage(Confidence.PROBABLE, f"started {format_age(after)} after the last change")
     if after >= 0:
-        return Stage(Confidence.PROBABLY, "it started in the second of the last change")
-    return Stage(Confidence.UNKNOWN, f"it started {_span(-after)} before the last change")
-
-
-def _span(seconds: float) -> str:
-    """Write seconds as people say them, with the two largest units."""
-    whole = int(seconds)
-    for size, name, smaller, small in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "min"),
-        (60, "min", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size} {name}" + (f" {rest} {small}" if rest else "")
-    return f"{whole} s"
+        return Stage(Confidence.PROBABLE, "started in the same second as the last change")
+    return Stage(Confidence.UNKNOWN, f"started {format_age(-after)} before the last change")

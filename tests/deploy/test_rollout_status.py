@@ -70,7 +70,7 @@ async def reason(base: Installation, backend: Backend, pattern: str) -> dict[str
 
     async def given() -> dict[str, Any] | None:
         _, said = status(base, backend, "--output=json")
-        found = json.loads(said)["consumers"]
+        found = json.loads(said)["workloads"]
         return found[0] if found and re.search(pattern, found[0]["reason"]) else None
 
     return await until(given, f"db: {pattern}", within=PATIENCE)
@@ -93,11 +93,11 @@ async def test_on_delete_waits_for_its_pods(backend: Backend, base: Installation
     )
     await pods_started(base, backend)
     await edit(backend, "debug")
-    await reason(base, backend, "^waiting for 2 pods: OnDelete replaces a pod when somebody")
+    await reason(base, backend, "^waiting for 2 pods: OnDelete")
     assert status(base, backend, "--quiet") == (1, "")
     code, shown = status(base, backend, "db")
     assert code == 1
-    assert len(re.findall(r"^db-\d +- +unknown +it started", shown, re.M)) == 2
+    assert len(re.findall(r"^db-\d +yes +- +unknown +started", shown, re.M)) == 2
 
     base.cluster.kubectl(f"--namespace={backend.namespace}", "delete", "pod", "db-1")
     await reason(base, backend, "^waiting for 1 pod: OnDelete")
@@ -115,7 +115,7 @@ async def test_a_stateful_set_that_is_stuck_names_the_pod_to_delete(
     )
     await pods_started(base, backend)
     await edit(backend, "bad")
-    await reason(base, backend, "^waiting for 1 pod: db-1 does not get ready$")
+    await reason(base, backend, "^waiting for 1 pod: db-1 is not ready$")
     await edit(backend, "info")
     stuck = await reason(base, backend, "; delete pod db-1$")
     assert (stuck["state"], stuck["behind"]) == ("stuck", 2)

@@ -1,0 +1,84 @@
+"""Log lines: RFC 3339 time, level, message and fields, as text or as JSON; nothing is obeyed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from hotmap.cli.logs import set_up_logging
+
+FIELDS = {"workload": "Deployment shop/web", "change": "k1.abc"}
+
+
+@pytest.fixture(autouse=True)
+def kept_logging() -> Iterator[None]:
+    """Put the handlers of the test run back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    logging.getLogger("hotmap").setLevel(logging.NOTSET)
+
+
+def logged(capsys: pytest.CaptureFixture[str], log_format: str, message: str, **fields: str) -> str:
+    set_up_logging(log_format)
+    logging.getLogger("hotmap.test").warning(message, extra=fields)
+    return capsys.readouterr().err
+
+
+def test_text_line_has_date_level_workload_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    """One readable line, the workload first and the other fields behind the message."""
+    line = logged(capsys, "text", "rolling out", source="ConfigMap shop/app", **FIELDS)
+    time, rest = line.split(" ", 1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time)
+    assert rest == (
+        'WARNING Deployment shop/web: rolling out source="ConfigMap shop/app" change=k1.abc\n'
+    )
+
+
+def test_json_line_has_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    """For machines: the same, and the logger."""
+    line = json.loads(logged(capsys, "json", "rolling out", source="ConfigMap shop/app", **FIELDS))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    assert line == {
+        "level": "warning",
+        "logger": "hotmap.test",
+        "message": "rolling out",
+        "source": "ConfigMap shop/app",
+        **FIELDS,
+    }
+
+
+def test_json_line_has_no_empty_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    """A field that a line is not about is left out."""
+    line = json.loads(logged(capsys, "json", "shutting down"))
+    assert set(line) == {"time", "level", "logger", "message"}
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_control_characters_are_escaped(
+    capsys: pytest.CaptureFixture[str], log_format: str
+) -> None:
+    """Text of others starts no line of its own and moves no cursor."""
+    message = "refused: a\x1b[2Jb\r\nc\x9bd\u2028"
+    line = logged(capsys, log_format, message, workload="Deployment shop/\x1bweb")
+    assert line.count("\n") == 1
+    assert line.rstrip("\n").isprintable()
+    shown = json.loads(line)["message"] if log_format == "json" else line
+    assert "a\\x1b[2Jb\\r\\nc\\u009bd\\u2028" in shown
+
+
+def test_traceback_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """It keeps its lines; the text of the exception may be somebody else's."""
+    set_up_logging("text")
+    try:
+        raise ValueError("\x1b[31mred")
+    except ValueError:
+        logging.getLogger("hotmap.test").exception("internal error")
+    shown = capsys.readouterr().err
+    assert "ValueError: \\x1b[31mred" in shown
+    assert "\x1b" not in shown
