@@ -162,7 +162,7 @@ async def test_rollout_rejected_by_policy_is_reported(world: World) -> None:
     (event,) = await world.events("Failed")
     assert event["type"] == "Warning"
     assert 'admission webhook "freeze.example.org" denied' in event["message"]
-    assert "tried again" in event["message"]
+    assert "retrying" in event["message"]
     assert len(await world.messages("RolledOut")) == 1
 
 
