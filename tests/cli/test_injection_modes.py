@@ -208,7 +208,7 @@ def test_default_container_is_the_one_with_sources() -> None:
     with pytest.raises(ManifestError, match="container proxy mounts no ConfigMap or Secret"):
         run(three, container="proxy")
     none = "kind: Pod\nspec: {containers: [{name: a, image: a}, {name: b, image: b}]}\n"
-    with pytest.raises(ManifestError, match="none of its containers uses a ConfigMap or Secret"):
+    with pytest.raises(ManifestError, match="no container uses a ConfigMap or Secret"):
         run(none)
 
 

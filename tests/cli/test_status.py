@@ -5,6 +5,7 @@ Pods are real processes; the controller and each command are processes of their 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +89,21 @@ class Stage(NamedTuple):
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    directory = tmp_path_factory.mktemp("status")
+    """Give a cluster with the ConfigMap `app`, which the tests of this file share."""
+    with _running(tmp_path_factory.mktemp("status")) as stage:
+        asyncio.run(stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"}))
+        yield stage
+
+
+@pytest.fixture
+def empty_stage(tmp_path: Path) -> Iterator[Stage]:
+    """Give a cluster of one test's own."""
+    with _running(tmp_path) as stage:
+        yield stage
+
+
+@contextmanager
+def _running(directory: Path) -> Iterator[Stage]:
     log = directory / "controller.log"
     with running_plane(directory / "plane") as plane, log.open("w") as written:
         command = ["controller", "--kubeconfig", str(plane.kubeconfig), "--listen=127.0.0.1:0"]
@@ -111,20 +127,20 @@ def _port(controller: subprocess.Popen[bytes], log: Path) -> str:
     raise AssertionError(log.read_text())
 
 
-async def test_status_follows_an_edit(stage: Stage) -> None:
+async def test_status_follows_an_edit(empty_stage: Stage) -> None:
     """From nothing that is followed to an edit that has reached every pod, and why."""
-    nothing = stage.hotmap("status")
+    nothing = empty_stage.hotmap("status")
     assert nothing.status == CURRENT
-    assert "follows nothing here" in nothing.out
+    assert "no workload here is followed" in nothing.out
 
-    await stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"})
-    await stage.deployment("web", **{"hotmap.dev/follow": "auto"})
-    await stage.deployment("other")
-    before = stage.hotmap("status", "web", "--wait=60s")
+    await empty_stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"})
+    await empty_stage.deployment("web", **{"hotmap.dev/follow": "auto"})
+    await empty_stage.deployment("other")
+    before = empty_stage.hotmap("status", "web", "--wait=60s")
     assert (before.status, before.err) == (CURRENT, "")
 
-    await stage.edit(LEVEL="debug")
-    after = stage.hotmap("status", "deploy/web", "--wait=60s")
+    await empty_stage.edit(LEVEL="debug")
+    after = empty_stage.hotmap("status", "deploy/web", "--wait=60s")
     assert after.status == CURRENT, after
     assert after.out.startswith("deployment/web in default: current\n")
     assert re.search(r"^configmap/app +at start +\d+s ago", after.out, re.M)
@@ -132,7 +148,7 @@ async def test_status_follows_an_edit(stage: Stage) -> None:
     assert len(pods) == 2
     assert max(map(len, after.out.splitlines())) <= 80
 
-    why = stage.hotmap("why", "default/web")
+    why = empty_stage.hotmap("why", "default/web")
     assert why.status == CURRENT
     assert re.search(
         r"^\d\d:\d\d:\d\d  rollout  ConfigMap default/app LEVEL changed", why.out, re.M
@@ -184,7 +200,7 @@ def test_status_of_unknown_workload_is_an_error(stage: Stage) -> None:
     done = stage.hotmap("status", "sts/nosuch", "--namespace=shop")
     assert (done.status, done.out) == (CANNOT_TELL, "")
     assert done.err == (
-        "hotmap: 'sts/nosuch': the controller knows of no StatefulSet shop/nosuch; "
+        'hotmap: "sts/nosuch": the controller knows no StatefulSet shop/nosuch; '
         "see 'hotmap status --all-namespaces'\n"
     )
 
@@ -193,8 +209,8 @@ def test_status_without_controller_is_an_error(stage: Stage) -> None:
     """Neither in the cluster nor on this machine: what was looked for, and what to do."""
     done = stage.hotmap("status", named=False)
     assert (done.status, done.out) == (CANNOT_TELL, "")
-    assert re.match(r"hotmap: no controller of https://127\.0\.0\.1:\d+ was found: ", done.err)
-    assert "start one with 'hotmap controller', or name its address with --url" in done.err
+    assert re.match(r"hotmap: no controller found for https://127\.0\.0\.1:\d+: ", done.err)
+    assert "start one with 'hotmap controller', or set --url to its address" in done.err
 
 
 @pytest.mark.parametrize(
@@ -202,12 +218,18 @@ def test_status_without_controller_is_an_error(stage: Stage) -> None:
     [
         (["status", "--url=http://127.0.0.1:1"], "no controller answers at http://127.0.0.1:1: "),
         (["status", "--url=nonsense"], "no controller answers at nonsense: "),
-        (["status", "a/b/c/d"], "'a/b/c/d' is not [KIND/]NAME or [KIND/]NAMESPACE/NAME"),
-        (["status", "gizmo/shop/web"], "'gizmo' is no kind; known are deployment, "),
+        (
+            ["status", "a/b/c/d"],
+            'invalid workload name "a/b/c/d": expected [KIND/]NAME or [KIND/]NAMESPACE/NAME',
+        ),
+        (
+            ["status", "gizmo/shop/web"],
+            'unknown kind "gizmo" in "gizmo/shop/web": expected one of deployment, ',
+        ),
         (["status", "--wait=soon", "web"], "--wait: "),
         (["status", "--all-namespaces", "web"], "--all-namespaces and NAME exclude each other"),
         (["why"], "Missing argument"),
-        (["why", "web/"], "'web/' is not [KIND/]NAME"),
+        (["why", "web/"], 'invalid workload name "web/": expected [KIND/]NAME'),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
