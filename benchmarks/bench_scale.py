@@ -66,7 +66,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
                     " of 4.7 KB, six references each; every third opts in.",
                     "Everything is looked at: the queues are empty and the records written.",
                     "After a first start the pods of every adopted consumer are looked at once, "
-                    "five consumers a second; the second start does without (--looks=0).",
+                    "five consumers a second; the second start does without (--pod-check-rate=0).",
                     "The API server is synthetic, over TLS. It shares the machine.",
                 ]
             yield result.table()

@@ -47,8 +47,8 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else _program_name()
-        message = error.format_message().rstrip(".")
-        click.echo(f"{_program_name()}: {message}; see '{command} --help'", err=True)
+        message = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
+        click.echo(f"{_program_name()}: {message.rstrip('?')}; see '{command} --help'", err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()
