@@ -47,9 +47,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("for", "PROGRAM", "Check, action and verification for a known program."),
             Flag("settle", "DURATION", "Treat changes this close together as one. Default: 100ms."),
             Flag("settle-max", "DURATION", "Maximum time to wait for more changes. Default: 2s."),
-            Flag(
-                "poll-interval", "DURATION", "Interval of polls. Default: 10s; 1s without inotify."
-            ),
+            Flag("poll-interval", "DURATION", "Poll interval. Default: 10s; 1s without inotify."),
         ),
     ),
     (
