@@ -154,7 +154,7 @@ class Agent:
 
 @contextmanager
 def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
-    """Run an agent with some flags; quick to settle and to retry unless told otherwise."""
+    """Run an agent with some flags; quick to settle and to retry unless set otherwise."""
     given = [str(flag) for flag in flags]
     folder.mkdir(exist_ok=True)
     socket_path, log = folder / "agent.sock", folder / "agent.log"
@@ -180,7 +180,7 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
 
 
 class Webhook:
-    """An endpoint that remembers what it was called with, and answers as it is told."""
+    """An endpoint that records its calls and returns a configured status."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ def reader(source: Path, folder: Path) -> Iterator[Reader]:
 
 
 def free_port() -> int:
-    """Name a TCP port that nobody listens on at this moment."""
+    """Return a TCP port that is not in use."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]

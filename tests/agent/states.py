@@ -91,7 +91,7 @@ class Scene:
         return path.read_text().split() if path.exists() else []
 
     def reach(self, running: Agent) -> None:
-        """Publish newer content and wait until the agent stands in the state."""
+        """Publish newer content and wait until the agent is in the state."""
         state = self.state
         calls = len(self.endpoint.calls)
         if state.hold:
@@ -119,7 +119,7 @@ class Scene:
 
 @contextmanager
 def standing(folder: Path, name: str) -> Iterator[tuple[Scene, Agent]]:
-    """Have an agent that has loaded content and stands in a state with newer content."""
+    """Have an agent that has loaded content and is in a state with newer content."""
     with webhook() as endpoint:
         scene = Scene(folder, endpoint, STATES[name])
         with agent(folder, *scene.flags()) as running:

@@ -1,4 +1,4 @@
-"""Announced, projected, loaded for each directory: by order, or exactly where digests are given."""
+"""Targets of directories, compared by order, or exactly where payload digests are announced."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_announcement_before_the_first_reading_matches_it() -> None:
 
 
 def test_only_the_directory_that_changed_first_is_not_announced() -> None:
-    """Files that come before their announcement are told apart from those that did not move."""
+    """Files that changed before their announcement are distinguished from the others."""
     comparison = Comparison()
     relations(comparison, "A", one="1", two="1")
     assert relations(comparison, "A", one="1", two="2") == {
@@ -216,7 +216,7 @@ def row(running: Agent, volume: Volume) -> dict[str, Any]:
 
 
 def stands(running: Agent, volume: Volume, relation: str, evidence: str) -> None:
-    """Wait until a directory stands to the announcement as it should."""
+    """Wait until a directory has a target state."""
 
     def look() -> bool:
         found = row(running, volume)
@@ -294,7 +294,7 @@ def test_directory_status_has_its_error(tmp_path: Path) -> None:
 
 
 def test_unreadable_directory_has_its_own_error(tmp_path: Path) -> None:
-    """The sentence stands beside the directory that is missing, not beside the others."""
+    """Only the missing directory has the error."""
     one, plain = Volume(tmp_path / "one", text="1"), tmp_path / "plain"
     plain.mkdir()
     missing = tmp_path / "missing"

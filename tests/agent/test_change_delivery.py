@@ -1,4 +1,4 @@
-"""What the agent is for: files change, and the process has them."""
+"""Changed files reach the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 
 
 def test_signal_is_sent_after_an_update(tmp_path: Path) -> None:
-    """The process is told by a signal once the new files are there, and only then."""
+    """The signal is sent once the new files are there, and only then."""
     volume = Volume(tmp_path / "volume", text="one")
     flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
     with agent(tmp_path, *flags) as running:
@@ -28,7 +28,7 @@ def test_signal_is_sent_after_an_update(tmp_path: Path) -> None:
 
 
 def test_process_older_than_the_agent_is_signalled_once(tmp_path: Path) -> None:
-    """What it had read before anybody looked is not known, so it is told; and then left alone."""
+    """What it has read is unknown, so it gets one signal and no more."""
     volume = Volume(tmp_path / "volume", text="one")
     with reader(volume.path / "text", tmp_path) as process:
         flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
@@ -79,7 +79,7 @@ def test_last_of_many_updates_is_loaded(tmp_path: Path) -> None:
 
 
 def test_identical_content_triggers_nothing(tmp_path: Path) -> None:
-    """Ten swaps with the same bytes call nobody."""
+    """Ten updates with the same bytes trigger no call."""
     volume = Volume(tmp_path / "volume", text="same")
     with webhook() as endpoint, agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running:
         running.reaches("loaded")
@@ -201,7 +201,7 @@ def test_process_is_found_by_command_line(tmp_path: Path) -> None:
 
 
 def test_missing_process_is_reported_and_retried(tmp_path: Path) -> None:
-    """As long as the process is not there, the rule is failing; it is told once it is."""
+    """While the process is missing, the rule is failing; it is signalled when it exists."""
     volume = Volume(tmp_path / "volume", text="one")
     flags = ("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
     with agent(tmp_path, "--dir", volume, *flags) as running:

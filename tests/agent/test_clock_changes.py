@@ -1,4 +1,4 @@
-"""The wall clock is set forward or back at any moment: nothing is lost, and nobody is disturbed.
+"""The wall clock is set forward or back: no change is lost, and no process is told needlessly.
 
 The host's clock cannot be set for a test. So the agent's own reading of it is bent, in a real
 process, by as much as a file says; time since boot is moved by a time namespace.
@@ -58,7 +58,7 @@ def bend(tmp_path: Path) -> Bend:
 def test_newer_content_is_loaded_after_a_clock_change(
     tmp_path: Path, bend: Bend, step: float
 ) -> None:
-    """Edited while no agent was there, after which the clock was set: the process is told."""
+    """Edited while no agent was there, after which the clock was set: the process is signalled."""
     volume = Volume(tmp_path / "volume", text="one")
     with reader(volume.path / "text", tmp_path) as process:
         volume.write(text="two")
@@ -86,7 +86,7 @@ def test_process_started_with_the_content_is_not_signalled(
 
 
 def test_clock_changes_have_no_effect_on_timers(tmp_path: Path, bend: Bend) -> None:
-    """Retries, settle time and time-outs go on; each content is told once."""
+    """Retries, settle time and time-outs go on; each content is delivered once."""
     volume = Volume(tmp_path / "volume", text="0")
     flags = ("--dir", volume, "--settle", "20ms", "--state", tmp_path / "state")
     with webhook() as endpoint:
@@ -113,7 +113,7 @@ def test_clock_changes_have_no_effect_on_timers(tmp_path: Path, bend: Bend) -> N
 
 @pytest.mark.parametrize("step", [DAY, -DAY])
 def test_pid_file_stays_valid_after_a_clock_change(tmp_path: Path, bend: Bend, step: float) -> None:
-    """Written before the clock was set or after it: the process that it names is told."""
+    """Written before the clock was set or after it: the process that it names is signalled."""
     volume = Volume(tmp_path / "volume", text="one")
     flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
     with (
@@ -133,7 +133,7 @@ def test_pid_file_stays_valid_after_a_clock_change(tmp_path: Path, bend: Bend, s
 
 @pytest.mark.parametrize("since", ["86400", "-10"])
 def test_time_namespace_is_supported(tmp_path: Path, since: str) -> None:
-    """Where boot is said to be long ago or not yet, starts of processes count in the same way."""
+    """With another time of boot, starts of processes are compared in the same way."""
     requires("root", available=os.geteuid() == 0, reason="a time namespace needs root")
     moved = ("unshare", "--time", "--fork", "--kill-child", "--boottime", since)
     probe = subprocess.run([*moved, "true"], capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""Content that fails its check is neither signalled nor published, and everything says so."""
+"""Content that is rejected is neither loaded nor published, and is reported."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_once_checks_publishes_and_exits(tmp_path: Path, text: str, status: int)
 
 
 def test_unwritable_stage_is_retried(tmp_path: Path) -> None:
-    """Nobody is told of content that is not published."""
+    """Content that is not published triggers no action."""
     volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
     place.write_text("a file")
     with webhook() as endpoint:

@@ -1,4 +1,4 @@
-"""The pure core: content that settles, is checked, wanted, tried and loaded."""
+"""The parts of the reconciler: settle timer, gate, progress and backoff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A webhook that is down, answers wrongly, hangs or is not trusted: nothing is lost."""
+"""An endpoint that is down, returns errors, hangs or is not trusted: no change is lost."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_revert_after_a_failed_load_loads_again(tmp_path: Path) -> None:
 
 
 def test_request_has_method_headers_and_body(tmp_path: Path) -> None:
-    """Method, headers, body and credentials from files, which are read anew for each call."""
+    """Method, headers, body and credentials from files, which are read for each call."""
     volume, token = Volume(tmp_path / "volume", text="one"), tmp_path / "token"
     token.write_text("first\n")
     flags = (
@@ -161,7 +161,7 @@ def test_url_credentials_are_used_and_never_shown(tmp_path: Path) -> None:
 
 
 def test_tls_certificate_is_verified(tmp_path: Path) -> None:
-    """A server whose certificate is not trusted is not told; with its CA it is."""
+    """A server whose certificate is not trusted is not called; with its CA it is."""
     authority = Authority("an authority")
     ca = tmp_path / "ca.pem"
     ca.write_bytes(authority.pem)

@@ -1,4 +1,4 @@
-"""The agent stays small enough to stand beside every pod."""
+"""The agent's imports, memory and wake-ups."""
 
 from __future__ import annotations
 

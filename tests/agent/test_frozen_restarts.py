@@ -1,4 +1,4 @@
-"""Restarts in place for frozen uses, by what is announced to the pod."""
+"""Restarts in place for frozen uses, after an announcement."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_container_restarted_by_itself_is_not_terminated(tmp_path: Path) -> None
 
 
 def test_announcement_during_agent_downtime_restarts(tmp_path: Path) -> None:
-    """With a state file, a frozen change that nobody saw is not lost."""
+    """With a state file, a frozen change during downtime is not lost."""
     volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
     pod.annotate("1/aa/f1")
     flags = (

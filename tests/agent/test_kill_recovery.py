@@ -1,4 +1,4 @@
-"""kill -9 of the agent or of the application, whatever either is doing: nothing is lost."""
+"""SIGKILL of the agent or of the application in any state: no change is lost."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _ends_or_loads(running: Agent) -> bool:
 
 
 def test_children_of_a_killed_agent_have_no_effect(tmp_path: Path) -> None:
-    """An agent that comes back while its predecessor's command still runs acts anew."""
+    """An agent that comes back while its predecessor's command still runs repeats the attempt."""
     volume = Volume(tmp_path / "volume", text="one")
     command = f"sh -c 'sleep 0.2; echo x >> {tmp_path}/done'"
     flags = ("--dir", volume, "--state", tmp_path / "state", "--exec", command)
@@ -143,7 +143,7 @@ def test_children_of_a_killed_agent_have_no_effect(tmp_path: Path) -> None:
 
 
 def test_restarted_process_is_signalled(tmp_path: Path) -> None:
-    """While it is away the rule is failing; the new process has the content, or is told."""
+    """While it is down the rule is failing; the new process has the content, or is signalled."""
     volume = Volume(tmp_path / "volume", text="one")
     pidfile = f"pidfile:{tmp_path}/loaded.pid"
     with reader(volume.path / "text", tmp_path) as process:
@@ -166,7 +166,7 @@ BESIDE_A_PROCESS = [
 
 
 class Signalled(Scene):
-    """The same with a process that is told by a signal instead of a command and an endpoint."""
+    """The same with a process that gets a signal instead of a command and an endpoint."""
 
     def flags(self) -> tuple[str, ...]:
         given = list(super().flags())
@@ -182,7 +182,7 @@ class Signalled(Scene):
 
 @pytest.mark.parametrize("name", BESIDE_A_PROCESS)
 def test_process_killed_in_any_state_loads_the_content(tmp_path: Path, name: str) -> None:
-    """Its successor ends up with the newest content, by its own start or because it was told."""
+    """Its successor ends up with the newest content, by its own start or by a signal."""
     with webhook() as endpoint:
         scene = Signalled(tmp_path, endpoint, STATES[name])
         with (

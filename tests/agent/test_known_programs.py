@@ -1,4 +1,4 @@
-"""Each entry of the catalogue, with the program itself, in the version that Debian has.
+"""Each known program, tested with the program itself in Debian's version.
 
 A test starts the program on a mounted configuration, lets the agent load an edit into the running
 process, sees that the process behaves by it without having been restarted, and that a broken edit
@@ -26,7 +26,7 @@ from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
 
 
 def test_every_entry_is_tested() -> None:
-    """There is no entry of which we do not know that it works."""
+    """Every known program has a test."""
     tested = {name[5:] for name in globals() if name.startswith("test_")}
     assert set(KNOWN_PROGRAMS) <= tested
 

@@ -1,4 +1,4 @@
-"""Queues that run full, mounts that are covered, directories that go: no change is missed.
+"""Queue overflows, covered mounts, removed directories: no change is missed.
 
 The check interval is ten minutes where the kernel's own event has to do it, so that no look that
 would have come anyway can hide a fault.
@@ -20,7 +20,7 @@ ROOT = os.geteuid() == 0
 
 
 def test_queue_overflow_hides_no_update(tmp_path: Path) -> None:
-    """While the agent stands still more happens than the kernel keeps; the swap is dropped."""
+    """While the agent is stopped, more events arrive than the kernel keeps."""
     volume = Volume(tmp_path / "volume", text="one")
     flags = ("--dir", volume, "--poll-interval", "10m")
     with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
@@ -81,7 +81,7 @@ def _in_its_mounts(running: Agent, *command: str) -> None:
 
 @pytest.mark.parametrize("way", ["removed", "moved away"])
 def test_removed_directory_is_watched_again(tmp_path: Path, way: str) -> None:
-    """While it is gone nothing is unloaded; once it is back, the kernel tells of its swaps."""
+    """While it is gone nothing is unloaded; once it is back, inotify reports its updates."""
     volume = Volume(tmp_path / "volume", text="one")
     with webhook() as endpoint, agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running:
         running.reaches("loaded")
@@ -103,7 +103,7 @@ def test_removed_directory_is_watched_again(tmp_path: Path, way: str) -> None:
 
 
 def test_directory_replaced_by_a_file_is_watched_again(tmp_path: Path) -> None:
-    """Whatever stands at the path is read as what it is; a directory without rights is not."""
+    """A file or a directory at the path is read as such; one without permissions is not."""
     place = tmp_path / "place"
     place.write_text("one")
     flags = ("--dir", place, "--poll-interval", "20ms")

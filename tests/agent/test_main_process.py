@@ -33,7 +33,7 @@ def first(folder: Path, *flags: object) -> Iterator[tuple[Agent, int]]:
 
 
 def zombies_of(pid: int) -> list[int]:
-    """List the children of a process that nobody has reaped."""
+    """List the children of a process that have not been reaped."""
     found = []
     for one in children_of(pid):
         with suppress(FileNotFoundError):  # it was reaped while we looked

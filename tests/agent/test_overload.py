@@ -1,4 +1,4 @@
-"""A machine with more to do than it can: 1,000 swaps, and what the application saw of them."""
+"""An overloaded machine: 1,000 updates, and what the application loaded of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes: an action counts when they show its effect, and is tried again when they do not."""
+"""Probes confirm an action; one that does not makes the attempt fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pure parts, held against the ones of the standard library and of the local kubelet."""
+"""Pure functions, compared with the standard library's and the local kubelet's."""
 
 from __future__ import annotations
 

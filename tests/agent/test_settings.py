@@ -1,4 +1,4 @@
-"""Every flag and rule is typed; what is wrong is one sentence that names it, and status 2."""
+"""Flags and rules are validated; an error is one sentence that names it, and exit status 2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hotmap.core.errors import SettingsError
 
 
 def complaint(*arguments: str) -> str:
-    """Give what is said about a call, which has to be one sentence."""
+    """Return the error of a command line, which must be one sentence."""
     with pytest.raises(SettingsError) as caught:
         load_settings(parse_arguments(arguments))
     text = str(caught.value)
@@ -99,7 +99,7 @@ def test_invalid_flag_is_reported(arguments: list[str], words: str) -> None:
     ],
 )
 def test_error_message_has_no_credentials(tmp_path: Path, arguments: list[str]) -> None:
-    """User, password and query of a URL are *** wherever it stands; no header is shown."""
+    """User, password and query of a URL are *** wherever it is; no header is shown."""
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rule]]\nactions = ["none"]\nverify = ["see http://a:hunter2@host/"]\n')
     given = [str(rules) if word == "RULES" else word for word in arguments]

@@ -1,4 +1,4 @@
-"""TERM in every state: the agent ends within a second, beyond the time that its child takes.
+"""SIGTERM in any state: the agent exits within a second, after its application.
 
 A second on a machine with nothing else to do. So that a busy one does not fail the test, and an
 agent that waits for something does, a bare process is ended at the same moment: the time that it

@@ -1,4 +1,4 @@
-"""`hotmap agent … -- PROGRAM`: one copy, started on good content, restarted when it changes."""
+"""`hotmap agent … -- PROGRAM`: one instance, restarted when content changes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_application_starts_after_content_passed(tmp_path: Path) -> None:
 
 
 def test_signal_action_reaches_the_application(tmp_path: Path) -> None:
-    """With --signal the running copy is told instead of being restarted."""
+    """With --signal the running instance is signalled instead of restarted."""
     volume = Volume(tmp_path / "volume", text="one")
     flags = ("--dir", volume, "--signal", "USR1")
     with agent(tmp_path, *flags, *application(tmp_path)) as running:

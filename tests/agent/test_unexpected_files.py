@@ -102,7 +102,7 @@ def test_directory_as_agent_file_is_reported_once(tmp_path: Path, flag: str, wor
 
 
 def test_file_at_the_socket_path_is_kept(tmp_path: Path) -> None:
-    """A mistyped path costs nobody a file."""
+    """A mistyped path does not delete a file."""
     volume, precious = Volume(tmp_path / "volume", text="one"), tmp_path / "precious"
     precious.write_text("precious")
     flags = ("--dir", volume, "--socket", precious, "--touch", tmp_path / "touched")
@@ -141,7 +141,7 @@ def test_directory_as_action_target_is_reported(
 
 
 def test_file_as_stage_or_work_directory_is_reported(tmp_path: Path) -> None:
-    """Nothing is told of content that could not be published or checked."""
+    """Content that could not be published or checked triggers no action."""
     volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
     place.write_text("")
     flags = ("--dir", volume, "--touch", tmp_path / "touched")
@@ -189,7 +189,7 @@ def test_links_in_a_revision_are_ignored(tmp_path: Path) -> None:
 
 
 def test_json_log_has_one_line_per_transition(tmp_path: Path) -> None:
-    """With time, level, event and message; digests and names, and never what stands in a file."""
+    """With time, level, event and message; digests and names, and never content."""
     volume = Volume(tmp_path / "volume", password="hunter2-good")
     flags = ("--dir", volume, "--check", "grep -q good {dir}/password", "--exec", "true")
     with agent(tmp_path, *flags, "--log-format", "json") as running:

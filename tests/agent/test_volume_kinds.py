@@ -1,4 +1,4 @@
-"""Missing, unreadable, foreign and frozen mounts; a detector without inotify; a hostile host."""
+"""Missing, unreadable, foreign and static mounts; no inotify; restricted containers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_recreated_directory_is_watched_again(tmp_path: Path) -> None:
 
 
 def test_plain_files_are_compared(tmp_path: Path) -> None:
-    """An emptyDir has no link to watch: its files are compared, and the status says so."""
+    """An emptyDir has no link to watch: its files are compared, and the status shows it."""
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "text").write_text("one")
@@ -69,7 +69,7 @@ def test_plain_files_are_compared(tmp_path: Path) -> None:
 
 
 def test_single_file_is_reported_as_static(tmp_path: Path) -> None:
-    """A file mounted with subPath never changes; that is said at the start, in one sentence."""
+    """A file mounted with subPath never changes; that is logged at the start, in one sentence."""
     (tmp_path / "text").write_text("one")
     with agent(tmp_path, "--dir", tmp_path / "text") as running:
         directory = running.reaches("loaded")["directories"][0]
@@ -91,7 +91,7 @@ def test_subpath_inside_a_volume_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("frozen", ["instances", "watches"])
 def test_polling_replaces_inotify(tmp_path: Path, frozen: str) -> None:
-    """When the kernel gives no inotify, changes are found by looking, and the metric says so."""
+    """When the kernel gives no inotify, changes are found by polling, and the metric shows it."""
     requires("root", available=ROOT, reason="only root can lower the limit in a namespace")
     volume = Volume(tmp_path / "volume", text="one")
     limit = f"echo 0 > /proc/sys/user/max_inotify_{frozen}"

@@ -1,4 +1,4 @@
-"""The agent as one file, in an image that has Python and nothing of ours."""
+"""The agent as one file, in an image with nothing but Python."""
 
 from __future__ import annotations
 
