@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from tests.controller.world import DEADLINE, FOLLOW, World, env
 
+from hotmap.controller import run
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.errors import SettingsError, Unauthorized, Unreachable
+from hotmap.core.model.state import read_shard
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken
 
@@ -298,6 +300,63 @@ async def test_older_fingerprint_key_is_still_compared(world: World) -> None:
     await world.edit(LEVEL="debug")
     async with world.controller():
         await world.rollout()
+
+
+async def test_replaced_fingerprint_key_is_used_without_a_restart(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is rolled for it, edits are, and later records are made with the new key."""
+    monkeypatch.setattr(run, "_CHECK_KEYRING", 0.05)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
+        await world.until(world.records, "the record is written")
+        before = await _record_key(world)
+        both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
+        patch = {"data": {"keys": b64encode(both).decode()}}
+        await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+
+        await world.until(
+            lambda: _sources_have_keys(controller, 2), "all sources are read with both keys"
+        )
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(controller)
+    assert await _record_key(world) != before
+
+
+async def test_deleted_fingerprint_keys_are_written_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With those in use: what was recorded stays comparable."""
+    monkeypatch.setattr(run, "_CHECK_KEYRING", 0.05)
+    async with world.controller():
+        old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
+        await world.registry.delete("secrets", "hotmap", "hotmap-key")
+
+        async def is_back() -> bool:
+            items = (await world.registry.list("secrets", "hotmap")).items
+            return "hotmap-key" in [item["metadata"]["name"] for item in items]
+
+        await world.until(is_back, "the keys are written again")
+        assert (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"] == old
+
+
+async def _sources_have_keys(controller: Controller, count: int) -> bool:
+    """Tell whether every ConfigMap is marked under so many keys."""
+    values = controller.index.sources["ConfigMap"].values()
+    return bool(values) and all(len(source.marks) == count for source in values)
+
+
+async def _record_key(world: World) -> str:
+    """The id of the key that the only record was made with."""
+    [text] = (await world.records()).values()
+    [record] = read_shard(b64decode(text).decode()).values()
+    return record.key_id
 
 
 @pytest.mark.parametrize(

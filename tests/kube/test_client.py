@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -412,3 +413,28 @@ async def test_plain_http_server_is_reported() -> None:
     async with server, Client(ClusterConfig(url, "kubeconfig /k", BearerToken())) as api:
         with pytest.raises(Unreachable, match=r"^cannot reach https://.*: TLS failed, "):
             await api.request("GET", "/version")
+
+
+async def test_client_trusts_a_certificate_authority_that_was_renewed(
+    authority: Authority,
+    server_tls: ssl.SSLContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its file is read again after a certificate that cannot be trusted, and once a minute."""
+    ca_file = tmp_path / "ca.crt"
+    ca_file.write_bytes(Authority("former authority").pem)
+    async with FaultServer(Truth(), tls=server_tls) as server:
+        config = ClusterConfig(
+            server.url, "the test", BearerToken(), TLS(ca=ca_file.read_bytes()), ca_file=ca_file
+        )
+        async with Client(config, limits=FAST) as client:
+            with pytest.raises(Unreachable, match="cannot trust"):
+                await client.request("GET", "/version")
+            ca_file.write_bytes(authority.pem)
+            with pytest.raises(Unreachable, match="cannot trust"):
+                await client.request("GET", "/version")
+            await client.request("GET", "/version")
+            ca_file.write_bytes(b"no certificate")
+            monkeypatch.setattr("hotmap.kube.client.CA_PERIOD", 0.0)
+            await client.request("GET", "/version")

@@ -35,13 +35,18 @@ from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
-from hotmap.controller.storage.keyring import load_keyring, passing_keyring
+from hotmap.controller.storage.keyring import (
+    load_keyring,
+    passing_keyring,
+    read_keyring,
+    restore_keyring,
+)
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.pods import list_pods
 from hotmap.controller.watch.reflectors import Watching
-from hotmap.core.errors import NotLeading
+from hotmap.core.errors import HotmapError, NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
@@ -61,6 +66,9 @@ LEASE = "hotmap-controller"
 #: Seconds of silence after which /healthz fails: four times a reflector's own limit, so that
 #: only a watch that cannot be mended from within asks for a restart.
 _UNHEALTHY_AFTER = 300.0
+
+#: Seconds between two reads of the keyring.
+_CHECK_KEYRING = 60.0
 
 #: Seconds that the first try for the Lease may take before the stores are filled all the same.
 _FIRST_TRY = 1.0
@@ -127,6 +135,8 @@ class Controller:
         self._term: LeaderTerm | None = None
         self.supervisor = Supervisor()
         self._background = self.supervisor.tasks()
+        #: Set when a term has to begin anew with other keys.
+        self._keys_changed = asyncio.Event()
         #: Set once the Lease was ours, or none was needed.
         self._elected = asyncio.Event()
         #: Set while a term has begun; a standby's is not.
@@ -172,6 +182,7 @@ class Controller:
             self._background.start("compare with Reloader", self._shadow.run)
         else:
             self._keys = await self._load_keyring()
+            self._background.start("check keyring", self._check_keyring)
         self._watching = Watching(
             self._client,
             index=self.index,
@@ -253,16 +264,42 @@ class Controller:
         self._elected.set()
         await watching.started.wait()
         await (watching.renew() if was_warm else watching.complete())
-        term = self._make_term()
-        self._webhooks.begin_term()
-        try:
-            async with term:
-                self._term = term
-                self._acting.set()
-                await asyncio.Event().wait()
-        finally:
-            self._acting.clear()
-            self._term = None
+        while True:
+            term = self._make_term()
+            self._webhooks.begin_term()
+            self._keys_changed.clear()
+            try:
+                async with term:
+                    self._term = term
+                    self._acting.set()
+                    await self._keys_changed.wait()
+            finally:
+                self._acting.clear()
+                self._term = None
+            await watching.renew()
+
+    async def _check_keyring(self) -> None:
+        """Follow the keyring, so that a replaced key is used by all replicas without a restart."""
+        while True:
+            await asyncio.sleep(_CHECK_KEYRING)
+            try:
+                await self._read_keyring()
+            except HotmapError as error:
+                _log.warning("the fingerprint keys in use are kept: %s", error)
+
+    async def _read_keyring(self) -> None:
+        namespace = self._settings.namespace
+        keys = await read_keyring(self._client, namespace)
+        if keys is None:
+            if self._acting.is_set() and self._may_write():
+                await restore_keyring(self._client, namespace, self._keys)
+                _log.warning("the fingerprint keys were deleted: written again")
+        elif keys != self._keys:
+            _log.info("the fingerprint keys have changed: reading all sources again")
+            self._keys = keys
+            if self._watching is not None:
+                self._watching.use_keys(keys)
+            self._keys_changed.set()
 
     def _make_term(self) -> LeaderTerm:
         reporter = EventReporter(

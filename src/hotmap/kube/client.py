@@ -8,6 +8,7 @@ stream says in `watch`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 import time
@@ -23,6 +24,7 @@ from yarl import URL
 from hotmap.core.errors import (
     ApiError,
     HotmapError,
+    SettingsError,
     Throttled,
     Unauthorized,
     Unavailable,
@@ -45,8 +47,14 @@ T = TypeVar("T")
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
+#: Seconds after which the CA file is read again, as a token file is.
+CA_PERIOD: Final = 60.0
+
 #: Bytes of an error answer that are looked at; a Status is far smaller.
 _ERROR_BODY = 1 << 16
+
+
+_log = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
@@ -152,6 +160,8 @@ class Client:
         self._headers = [("User-Agent", user_agent), ("Accept", JSON), *config.impersonate]
         self._server_hostname = config.tls.server_name or None
         self._session: aiohttp.ClientSession | None = None
+        self._ssl: ssl.SSLContext | bool = True
+        self._ca_read_at = 0.0
         self._answers: Counter[tuple[str, str]] = Counter()
         #: What was said of this server's failures, by all who watch it: that it is gone is one.
         self.complaints = Complaints()
@@ -162,9 +172,11 @@ class Client:
 
     async def __aenter__(self) -> Self:
         context = self._config.ssl_context()
+        self._ssl = context if context is not None else True
+        self._ca_read_at = loop_time()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                ssl=context if context is not None else True,
+                ssl=self._ssl,
                 # Watches hold a connection each; the default of 100 would let them starve calls.
                 limit=0,
             ),
@@ -529,6 +541,8 @@ class Client:
         if self._session is None:
             raise RuntimeError("the client is used outside of its `async with`")
         sent = loop_time()
+        if sent - self._ca_read_at >= CA_PERIOD:
+            self._refresh_ca()
         try:
             response = await self._session.request(
                 method,
@@ -539,6 +553,7 @@ class Client:
                 allow_redirects=False,
                 proxy=self._config.proxy or None,
                 server_hostname=self._server_hostname,
+                ssl=self._ssl,
             )
         except (aiohttp.ClientError, OSError) as error:
             self._unreachable(method, path, error)
@@ -548,6 +563,18 @@ class Client:
         if response.status >= 300:
             raise await self._failure(method, path, response)
         return response
+
+    def _refresh_ca(self) -> None:
+        """Trust what the CA file holds now; new connections alone are concerned."""
+        self._ca_read_at = loop_time()
+        try:
+            config = self._config.refreshed()
+            if config is not self._config:
+                self._ssl = config.ssl_context() or True
+                self._config = config
+                _log.info("the certificate authority of %s was read again", self.server)
+        except SettingsError as error:
+            _log.warning("%s; the last one stays in use", error)
 
     def _request_headers(
         self, headers: Mapping[str, str] | None, authorization: str, *, has_body: bool
@@ -589,6 +616,7 @@ class Client:
     def _unreachable(self, method: str, path: str, error: Exception) -> NoReturn:
         self._answers[method, "unreachable"] += 1
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            self._refresh_ca()  # for the next attempt
             text = (
                 f"cannot trust {self.server}: {_describe(error.certificate_error)}; check the"
                 f" certificate authority and the server's name in {self._config.origin}"

@@ -157,8 +157,25 @@ class ClusterConfig(NamedTuple):
     namespace: str = "default"
     #: URL of an HTTP proxy, "" for none
     proxy: str = ""
+    #: where the certificates to trust came from, if that file may change: it is read again
+    ca_file: Path | None = None
     #: headers to act as somebody else, in order; a name may repeat
     impersonate: tuple[tuple[str, str], ...] = ()
+
+    def refreshed(self) -> ClusterConfig:
+        """Return these settings with what the CA file holds now; self if that is the same.
+
+        Raises:
+            SettingsError: the file cannot be read, or holds no certificate.
+        """
+        if self.ca_file is None or self.tls.insecure:
+            return self
+        ca = read_file(self.ca_file, "certificate authority")
+        if ca == self.tls.ca:
+            return self
+        changed = self._replace(tls=self.tls._replace(ca=ca))
+        changed.ssl_context()
+        return changed
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Make the TLS settings, or None for a plain http server.
@@ -234,6 +251,7 @@ def in_cluster_config(
         origin=origin,
         credentials=credentials,
         tls=TLS(ca=read_file(directory / "ca.crt", origin)),
+        ca_file=directory / "ca.crt",
         namespace=namespace,
     )
 

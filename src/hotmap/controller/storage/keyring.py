@@ -10,6 +10,7 @@ import logging
 import secrets
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections.abc import Iterable
 
 from hotmap.controller.storage.owned_secret import OwnedSecret
 from hotmap.core.errors import AlreadyExists, Forbidden, NotFound, SettingsError
@@ -18,7 +19,13 @@ from hotmap.core.model.objects import Namespace
 from hotmap.kube.client import Client
 from hotmap.kube.resources import NAMESPACES
 
-__all__ = ["KEY_SECRET", "load_keyring", "passing_keyring"]
+__all__ = [
+    "KEY_SECRET",
+    "load_keyring",
+    "passing_keyring",
+    "read_keyring",
+    "restore_keyring",
+]
 
 KEY_SECRET = "hotmap-key"
 
@@ -40,12 +47,42 @@ async def load_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, 
         SettingsError: the Secret may not be read or made, or its content is no key.
         ApiError, Unreachable: as the client raises them.
     """
-    secret = OwnedSecret(client, namespace, KEY_SECRET, type="hotmap.dev/key", data_key="keys")
+    secret = _secret(client, namespace)
     content = await _read(secret)
     if content is None:
         await _create(client, namespace, secret)
         content = await _read(secret)
     return _keys(content or b"", secret)
+
+
+async def read_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, ...] | None:
+    """Read the fingerprint keys as they are now, newest first; None when the Secret is gone.
+
+    Raises:
+        SettingsError: the Secret may not be read, or its content is no key.
+        ApiError, Unreachable: as the client raises them.
+    """
+    secret = _secret(client, namespace)
+    content = await _read(secret)
+    return None if content is None else _keys(content, secret)
+
+
+async def restore_keyring(client: Client, namespace: str, keys: tuple[FingerprintKey, ...]) -> None:
+    """Create the Secret again with the keys in use: what was recorded with them stays comparable.
+
+    Raises:
+        AlreadyExists: somebody else has created it.
+        ApiError, Unreachable: as the client raises them.
+    """
+    await _secret(client, namespace).create(_content(key.secret for key in keys))
+
+
+def _secret(client: Client, namespace: str) -> OwnedSecret:
+    return OwnedSecret(client, namespace, KEY_SECRET, type="hotmap.dev/key", data_key="keys")
+
+
+def _content(keys: Iterable[bytes]) -> bytes:
+    return b"".join(b64encode(key) + b"\n" for key in keys)
 
 
 async def _read(secret: OwnedSecret) -> bytes | None:
@@ -72,7 +109,7 @@ def _keys(content: bytes, secret: OwnedSecret) -> tuple[FingerprintKey, ...]:
 
 
 async def _create(client: Client, namespace: str, secret: OwnedSecret) -> None:
-    content = b64encode(secrets.token_bytes(_KEY_LENGTH)) + b"\n"
+    content = _content([secrets.token_bytes(_KEY_LENGTH)])
     try:
         try:
             await secret.create(content)

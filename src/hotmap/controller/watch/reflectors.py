@@ -104,6 +104,10 @@ class Watching:
         """Stop watching; the stores stay as they are."""
         await self._tasks.stop()
 
+    def use_keys(self, keys: tuple[FingerprintKey, ...]) -> None:
+        """Fingerprint with other keys from the next `start` or `renew` on."""
+        self._keys = keys
+
     async def complete(self) -> None:
         """Wait until every store is complete, or the server has refused what it would hold.
 

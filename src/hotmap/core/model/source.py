@@ -258,8 +258,11 @@ def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
 
 
 def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
-    """Name the data keys whose value differs between two states of a source."""
-    before, after = _newest_marks(old), _newest_marks(new)
+    """Name the data keys whose value differs between two states of a source.
+
+    Empty when the two were reduced under different fingerprint keys: then nothing is known.
+    """
+    before, after = _comparable_marks(old, new)
     if before == after:
         return frozenset()
     one = {(m.data_key, m.binary): m.value for m in before or ()}
@@ -271,5 +274,15 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
     )
 
 
-def _newest_marks(source: Source | None) -> Marks | None:
-    return source.marks[0] if source and source.marks else None
+def _comparable_marks(old: Source | None, new: Source | None) -> tuple[Marks | None, Marks | None]:
+    """Choose marks of both that one key has made, the newest such key of the new state."""
+    if old is None or new is None:
+        return (
+            old.marks[0] if old and old.marks else None,
+            new.marks[0] if new and new.marks else None,
+        )
+    before = {marks.key_id: marks for marks in old.marks}
+    for after in new.marks:
+        if after.key_id in before:
+            return before[after.key_id], after
+    return None, None
