@@ -107,7 +107,8 @@ async def test_list_comes_page_by_page(server: FaultServer) -> None:
         empty = await api.list_page(CONFIGMAPS, type=msgspec.Raw, limit=0, label_selector="a=b")
     names = [[item.metadata.name for item in page.items] for page in (first, second)]
     assert names == [["a", "b"], ["c"]]
-    assert second == Page(second.items, "103", "")
+    assert second == Page(second.items, "103", "", second.size)
+    assert first.size > second.size > 100
     assert len(empty.items) == 3
     assert server.requests[2].params == {"labelSelector": "a=b"}
 
