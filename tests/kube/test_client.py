@@ -437,5 +437,5 @@ async def test_client_trusts_a_certificate_authority_that_was_renewed(
                 await client.request("GET", "/version")
             await client.request("GET", "/version")
             ca_file.write_bytes(b"no certificate")
-            monkeypatch.setattr("hotmap.kube.client.CA_PERIOD", 0.0)
+            monkeypatch.setattr("hotmap.kube.transport.CA_PERIOD", 0.0)
             await client.request("GET", "/version")

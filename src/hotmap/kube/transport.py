@@ -1,0 +1,284 @@
+"""How requests travel to one API server: connections, credentials, trust, and errors in words.
+
+The library underneath (aiohttp) stops here: what leaves this module is bytes and the exceptions of
+`core.errors`. Nothing is retried here but a request whose credentials were renewed meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple, NoReturn, Self
+
+import aiohttp
+from yarl import URL
+
+from hotmap.core.errors import ApiError, SettingsError, Unauthorized, Unreachable, api_error
+from hotmap.kube.config import ClusterConfig
+from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.server_clock import ServerClock
+from hotmap.kube.status import read_status, retry_after
+
+__all__ = ["Request", "Transport", "WatchStream", "is_certificate_error"]
+
+JSON: Final = "application/json"
+
+#: Seconds after which the CA file is read again, as a token file is.
+CA_PERIOD: Final = 60.0
+
+#: Bytes of an error answer that are looked at; a Status is far smaller.
+_ERROR_BODY = 1 << 16
+
+_log = logging.getLogger(__name__)
+
+
+class Request(NamedTuple):
+    """One HTTP request; `path` is quoted, `params` are not."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] | None = None
+    body: bytes | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class WatchStream:
+    """A watch response while it is open."""
+
+    def __init__(self, server: str, response: aiohttp.ClientResponse) -> None:
+        self._server = server
+        self._response = response
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Iterate over bytes as they arrive, cut anywhere, until the server ends the stream.
+
+        Waits for ever: the silence limit is the caller's.
+
+        Raises:
+            Unreachable: the stream broke instead of ending.
+        """
+        return self
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(f"the watch on {self._server} broke: {_describe(error)}") from error
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+
+class Transport:
+    """The connections to the API server of `config`, between `open` and `close`."""
+
+    def __init__(self, config: ClusterConfig, *, user_agent: str, connect_timeout: float) -> None:
+        self.config = config
+        self._connect_timeout = connect_timeout
+        self._headers = [("User-Agent", user_agent), ("Accept", JSON), *config.impersonate]
+        self._session: aiohttp.ClientSession | None = None
+        self._ssl: ssl.SSLContext | bool = True
+        self._ca_read_at = 0.0
+        #: (method, HTTP status as text) → answers; "unreachable" counts attempts without one.
+        self.answers: Counter[tuple[str, str]] = Counter()
+        #: When the server last answered anything, on the event loop's clock.
+        self.last_answer: float | None = None
+        self.clock = ServerClock(wall_clock=time.time)
+
+    @property
+    def server(self) -> str:
+        """The server's URL."""
+        return self.config.server
+
+    async def open(self) -> None:
+        """Get ready to connect.
+
+        Raises:
+            SettingsError: a certificate or key is not usable.
+        """
+        context = self.config.ssl_context()
+        self._ssl = context if context is not None else True
+        self._ca_read_at = loop_time()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=self._ssl,
+                # Watches hold a connection each; the default of 100 would let them starve calls.
+                limit=0,
+            ),
+            # 256 KiB: fewer wake-ups on bursts, and still bounded.
+            read_bufsize=1 << 18,
+            # Proxies are taken from the kubeconfig alone, so that a shell cannot redirect a pod.
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def read(self, request: Request, *, timeout: float) -> bytes:
+        """Send a request and return the body of its answer, within `timeout` seconds.
+
+        Raises:
+            ApiError, Unreachable, SettingsError: as `Client.request`.
+        """
+        response = await self._send(request, timeout)
+        try:
+            async with response:
+                return await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            self._unreachable(request, error)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[WatchStream]:
+        """Send a request and give its answer as it arrives, for as long as the context is open.
+
+        Raises:
+            ApiError, Unreachable, SettingsError: as `Client.request`.
+        """
+        response = await self._send(request, None)
+        try:
+            yield WatchStream(self.server, response)
+        finally:
+            response.close()
+
+    async def _send(self, request: Request, timeout: float | None) -> aiohttp.ClientResponse:
+        """Send once, or twice when the credentials were refused and there are newer ones."""
+        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_timeout)
+        credentials = self.config.credentials
+        authorization = credentials.authorization()
+        try:
+            return await self._send_once(request, limits, authorization)
+        except Unauthorized:
+            if not credentials.refresh(authorization):
+                raise
+        return await self._send_once(request, limits, credentials.authorization())
+
+    async def _send_once(
+        self, request: Request, limits: aiohttp.ClientTimeout, authorization: str
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("the client is used outside of its `async with`")
+        sent = loop_time()
+        if sent - self._ca_read_at >= CA_PERIOD:
+            self._refresh_ca()
+        try:
+            response = await self._session.request(
+                request.method,
+                URL(self.server + request.path, encoded=True).with_query(request.params),
+                data=request.body,
+                headers=self._request_headers(request, authorization),
+                timeout=limits,
+                allow_redirects=False,
+                proxy=self.config.proxy or None,
+                server_hostname=self.config.tls.server_name or None,
+                ssl=self._ssl,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            self._unreachable(request, error)
+        self.last_answer = loop_time()
+        self.clock.learn(response.headers.get("Date", ""), waited=self.last_answer - sent)
+        self.answers[request.method, str(response.status)] += 1
+        if response.status >= 300:
+            raise await self._failure(request, response)
+        return response
+
+    def _refresh_ca(self) -> None:
+        """Trust what the CA file holds now; new connections alone are concerned."""
+        self._ca_read_at = loop_time()
+        try:
+            config = self.config.refreshed()
+            if config is not self.config:
+                self._ssl = config.ssl_context() or True
+                self.config = config
+                _log.info("the certificate authority of %s was read again", self.server)
+        except SettingsError as error:
+            _log.warning("%s; the last one stays in use", error)
+
+    def _request_headers(self, request: Request, authorization: str) -> list[tuple[str, str]]:
+        sent = list(self._headers)
+        if authorization:
+            sent.append(("Authorization", authorization))
+        if request.body is not None and "Content-Type" not in (request.headers or {}):
+            sent.append(("Content-Type", JSON))
+        sent.extend((request.headers or {}).items())
+        return sent
+
+    # -- answers into errors -------------------------------------------------------------------
+
+    async def _failure(self, request: Request, response: aiohttp.ClientResponse) -> ApiError:
+        try:
+            async with response:
+                body = await response.content.read(_ERROR_BODY)
+        except (aiohttp.ClientError, OSError):
+            body = b""
+        status = read_status(body)
+        message = status.message or (
+            f"{self.server} answered {response.status} {response.reason or ''}".rstrip()
+            + f" to {request.method} {request.path}"
+        )
+        if response.status == 401:
+            message = (
+                f"{self.server} refused the credentials (401 Unauthorized): they are wrong or"
+                f" have expired; renew those of {self.config.origin}"
+            )
+        return api_error(
+            response.status,
+            message,
+            reason=status.reason,
+            details=status.details,
+            retry_after=retry_after(status, header=response.headers.get("Retry-After", "")),
+        )
+
+    def _unreachable(self, request: Request, error: Exception) -> NoReturn:
+        self.answers[request.method, "unreachable"] += 1
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            self._refresh_ca()  # for the next attempt
+            text = (
+                f"cannot trust {self.server}: {_describe(error.certificate_error)}; check the"
+                f" certificate authority and the server's name in {self.config.origin}"
+            )
+        elif isinstance(error, aiohttp.ClientConnectorError | TimeoutError):
+            text = (
+                f"cannot reach {self.server}: {_describe(error)}; is the cluster up, and is the"
+                f" address in {self.config.origin} right?"
+            )
+        else:
+            text = f"{self.server} broke off {request.method} {request.path}: {_describe(error)}"
+        raise Unreachable(text) from error
+
+
+def is_certificate_error(error: Exception) -> bool:
+    """Tell whether TLS kept a request from being sent."""
+    return isinstance(error.__cause__, aiohttp.ClientSSLError)
+
+
+def _describe(error: BaseException) -> str:
+    """Say in a few words what went wrong on the wire."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message or "its certificate does not verify"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"its name {error.host!r} is not known"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _describe(error.os_error)
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer is cut short"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed, {(error.reason or 'without a reason').replace('_', ' ').lower()}"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()  # asyncio's own text repeats the address
+    return str(error) or type(error).__name__
