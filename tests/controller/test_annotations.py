@@ -345,7 +345,7 @@ async def test_reloaders_ignore_on_a_source(world: World) -> None:
             "auto",
             "folow is unknown; known on the workload: hotmap",
         ),
-        ("hotmap.dev/ignore", "true", "means nothing on a Deployment; it belongs on a ConfigMap"),
+        ("hotmap.dev/ignore", "true", "has no effect on a Deployment; it belongs on a ConfigMap"),
         (NAMED, "app(", 'invalid regular expression "app("'),
         (AUTO, "perhaps", 'invalid boolean "perhaps": expected true or false; treating as false'),
     ],
@@ -389,8 +389,8 @@ async def test_invalid_annotation_is_reported(
             'invalid boolean "1": expected true or false; treating as false',
         ),
         ("hotmap.dev/ignroe", "true", "is unknown; known on a ConfigMap or Secret: "),
-        ("hotmap.dev/follow", "auto", "means nothing on a KIND; it belongs on the workload"),
-        (AUTO, "true", "means nothing on a KIND; it belongs on the workload"),
+        ("hotmap.dev/follow", "auto", "has no effect on a KIND; it belongs on the workload"),
+        (AUTO, "true", "has no effect on a KIND; it belongs on the workload"),
     ],
 )
 async def test_invalid_source_annotation_is_reported(
@@ -433,9 +433,12 @@ async def test_source_annotation_warning_is_repeated_after_fix(world: World) -> 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"hotmap.dev/follow": "yes"}, "hotmap.dev/follow: 'yes' is not configmap/NAME"),
+        (
+            {"hotmap.dev/follow": "yes"},
+            'hotmap.dev/follow: invalid item "yes": expected configmap/NAME',
+        ),
         ({"hotmap.dev/folow": "auto"}, "hotmap.dev/folow is unknown; known on a Namespace: hotmap"),
-        ({"hotmap.dev/settle": "1s"}, "hotmap.dev/settle means nothing on a Namespace"),
+        ({"hotmap.dev/settle": "1s"}, "hotmap.dev/settle has no effect on a Namespace"),
         ({AUTO: "true"}, f"{AUTO} has no effect on a Namespace; it belongs on the workload"),
     ],
 )
