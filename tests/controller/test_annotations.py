@@ -426,7 +426,7 @@ async def test_source_annotation_warning_is_repeated_after_fix(world: World) -> 
         for ignore in ("yes", "true", "no"):
             await world.annotate("app", kind="ConfigMap", ignore=ignore)
             await world.quiet(controller)
-    told = [message.split("'")[1] for message in await world.messages("InvalidAnnotation")]
+    told = [message.split('"')[1] for message in await world.messages("InvalidAnnotation")]
     assert told == ["yes", "no"]
 
 

@@ -17,7 +17,7 @@ from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import AlertSettings, Settings, WebhookSettings
 from hotmap.core.decide.snapshot import take_snapshots
-from hotmap.core.model.references import EVERY_KEY, Life, Use
+from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.supervisor import Supervisor
 
@@ -171,7 +171,7 @@ async def test_change_between_two_terms_is_sent(world: World, receiver: Receiver
     """Once in each term of leading: another replica may have led, and missed it too."""
     found = sources(config_map(data={"LEVEL": "debug"}))
     (app,) = found
-    (present,) = take_snapshots([Use(app, Life.FROZEN, EVERY_KEY, "env")], found, KEY)
+    (present,) = take_snapshots([Use(app, UseKind.FROZEN, EVERY_KEY, "env")], found, KEY)
     webhooks = Webhooks(changes(receiver), followers=lambda key: [])
     webhooks.start(Supervisor())
     for term in (1, 2):

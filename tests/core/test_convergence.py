@@ -32,7 +32,7 @@ from hotmap.core.decide.record import distinct_revision, record_applied, record_
 from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
-from hotmap.core.model.references import Life, Use
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source, changed_keys, source_from_config_map
 from hotmap.core.model.state import UNVOUCHED, Record, Window, read_shard, write_shard
 from hotmap.core.policy.policy import Policy, live_change_rolls
@@ -549,7 +549,7 @@ class Convergence(RuleBasedStateMachine):
             for member in self.cluster.pods
             if member.started is not None
             for use, read in zip(self.cluster.consumer.uses, member.read, strict=True)
-            if (use.life is Life.FROZEN or self.live_rolls)
+            if (use.kind is UseKind.FROZEN or self.live_rolls)
             and use.source in self.cluster.data
             and (read or {}) != self.cluster.content(use)  # absent either way
         ]

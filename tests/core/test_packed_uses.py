@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Keys, Life, Use
+from hotmap.core.model.references import Keys, Use, UseKind
 from hotmap.core.model.uses import pack_uses
 
 NAMES = st.text(max_size=8)
@@ -15,7 +15,7 @@ KEYS = st.builds(
     Keys, st.none() | st.frozensets(NAMES, max_size=4), st.frozensets(NAMES), st.booleans()
 )
 USES = st.builds(
-    Use, SOURCES, st.sampled_from(Life), KEYS, NAMES, st.booleans(), st.booleans(), NAMES
+    Use, SOURCES, st.sampled_from(UseKind), KEYS, NAMES, st.booleans(), st.booleans(), NAMES
 )
 
 
@@ -40,7 +40,9 @@ def test_equal_uses_are_equal_whatever_the_order_of_their_sets(names: list[str])
     source = ObjectKey("Secret", "shop", "db")
 
     def packed(order: list[str]) -> object:
-        return pack_uses([Use(source, Life.LIVE, Keys(frozenset(order), frozenset(order)), "at")])
+        return pack_uses(
+            [Use(source, UseKind.LIVE, Keys(frozenset(order), frozenset(order)), "at")]
+        )
 
     assert packed(names) == packed(names[::-1])
 

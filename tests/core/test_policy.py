@@ -9,7 +9,7 @@ from tests.support.objects import ENV, consumer, cron_job, deployment
 
 from hotmap.core.model.annotations import ANNOTATIONS, IGNORE
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import EVERY_KEY, Life, Use
+from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.policy.annotations import namespace_problems, read_policy, source_ignored
 from hotmap.core.policy.policy import (
     Agent,
@@ -386,7 +386,7 @@ def test_named_source_is_read_in_an_unknown_way() -> None:
     who = deployment(annotations={"hotmap.dev/follow": "secret/db"})
     (use,) = followed_uses(who, read_policy(who), [])
     assert use == Use(
-        source("secret/db"), Life.FROZEN, EVERY_KEY, "named by annotation", optional=True
+        source("secret/db"), UseKind.FROZEN, EVERY_KEY, "named by annotation", optional=True
     )
 
 

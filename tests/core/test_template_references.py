@@ -6,17 +6,17 @@ import pytest
 from tests.support.objects import template
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Keys, Life, Use, expansions, find_uses
+from hotmap.core.model.references import Keys, Use, UseKind, expansions, find_uses
 
 
 def shown(use: Use) -> str:
-    """Write a use as the tables below do: life, source, data keys, flags, place."""
+    """Write a use as the tables below do: kind, source, data keys, flags, place."""
     names = "all" if use.keys.names is None else "+".join(sorted(use.keys.names))
     hidden = f" but {'+'.join(sorted(use.keys.hidden))}" if use.keys.hidden else ""
     binary = "" if use.keys.binary else " (text)"
     flags = (" optional" if use.optional else "") + (" init" if use.init else "")
     source = f"{use.source.kind}/{use.source.name}"
-    return f"{use.life.value} {source} {names}{hidden}{binary}{flags}: {use.path}"
+    return f"{use.kind.value} {source} {names}{hidden}{binary}{flags}: {use.path}"
 
 
 def uses(spec: str) -> list[str]:
@@ -397,7 +397,7 @@ def test_sources_lie_in_the_namespace_of_the_pod() -> None:
     spec = container("envFrom: [{configMapRef: {name: app}}]")
     (use,) = find_uses(template(spec), "shop")
     assert use.source == ObjectKey("ConfigMap", "shop", "app")
-    assert (use.container, use.life) == ("web", Life.FROZEN)
+    assert (use.container, use.kind) == ("web", UseKind.FROZEN)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ NAMESPACE = "shop"
 #: The fingerprint key of every test that does not say otherwise.
 KEY: FingerprintKey = fingerprint_key(b"a key for tests")
 
-#: A pod spec with one use of each life: `LEVEL` frozen in env, `/etc/app` live.
+#: A pod spec with one use of each kind: `LEVEL` frozen in env, `/etc/app` live.
 ENV_AND_FILES = """
     containers:
     - name: web

@@ -16,7 +16,7 @@ from hotmap.controller.watch.templates import TemplateSightings
 from hotmap.core.model.annotations import FOLLOW
 from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Life, Use
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import source_ignored, source_offered
 from hotmap.core.policy.policy import Defaults, Policy, live_change_rolls
@@ -263,7 +263,7 @@ class Index:
 def _is_nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
     """Tell whether a change of a source may be settled by a nudge alone."""
     return not live_change_rolls(consumer, policy) and any(
-        use.source == source and use.life is Life.LIVE for use in consumer.uses
+        use.source == source and use.kind is UseKind.LIVE for use in consumer.uses
     )
 
 

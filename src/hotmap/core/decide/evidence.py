@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from hotmap.core.model.consumer import REVISION, Consumer
 from hotmap.core.model.objects import ContainerState, Pod
-from hotmap.core.model.references import Life
+from hotmap.core.model.references import UseKind
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.state import Window
 
@@ -79,7 +79,7 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     container does not vouch for its neighbours; with a use in an init container it is the pod's
     creation, since those do not run again.
     """
-    uses = [use for use in consumer.uses if use.life in (Life.FROZEN, Life.LIVE)]
+    uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
     init = any(use.init for use in uses)
     users = {use.container for use in uses}
     return tuple(

@@ -34,7 +34,7 @@ from hotmap.core.decide.evidence import MARGIN, PodStart, proven_younger, starte
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Life, Use
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.state import Record, SourceRecord, Window, records_by_source
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
@@ -301,7 +301,7 @@ def _was_waited_for(uses: Sequence[Use]) -> bool:
     A container waits for its own environment, the whole pod for volumes and init containers.
     """
     insisting = [use for use in uses if not use.optional]
-    if any(use.init or use.life is Life.LIVE for use in insisting):
+    if any(use.init or use.kind is UseKind.LIVE for use in insisting):
         return True
     return {use.container for use in insisting} == {use.container for use in uses}
 

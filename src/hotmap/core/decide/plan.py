@@ -31,7 +31,7 @@ from typing import NamedTuple
 from hotmap.core.decide.freshness import Assessment, Finding, Verdict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Life, Use
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.policy.policy import ROLLABLE, OnChange, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp
@@ -216,7 +216,7 @@ def _why_new_pods(
     policy: Policy, assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]
 ) -> str:
     """Say why files alone need new pods, or "" where something was read at start."""
-    if any(_uses_hit(f, changed)[0].life is not Life.LIVE for f in assessment.changed()):
+    if any(_uses_hit(f, changed)[0].kind is not UseKind.LIVE for f in assessment.changed()):
         return ""
     if policy.strategy is Strategy.ROLLOUT:
         return " (strategy rollout)"
@@ -293,8 +293,8 @@ def _uses_hit(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> 
     uses = finding.present.uses
     seen = changed.get(finding.present.source, frozenset())
     hit = [use for use in uses if any(_reads(use, key) for key in seen)]
-    life = Life.LIVE if finding.verdict is Verdict.LIVE else Life.FROZEN
-    return sorted(hit or uses, key=lambda use: use.life is not life)
+    kind = UseKind.LIVE if finding.verdict is Verdict.LIVE else UseKind.FROZEN
+    return sorted(hit or uses, key=lambda use: use.kind is not kind)
 
 
 def _reads(use: Use, data_key: str) -> bool:

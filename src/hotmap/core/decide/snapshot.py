@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hotmap.core.fingerprint import FingerprintKey, combine, digest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Life, Use
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source, fingerprint_of, missing_keys
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
 from hotmap.core.patch.nudge import Target
@@ -220,7 +220,7 @@ def take_snapshots(
     """
     grouped: dict[ObjectKey, list[Use]] = {}
     for use in uses:
-        if use.life in (Life.FROZEN, Life.LIVE):
+        if use.kind in (UseKind.FROZEN, UseKind.LIVE):
             grouped.setdefault(use.source, []).append(use)
     return tuple(
         _present(name, tuple(grouped[name]), sources.get(name), key) for name in sorted(grouped)
@@ -230,8 +230,8 @@ def take_snapshots(
 def _present(
     name: ObjectKey, uses: tuple[Use, ...], source: Source | None, key: FingerprintKey
 ) -> SourceSnapshot:
-    frozen = [use.keys for use in uses if use.life is Life.FROZEN]
-    live = [use.keys for use in uses if use.life is Life.LIVE]
+    frozen = [use.keys for use in uses if use.kind is UseKind.FROZEN]
+    live = [use.keys for use in uses if use.kind is UseKind.LIVE]
     missing: set[str] = set()
     if source is not None:
         for use in uses:
@@ -256,7 +256,7 @@ def _present(
 
 
 def uses_digest(uses: Sequence[Use]) -> str:
-    """Digest how a source is used: lives and data keys, not the places.
+    """Digest how a source is used: kinds of use and data keys, not the places.
 
     A container that is renamed or a mount that moves uses the same content in the same way.
     """
@@ -264,7 +264,7 @@ def uses_digest(uses: Sequence[Use]) -> str:
     for use in uses:
         names = "*" if use.keys.names is None else ",".join(sorted(use.keys.names))
         hidden = ",".join(sorted(use.keys.hidden))
-        parts.add(f"{use.life.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}")
+        parts.add(f"{use.kind.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}")
     return intern(digest(sorted(parts)))  # kept of every consumer and source, and mostly the same
 
 

@@ -45,14 +45,14 @@ from hotmap.core.model.objects import (
 from hotmap.core.reloader.patch import is_reloader_variable
 from hotmap.core.text import printable
 
-__all__ = ["EVERY_KEY", "Keys", "Life", "Use", "expansions", "find_uses"]
+__all__ = ["EVERY_KEY", "Keys", "Use", "UseKind", "expansions", "find_uses"]
 
 #: Characters of one name or path that are kept. The name of an object has at most 253, so what is
 #: cut, or holds an escaped character, is the name of no object.
 _LONGEST = 253
 
 
-class Life(enum.Enum):
+class UseKind(enum.Enum):
     """When a use takes a new value."""
 
     #: At the next start of the container.
@@ -92,7 +92,7 @@ class Use(NamedTuple):
     """A place of a pod template that uses one source; equal uses of a container are one."""
 
     source: ObjectKey
-    life: Life
+    kind: UseKind
     keys: Keys
     #: Where, as a person finds it in the manifest: `containers[web].env[LEVEL]`. Printable.
     path: str
@@ -107,7 +107,7 @@ def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
     """List every use of a ConfigMap or Secret in a pod template, in the manifest's order.
 
     Sources lie in the pod's own `namespace`. A source that is mounted as a whole and by subPath
-    is listed twice: each use has its own life and data keys. Places of one container that use the
+    is listed twice: each use has its own kind and data keys. Places of one container that use the
     same data keys in the same way are one use, whose path names the first of them.
 
     Raises:
@@ -374,7 +374,7 @@ def _environment_uses(
                 prefix = entry_from.prefix
                 yield Use(
                     _source(kind, namespace, ref.name),
-                    Life.FROZEN,
+                    UseKind.FROZEN,
                     environment.imported_keys(prefix),
                     f"{place}.envFrom[{number}]{environment.places_of_imported(prefix)}",
                     bool(ref.optional),
@@ -392,7 +392,7 @@ def _environment_uses(
             if selector is not None:
                 yield Use(
                     _source(kind, namespace, selector.name),
-                    Life.FROZEN,
+                    UseKind.FROZEN,
                     _variable(printable(selector.key, _LONGEST)),
                     f"{place}.env[{_shown(entry.name)}]{environment.places_of(entry.name)}",
                     bool(selector.optional),
@@ -532,20 +532,20 @@ def _mount_uses(
             sub_path = mount.sub_path or environment.literal_path(mount.sub_path_expr)
             # A subPath of "." binds the volume's own directory, where the swap is seen.
             whole = sub_path is not None and posixpath.normpath(sub_path) == "."
-            life = Life.LIVE if whole and not init else Life.FROZEN
+            kind = UseKind.LIVE if whole and not init else UseKind.FROZEN
             where = f"{at} (subPath {printable(by_path, _LONGEST)})"
         else:
             sub_path = None
-            life = Life.FROZEN if init else Life.LIVE
+            kind = UseKind.FROZEN if init else UseKind.LIVE
             where = at
         path = _path_in_volume(sub_path)
         for item in volume.projected:
             steps.add(1 + len(item.files or ()) if by_path else 1)
             keys = item.keys_below(path)
             if keys.names is None or keys.names:
-                yield Use(item.source, life, keys, where, item.optional, init, reader)
+                yield Use(item.source, kind, keys, where, item.optional, init, reader)
         if volume.provider:
-            yield Use(volume.provider, Life.FOREIGN, EVERY_KEY, at, container=reader, init=init)
+            yield Use(volume.provider, UseKind.FOREIGN, EVERY_KEY, at, container=reader, init=init)
 
 
 def _different_mounts(
@@ -568,14 +568,14 @@ def _credential_uses(spec: PodSpec, namespace: str) -> Iterator[Use]:
     for ref in spec.image_pull_secrets or ():
         source = _source("Secret", namespace, ref.name)
         path = f"imagePullSecrets[{source.name}]"
-        yield Use(source, Life.CREDENTIAL, EVERY_KEY, path, optional=True)
+        yield Use(source, UseKind.CREDENTIAL, EVERY_KEY, path, optional=True)
     for volume in spec.volumes or ():
         if volume.config_map or volume.secret or volume.projected:
             continue  # a volume has one source, so this one has no driver
         for name in _login_secrets(volume):
             source = _source("Secret", namespace, name)
             path = f"volumes[{printable(volume.name, _LONGEST)}]"
-            yield Use(source, Life.CREDENTIAL, EVERY_KEY, path)
+            yield Use(source, UseKind.CREDENTIAL, EVERY_KEY, path)
 
 
 def _login_secrets(volume: Volume) -> Iterable[str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.patterns import NO_SOURCES, SourcePatterns
-from hotmap.core.model.references import EVERY_KEY, Life, Use
+from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.policy.lint import Problem
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 
@@ -178,7 +178,7 @@ def followed_uses(
         namespace, referenced = consumer.key.namespace, {use.source for use in kept}
         by_name = {ObjectKey(kind, namespace, name) for kind, name in policy.named.names}
         kept.extend(
-            Use(source, Life.FROZEN, EVERY_KEY, "named by annotation", optional=True)
+            Use(source, UseKind.FROZEN, EVERY_KEY, "named by annotation", optional=True)
             for source in sorted(by_name.union(sources) - referenced)
             if policy.follows(source, referenced=False)
         )
