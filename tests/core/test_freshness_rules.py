@@ -26,7 +26,7 @@ from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.fingerprint import fingerprint_key
 from hotmap.core.model.consumer import FIELD_MANAGER, Consumer, consumer_from_workload
-from hotmap.core.model.objects import ConfigMap, ManagedFields
+from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
 from hotmap.core.model.state import UNVOUCHED, Record
 from hotmap.core.policy.policy import Policy
 
@@ -153,13 +153,114 @@ def test_rule_1_first_sight(options: dict[str, Any], verdict: Verdict) -> None:
     assert judged(deployment(), None, [app(changed_at=100)], **options).verdict is verdict
 
 
-def test_rule_1_other_uses_are_unknown() -> None:
-    """A use that changed has nothing to be compared with; it is adopted, whatever it holds."""
+# -- rule 8: used differently, or newly ---------------------------------------------------------
+
+
+def test_rule_8_other_uses_of_the_same_content_are_adopted() -> None:
+    """A template that gained a use starts new pods by itself; the source did not change."""
     record = asked(deployment(ENV), app())
     other = deployment(ENV_AND_FILES, generation=2)
-    assessment = judged(other, record, [app(B_BOTH, version=2)])
-    assert assessment.verdict is Verdict.ADOPT
-    assert assessment.reason == ("ConfigMap shop/app is used differently than before: now tracking")
+    for now in (app(), app(version=2), app(uid="uid-2")):
+        assessment = judged(other, record, [now])
+        assert assessment.verdict is Verdict.ADOPT
+        assert assessment.reason == (
+            "ConfigMap shop/app is used differently than before: now tracking"
+        )
+
+
+@pytest.mark.parametrize(
+    ("started", "verdict"),
+    [
+        pytest.param(None, Verdict.LOOK, id="pods not listed"),
+        pytest.param([502.0], Verdict.ADOPT, id="all pods younger"),
+        pytest.param([600.0, 400.0], Verdict.FROZEN, id="one pod older"),
+    ],
+)
+def test_rule_8_other_uses_do_not_hide_a_change(
+    started: list[float] | None, verdict: Verdict
+) -> None:
+    """A template gained a use and the source changed: the starts of the pods decide."""
+    record = asked(deployment(ENV), app())
+    other = deployment(ENV_AND_FILES, generation=2)
+    now = [app(B_BOTH, version=2, changed_at=500)]
+    assert judged(other, record, now, started=started).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("generation", "started", "verdict"),
+    [
+        pytest.param(1, None, Verdict.ADOPT, id="visible only now: first sight"),
+        pytest.param(2, None, Verdict.LOOK, id="new in the template, pods not listed"),
+        pytest.param(2, [400.0], Verdict.FROZEN, id="edited after a pod started with it"),
+        pytest.param(2, [500.0], Verdict.ADOPT, id="started in the second of the change"),
+        pytest.param(2, [600.0], Verdict.ADOPT, id="started after the change"),
+    ],
+)
+def test_rule_8_new_use_of_a_source(
+    generation: int, started: list[float] | None, verdict: Verdict
+) -> None:
+    """A source that the template has come to use may change before hotmap records it."""
+    record = asked(deployment(ENV), app())
+    who = deployment(TWO, generation=generation)
+    other = config_map("other", {"k": "v"}, changed_at=500)
+    assert judged(who, record, [app(), other], started=started).verdict is verdict
+
+
+def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
+    """What may not be listed keeps its record, and its return with the same content is none."""
+    who = deployment(OPTIONAL_ENV)
+    record = asked(who, app())
+    hidden = tuple(source._replace(visible=False) for source in take_snapshots(who.uses, {}, KEY))
+    assessment = assess(who, record, hidden, Facts(now=1000, revision="", wants_deleted=True))
+    assert assessment.verdict is Verdict.FRESH
+    after = record_applied(who, record, assessment.findings, key_id=KEY.id, generation=1)
+    assert after.sources == record.sources
+    assert judged(who, after, [app()]).verdict is Verdict.FRESH
+
+
+@pytest.mark.parametrize(
+    ("kind", "started", "verdict"),
+    [
+        pytest.param("DaemonSet", None, Verdict.LOOK, id="pods not listed"),
+        pytest.param("DaemonSet", [400.0], Verdict.HOLD, id="a pod that may serve the old one"),
+        pytest.param("DaemonSet", [600.0], Verdict.ADOPT, id="all pods were replaced"),
+        pytest.param("Deployment", [600.0], Verdict.HOLD, id="new pods overlapped old ones"),
+    ],
+)
+def test_rule_7_ends_when_all_pods_were_replaced(
+    kind: str, started: list[float] | None, verdict: Verdict
+) -> None:
+    """A DaemonSet deletes a pod before it creates the next, so no kubelet serves the old one."""
+    who = consumer(kind, ENV)
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    record = asked(who, app(immutable=True))
+    assert judged(who, record, now, started=started).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("created", "verdict"),
+    [
+        pytest.param(504.0, Verdict.ADOPT, id="all created since the template changed"),
+        pytest.param(400.0, Verdict.FROZEN, id="an undo kept older pods"),
+    ],
+)
+def test_rule_6_template_change_alone_proves_nothing(created: float, verdict: Verdict) -> None:
+    """The pods of a template that changed after the source may be older than both."""
+    who = deployment(generation=2)
+    now = [app(B_FROZEN, version=2, changed_at=504)]
+    facts = {
+        "before_template": frozenset((ObjectKey("ConfigMap", "shop", "app"),)),
+        "template_at": 504.3,
+    }
+    record = asked(deployment(), app())
+    assert judged(who, record, now, started=[created], **facts).verdict is verdict
+
+
+def test_scaled_down_workload_has_pods_until_the_last_is_gone() -> None:
+    """Pods of a StatefulSet that is scaled to zero may outlive the next scaling."""
+    ending = msgspec.structs.replace(consumer("StatefulSet", ENV, replicas=0), pods=1)
+    assert not ending.has_no_pods
+    assert msgspec.structs.replace(ending, pods=0).has_no_pods
 
 
 def test_rule_1_a_source_beside_an_unknown_one_is_compared() -> None:
@@ -478,14 +579,15 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
     assert rolled.verdict is Verdict.FROZEN
     record = kept(who, before, rolled)
     assert judged(who, record, [other]).verdict is Verdict.FRESH
-    assert judged(who, record, [other, app(uid="uid-2")]).verdict is Verdict.FROZEN
+    now = [other, app(uid="uid-2", changed_at=500)]
+    assert judged(who, record, now, started=[100.0]).verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize(
     ("spec", "verdict"),
     [
-        pytest.param(ENV, Verdict.ADOPT, id="the container waited for it"),
-        pytest.param(FILES, Verdict.ADOPT, id="the pod waited for its volume"),
+        pytest.param(ENV, Verdict.FROZEN, id="the container should have waited for it"),
+        pytest.param(FILES, Verdict.FROZEN, id="the pod should have waited for its volume"),
         pytest.param(OPTIONAL_ENV, Verdict.FROZEN, id="optional: it runs without"),
         pytest.param(OPTIONAL_FILES, Verdict.LIVE, id="optional files appear"),
         pytest.param(
@@ -498,14 +600,32 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
                 "- name: web\n",
                 "- name: web\n      envFrom: [{configMapRef: {name: app, optional: true}}]\n",
             ),
-            Verdict.ADOPT,
-            id="the whole pod waited for the volume",
+            Verdict.FROZEN,
+            id="the whole pod should have waited for the volume",
         ),
     ],
 )
-def test_source_appears(spec: str, verdict: Verdict) -> None:
-    """What waited for a source starts with it; what ran without it has a change."""
-    assert judged(deployment(spec), [], [app()]).verdict is verdict
+def test_source_appears_while_pods_run(spec: str, verdict: Verdict) -> None:
+    """What runs without a source has a change, whether or not it was to wait for the source."""
+    now = [app(changed_at=500)]
+    assert judged(deployment(spec), [], now, started=[100.0]).verdict is verdict
+
+
+@pytest.mark.parametrize("spec", [ENV, FILES], ids=["env", "files"])
+@pytest.mark.parametrize("started", [None, 500.0, 501.0, 900.0])
+def test_source_appears_and_containers_start_with_it(spec: str, started: float | None) -> None:
+    """What waited for a source starts with it, within the second of its creation or later."""
+    now = [app(changed_at=500)]
+    assert judged(deployment(spec), [], now).verdict is Verdict.LOOK
+    assert judged(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
+
+
+def test_source_appears_before_pods_start() -> None:
+    """Pods that certainly started after its creation have it, though it is optional."""
+    now = [app(changed_at=500)]
+    who = deployment(OPTIONAL_ENV)
+    assert judged(who, [], now, started=[502.0]).verdict is Verdict.ADOPT
+    assert judged(who, [], now, started=[501.0]).verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize(
@@ -561,7 +681,7 @@ def test_hold_does_not_make_other_sources_forgotten() -> None:
     who = deployment(TWO, generation=2)
     before = asked(deployment(ENV), app(immutable=True))
     held_app = app(B_FROZEN, uid="uid-2", immutable=True)
-    first = judged(who, before, [held_app, config_map("other", {"k": "v"})])
+    first = judged(who, before, [held_app, config_map("other", {"k": "v"})], started=[1.0])
     assert first.verdict is Verdict.HOLD
     record = kept(who, before, first, generation=2)
     assert {source.name for source in record.sources} == {"app", "other"}

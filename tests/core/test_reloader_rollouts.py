@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, KEY, config_map, workload
 
+from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
@@ -42,8 +43,19 @@ def marked(
     return consumer_from_workload("Deployment", workload(text, **options), dialect)
 
 
-def decide(who: Consumer, source: Source | None, record: Record | None, **facts: Any) -> Assessment:
-    snapshots = take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
+def decide(
+    who: Consumer,
+    source: Source | None,
+    record: Record | None,
+    *,
+    visible: bool = True,
+    **facts: Any,
+) -> Assessment:
+    """Assess a consumer; `visible` tells whether sources that do not exist would be seen."""
+    snapshots = tuple(
+        one if one.exists else one._replace(visible=visible)
+        for one in take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
+    )
     revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=True)
     known = {"now": 100.0, "live_rolls": True, "writing": Writing.ENV_VARS, **facts}
     return assess(who, record, snapshots, Facts(revision=revision, **known))
@@ -144,7 +156,10 @@ def test_source_that_appears(wanted: bool) -> None:
     """An optional source that was never there is a change, unless flags leave creations alone."""
     optional = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
     who = marked("", optional)
-    assessment = decide(who, read(NEW), asked(who, None), wants_created=wanted)
+    old_pod = PodStart("web-1", 100.0, "", (Span(100.0, 100.0),))
+    assessment = decide(
+        who, read(NEW, changed_at=500), asked(who, None), wants_created=wanted, starts=(old_pod,)
+    )
     assert assessment.verdict is (Verdict.FROZEN if wanted else Verdict.ADOPT)
 
 
@@ -183,7 +198,7 @@ def test_sources_out_of_sight_hold_nothing_back() -> None:
     before = asked(who, read(OLD))
     new = read(NEW, version=2)
     assert decide(who, new, before).verdict is Verdict.HOLD
-    assert decide(who, new, before, partial=True).verdict is Verdict.FROZEN
+    assert decide(who, new, before, visible=False).verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize("live_rolls", [True, False])

@@ -62,7 +62,7 @@ RECORD = Record(
     "6f0c",
     "kH3x",
     4,
-    (SourceRecord("ConfigMap", "app", "Zk", "9d1", "1042", "uY3", "-", False),),
+    (SourceRecord("ConfigMap", "app", "Zk", "9d1", "1042", "uY3", "-", False, "zR", 3.5),),
     (Window(1.5, 2.5),),
     (RetiredRevision("kH3x.abc", 9.0),),
     1,
@@ -74,7 +74,7 @@ RECORD = Record(
 )
 
 LINE = (
-    '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false]],'
+    '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false,"zR",3.5]],'
     '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc",2,'
     '"shop",[8.0,"removed kH3x.abc"]]'
 )
@@ -87,6 +87,14 @@ def test_record_that_tells_no_look_is_to_be_looked_at() -> None:
     )
     line = LINE.removesuffix(',2,"shop",[8.0,"removed kH3x.abc"]]')
     assert read_shard(f"{HEADER}\n{line}]\n") == {"6f0c": earlier}
+
+
+def test_record_without_whole_content_is_read() -> None:
+    """As it was written before the whole content and the time of a change were kept."""
+    (source,) = RECORD.sources
+    earlier = msgspec.structs.replace(source, content="", changed_by=None)
+    line = LINE.replace(',"zR",3.5]', "]")
+    assert read_shard(f"{HEADER}\n{line}\n")["6f0c"].sources == (earlier,)
 
 
 def test_text_is_one_line_a_consumer() -> None:

@@ -339,6 +339,7 @@ class Controller:
                 executor=ShadowExecutor() if self._shadow else self._make_executor(nudges),
                 records=self.records,
                 reporter=reporter,
+                reread=self._reread,
             ),
             pod_checker=PodChecker(
                 self._client,
@@ -357,6 +358,11 @@ class Controller:
             ),
             supervisor=self.supervisor,
         )
+
+    async def _reread(self, key: ObjectKey) -> None:
+        """Read one object consistently into its store."""
+        assert self._watching is not None, "a term begins after the watches"
+        await self._watching.reread(key)
 
     def _make_executor(self, nudges: Nudges) -> ClusterExecutor:
         return ClusterExecutor(

@@ -122,6 +122,10 @@ class Store(Generic[S]):
 
         return unsubscribe
 
+    def is_complete(self, namespace: str) -> bool:
+        """Tell whether everything in a namespace has been listed once."""
+        return self.synced.is_set() or None in self._complete or namespace in self._complete
+
     def statistics(self) -> StoreStatistics:
         """Count what is kept and what has changed."""
         return StoreStatistics(

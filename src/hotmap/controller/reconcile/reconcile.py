@@ -12,7 +12,7 @@ They never work on one consumer at the same time: each would nudge pods that the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from weakref import WeakValueDictionary
 
 from hotmap.controller.reconcile.executor import Executor
@@ -34,6 +34,11 @@ __all__ = ["Reconciler"]
 #: caught up by then.
 _STALE_PAUSE = 0.05
 
+#: Conflicts in a row after which a consumer is read consistently, and the longest pause in seconds
+#: between two tries.
+_CONFLICTS = 3
+_CONFLICT_PAUSE = 10.0
+
 
 class Reconciler:
     """Decides and acts for one consumer at a time; workers of both queues call it."""
@@ -46,12 +51,17 @@ class Reconciler:
         executor: Executor,
         records: Records,
         reporter: EventReporter,
+        reread: Callable[[ObjectKey], Awaitable[None]],
     ) -> None:
+        """`reread` reads one object consistently into its store."""
         self._observer = observer
         self._list_pods = list_pods
         self._executor = executor
         self._records = records
         self._reporter = reporter
+        self._reread = reread
+        #: Conflicts in a row, of the consumers that have met one.
+        self._conflicts: dict[ObjectKey, int] = {}
         #: Held by whoever works on a consumer; gone when nobody does.
         self._locks: WeakValueDictionary[ObjectKey, asyncio.Lock] = WeakValueDictionary()
 
@@ -75,7 +85,7 @@ class Reconciler:
             self._keep(decision, record)
             if record is not None:
                 self._reporter.log(decision)
-        elif decision.only_nudges:
+        elif decision.only_nudges and not decision.follows_deletion:
             if await self._executor.nudge(decision):
                 self._reporter.log(decision)
         elif decision.corrects_nudge:
@@ -102,10 +112,13 @@ class Reconciler:
             if not snapshot.policy.opted_in:
                 return None
             decision = await self._decide(snapshot)
+            if decision.settle_in:
+                return decision.settle_in
             try:
                 outcome = await self._executor.execute(decision)
             except (ApiError, Unreachable) as error:
-                return self._on_error(decision, error)
+                return await self._on_error(decision, error)
+            self._conflicts.pop(key, None)
             self._keep(decision, next_record(decision, outcome))
             self._reporter.report(decision)
             again = (decision.plan.requeue_after, decision.resume_in)
@@ -113,10 +126,23 @@ class Reconciler:
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot)
+        if stale := decision.stale_sources:
+            snapshot = await self._confirm(snapshot, stale)
+            decision = decide(snapshot)
         if decision.needs_pod_starts:
             pods = await self._list_pods(snapshot.consumer)
             decision = decide(snapshot, pod_starts(snapshot.consumer, pods))
         return decision
+
+    async def _confirm(self, snapshot: Snapshot, stale: Sequence[ObjectKey]) -> Snapshot:
+        """Read sources consistently that have been older than what was applied for a while."""
+        for source in stale:
+            await self._reread(source)
+        fresh = self._observer.snapshot(snapshot.consumer.key) or snapshot
+        confirmed = frozenset(stale) & set(decide(fresh).stale_sources)
+        if confirmed:
+            self._reporter.report_restored(fresh, sorted(confirmed))
+        return fresh._replace(confirmed=confirmed)
 
     def _keep(self, decision: Decision, record: Record | None) -> None:
         """Keep a record; one that says nothing new goes along with the next write."""
@@ -126,17 +152,30 @@ class Reconciler:
             self._records.note(record)
         self._observer.remember(decision, record)
 
-    def _on_error(self, decision: Decision, error: ApiError | Unreachable) -> float | None:
-        """Tell a stale decision, which is made again at once, from a write that failed."""
+    async def _on_error(self, decision: Decision, error: ApiError | Unreachable) -> float | None:
+        """Tell a stale decision, which is made again, from a write that failed.
+
+        The store has mostly caught up at once. Where it has not after a few tries, its watch may
+        be stalled: a consistent read of the consumer decides then.
+        """
         wrong_uid = isinstance(error, Invalid) and "metadata.uid" in str(error)
         if isinstance(error, (Conflict, NotFound)) or wrong_uid:
             self._reporter.report_stale(decision, error)
-            return _STALE_PAUSE if isinstance(error, Conflict) else None
+            return await self._pause_after(decision) if isinstance(error, Conflict) else None
         self._reporter.report_failure(decision, error)
         raise error
 
+    async def _pause_after(self, decision: Decision) -> float:
+        """Count a conflict; returns seconds until the consumer is decided on again."""
+        key = decision.snapshot.consumer.key
+        count = self._conflicts[key] = self._conflicts.get(key, 0) + 1
+        if count == _CONFLICTS:
+            await self._reread(key)
+        return min(_STALE_PAUSE * 2.0 ** min(count - 1, 30), _CONFLICT_PAUSE)
+
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept in memory of a consumer that is gone."""
+        self._conflicts.pop(key, None)
         for part in (self._reporter, self._observer, self._executor):
             part.forget(key)
 

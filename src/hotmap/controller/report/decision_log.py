@@ -84,7 +84,7 @@ class DecisionLog:
         #: Writes of others into pod templates, by kind, since the start.
         self.writer_conflicts: Counter[str] = Counter()
 
-    def add(self, decision: Decision, *, outcome: str = "done") -> bool:
+    def add(self, decision: Decision, *, outcome: str = "done", level: int | None = None) -> bool:
         """Add a decision and log it; False when it only confirms or repeats."""
         consumer, plan = decision.snapshot.consumer, decision.plan
         entry = DecisionEntry(
@@ -109,7 +109,7 @@ class DecisionLog:
         kept.append(entry)
         del kept[:-_MAX_ENTRIES]
         _log.log(
-            _level(plan, outcome),
+            _level(plan, outcome) if level is None else level,
             entry.text,
             extra={"workload": str(consumer.key), "change": entry.revision},
         )

@@ -17,6 +17,7 @@ from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
 from hotmap.core.errors import HotmapError
 from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.limits import too_large_message
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.recorder import Recorder
 
@@ -62,11 +63,14 @@ class EventReporter:
         self._announced: dict[ObjectKey, tuple[str, tuple[str, ...]]] = {}
         #: The problems of each consumer for which Events were written.
         self._reported: dict[ObjectKey, tuple[str, ...]] = {}
+        #: The bound that a pod template exceeds, of those that an Event was written for.
+        self._too_large: dict[ObjectKey, str] = {}
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""
         self._announced.pop(key, None)
         self._reported.pop(key, None)
+        self._too_large.pop(key, None)
         self._decision_log.forget(key)
 
     # -- decisions -----------------------------------------------------------------------------
@@ -93,7 +97,18 @@ class EventReporter:
     def report_stale(self, decision: Decision, error: HotmapError) -> None:
         """Log that a write met another state of the consumer than the decision saw."""
         kind = decision.snapshot.consumer.key.kind
-        self._decision_log.add(decision, outcome=f"the {kind} changed since the decision: {error}")
+        outcome = f"the {kind} changed since the decision: {error}; deciding again"
+        self._decision_log.add(decision, outcome=outcome, level=logging.INFO)
+
+    def report_restored(self, snapshot: Snapshot, sources: Sequence[ObjectKey]) -> None:
+        """Report that the API server has older versions of sources than hotmap has seen."""
+        names = ", ".join(map(str, sources))
+        message = (
+            f"{names}: the API server has an older version than hotmap applied, as after etcd was "
+            "restored from a backup; continuing with that version"
+        )
+        _log.warning(message, extra={"workload": str(snapshot.consumer.key)})
+        self.event(snapshot.consumer, Reason.SOURCE_RESTORED, message, type_="Warning")
 
     def report_failure(self, decision: Decision, error: HotmapError) -> None:
         """Report once what keeps a consumer from its change; it is retried, with pauses."""
@@ -133,7 +148,7 @@ class EventReporter:
         """
         snapshot = decision.snapshot
         consumer = snapshot.consumer
-        missing = () if snapshot.partial else missing_sources(snapshot)
+        missing = missing_sources(snapshot)
         is_new = self._decision_log.set_missing_sources(consumer.key, missing)
         if not is_new or decision.plan.warning:
             return
@@ -152,6 +167,8 @@ class EventReporter:
         consumer, policy = snapshot.consumer, snapshot.policy
         if not policy.opted_in:
             self._decision_log.forget(consumer.key)
+        if policy.over_budget:
+            self._report_too_large(consumer, policy.over_budget)
         messages = tuple(problem.message for problem in policy.problems)
         if self._reported.get(consumer.key, ()) == messages:
             return
@@ -159,6 +176,15 @@ class EventReporter:
         for message in messages:
             _log.warning(message, extra={"workload": str(consumer.key)})
             self.event(consumer, Reason.INVALID_ANNOTATION, message, type_="Warning")
+
+    def _report_too_large(self, consumer: Consumer, over_budget: str) -> None:
+        """Write a Warning Event for a pod template beyond a bound, once for each bound."""
+        if self._too_large.get(consumer.key) == over_budget:
+            return
+        self._too_large[consumer.key] = over_budget
+        message = too_large_message(consumer.key, over_budget)
+        _log.warning(message, extra={"workload": str(consumer.key)})
+        self.event(consumer, Reason.OBJECT_TOO_LARGE, message, type_="Warning")
 
     def nudge_refused(self, consumer: Consumer, why: str) -> None:
         """Report that pods refuse the nudge; their kubelets update the files later."""

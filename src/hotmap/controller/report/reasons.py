@@ -19,6 +19,10 @@ class Reason(enum.StrEnum):
     RESUMED = "Resumed"
     LATENT = "Latent"
     STUCK = "Stuck"
+    #: The API server has an older version of a source than was applied.
+    SOURCE_RESTORED = "SourceRestored"
+    #: A pod template exceeds a bound, so the workload is not tracked.
+    OBJECT_TOO_LARGE = "ObjectTooLarge"
     HELD = "Held"
     FAILED = "Failed"
     NUDGE_REFUSED = "NudgeRefused"

@@ -89,7 +89,15 @@ class History:
             first=used[0].at if used else None,
             last=used[-1].at if used else None,
             window=Window(used[0].at, used[-1].at) if len(used) > 1 else None,
+            latest=self._latest(source),
         )
+
+    def _latest(self, source: SourceSnapshot) -> float | None:
+        """Say when a data key that is used was last seen to change."""
+        for sighting in reversed(self._sightings.get(source.source, ())):
+            if not sighting.keys or _reads_any(source.uses, sighting.keys):
+                return sighting.at
+        return None
 
     def sightings(self, key: ObjectKey) -> tuple[Sighting, ...]:
         """Return what is known of a source's latest changes, oldest first."""

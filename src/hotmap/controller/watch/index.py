@@ -124,9 +124,9 @@ class Index:
         rollouts = self.consumers["Rollout"].by_index("template_in", consumer.key)
         return rolled_by(consumer, rollouts[0]) if rollouts else consumer
 
-    def knows(self, kind: str) -> bool:
-        """Tell whether all sources of a kind are known; else an absent one proves nothing."""
-        return kind in self.sources and self.sources[kind].synced.is_set()
+    def knows(self, kind: str, namespace: str) -> bool:
+        """Tell whether all sources of a kind in a namespace are known; else absence is no proof."""
+        return kind in self.sources and self.sources[kind].is_complete(namespace)
 
     def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
         """Return the sources of some uses, as far as they exist."""
@@ -207,7 +207,7 @@ class Index:
 
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # What the first list brings has not changed; that it is known now has.
-        first = not self.knows(key.kind)
+        first = not self.knows(key.kind, key.namespace)
         noted = not first and self.history.note(key, old, new)
         if self._queues and (first or noted or _annotations_differ(old, new)):
             for consumer in self.followers_of(key):

@@ -8,12 +8,19 @@ or shows the status starts from the same snapshot.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
-from hotmap.core.decide.snapshot import SeenChanges, SentNudge, Snapshot, take_snapshot
+from hotmap.core.decide.snapshot import (
+    SeenChanges,
+    SentNudge,
+    Snapshot,
+    SourceSnapshot,
+    bound_change,
+    take_snapshot,
+)
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -81,9 +88,8 @@ class Observer:
             now=self._clock(),
         )
         return snapshot._replace(
-            seen=self._seen(snapshot),
+            **self._seen(snapshot),
             sent=self._sent_nudge(key),
-            partial=self._is_partial(snapshot),
             waited=self._waited(key),
             template=self._index.templates.last_change(key),
             flap_limit=self._settings.flap_limit,
@@ -138,19 +144,27 @@ class Observer:
         known = [ObjectKey(source.kind, namespace, source.name) for source in asked]
         return [*self._index.sources_in(namespace), *known]
 
-    def _seen(self, snapshot: Snapshot) -> tuple[SeenChanges, ...]:
+    def _seen(self, snapshot: Snapshot) -> dict[str, Any]:
         """Say what was seen of each source since the version that was last asked for."""
         known, history = records_by_source(snapshot.record), self._index.history
-        return tuple(
-            history.changes_since(source, asked.resource_version)
-            if (asked := known.get(source.source.kind_and_name))
-            else SeenChanges()
-            for source in snapshot.sources
-        )
+        seen, sources = [], []
+        for source in snapshot.sources:
+            asked = known.get(source.source.kind_and_name)
+            changes = history.changes_since(source, asked.resource_version if asked else "")
+            if asked is None:
+                changes = SeenChanges(latest=changes.latest)
+            seen.append(changes)
+            bounded = bound_change(source, asked, changes)
+            sources.append(bounded._replace(visible=self._is_visible(source)))
+        return {"seen": tuple(seen), "sources": tuple(sources)}
 
-    def _is_partial(self, snapshot: Snapshot) -> bool:
+    def _is_visible(self, source: SourceSnapshot) -> bool:
+        """Tell whether a source would be seen if it existed: no right lacks, no selector hides."""
         index = self._index
-        return index.is_partial or not all(index.knows(s.source.kind) for s in snapshot.sources)
+        namespace = source.source.namespace
+        return source.exists or (
+            not index.is_partial and index.knows(source.source.kind, namespace)
+        )
 
     def _waited(self, key: ObjectKey) -> float:
         since = self._waiting_since.get(key)

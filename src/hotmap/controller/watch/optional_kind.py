@@ -90,7 +90,8 @@ class OptionalKind:
             _log.log(level, "whether there are %s: %s", self._resource.plural, error)
             self._problem = str(error)
             if isinstance(error, ApiError):
-                self._answer_absent_at_first()
+                # Not that the kind is absent: whoever needs its objects waits, nobody else.
+                self.answered.set()
             return
         self._problem = ""
         if there:

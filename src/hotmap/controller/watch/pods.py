@@ -5,7 +5,7 @@ One LIST by the consumer's selector, served from the API server's cache.
 
 from __future__ import annotations
 
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import Consumer, owns_pod
 from hotmap.core.model.objects import Pod
 from hotmap.kube.client import Client
 from hotmap.kube.resources import PODS
@@ -14,7 +14,7 @@ __all__ = ["list_pods"]
 
 
 async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
-    """List the pods that a consumer's selector matches, terminating ones too.
+    """List the pods of a consumer, terminating ones too: what its selector matches and it owns.
 
     `resourceVersion=0`: any cached state will do, since a pod that started too lately to be in it
     read the new content, and one that is gone does not matter. A Pod is its own only one; another
@@ -39,7 +39,7 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
             resource_version=None if token else "0",
             continue_token=token,
         )
-        pods += page.items
+        pods += (pod for pod in page.items if owns_pod(consumer, pod))
         token = page.continue_token
         if not token:
             return pods

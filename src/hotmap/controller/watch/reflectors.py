@@ -85,6 +85,8 @@ class Watching:
             is_empty=lambda namespace: not index.sources_in(namespace),
         )
         self._fixed: list[Reflector[Any, Any]] = []
+        #: What is watched, by kind.
+        self._watched: dict[str, _Watched] = {}
         self._rollouts: OptionalKind | None = None
         self._supervisor = supervisor
         self._tasks = supervisor.tasks()
@@ -144,6 +146,31 @@ class Watching:
         for one in self.statistics():
             if not one.synced:
                 _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
+
+    async def reread(self, key: ObjectKey) -> None:
+        """Read one object consistently and put what is kept of it into its store.
+
+        For when the store may lag behind the server for longer than a watch does. A list of one
+        object, so that no right to get is needed.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        watched, store = self._watched.get(key.kind), self._store(key.kind)
+        if watched is None:
+            return
+        page = await self._client.list_page(
+            BY_KIND[key.kind],
+            key.namespace,
+            type=watched.type,
+            field_selector=f"metadata.name={key.name}",
+        )
+        for item in page.items:
+            value = watched.transform(item, store.get(key))
+            if value is not None:
+                store.put(key, value)
+        if not page.items:
+            store.remove(key)
 
     def problems(self) -> list[str]:
         """Say what stands in the way of nothing, and is hardly meant."""
@@ -219,6 +246,7 @@ class Watching:
     def _reflect(self, watched: _Watched) -> list[Reflector[Any, Any]]:
         """Make the reflectors of a kind: one, or one for each namespace that is listed."""
         settings = self._settings
+        self._watched[watched.kind] = watched
         return [
             Reflector(
                 self._client,

@@ -38,6 +38,13 @@ __all__ = ["Decision", "decide"]
 _RESUMED_PAUSE = 0.05
 
 
+#: Seconds that a settle time may end early: the queue's clock and the API server's differ a bit.
+_SETTLED = 0.05
+
+#: Seconds for which a watch may lag behind the server before that is looked into.
+_LAG = 10.0
+
+
 class Decision(NamedTuple):
     """What follows for one consumer from a snapshot of it."""
 
@@ -57,6 +64,20 @@ class Decision(NamedTuple):
         return self.assessment.verdict is Verdict.LOOK
 
     @property
+    def stale_sources(self) -> tuple[ObjectKey, ...]:
+        """The sources that were older than what was asked for, for so long that it is no lag.
+
+        An etcd that was restored from a backup looks the same; one consistent read decides.
+        """
+        if self.assessment.verdict is not Verdict.WAIT or self.snapshot.waited < _LAG:
+            return ()
+        return tuple(
+            finding.present.source
+            for finding in self.assessment.findings
+            if finding.verdict is Verdict.WAIT and finding.older
+        )
+
+    @property
     def starts_new_pods(self) -> bool:
         """Whether the plan replaces or adds pods."""
         return any(action.type in NEW_PODS for action in self.plan.actions)
@@ -66,6 +87,30 @@ class Decision(NamedTuple):
         """Whether refreshed files settle the change."""
         actions = self.plan.actions
         return bool(actions) and all(action.type is ActionType.NUDGE for action in actions)
+
+    @property
+    def follows_deletion(self) -> bool:
+        """Whether a source is gone: maybe for a moment, so that is not acted on at once."""
+        return any(not finding.present.exists for finding in self.assessment.changed())
+
+    @property
+    def settle_in(self) -> float | None:
+        """Seconds until the changes that call for new pods have settled; None: they have.
+
+        The time counts from the changes, whatever else asked for this decision meanwhile.
+        """
+        snapshot, changed = self.snapshot, set(self.changed_sources())
+        if not self.starts_new_pods or not snapshot.policy.settle:
+            return None
+        pairs = zip(snapshot.sources, snapshot.seen, strict=True)
+        seen = [s for source, s in pairs if source.source in changed and s.first is not None]
+        if not seen:
+            return None
+        first = min(one.first for one in seen if one.first is not None)
+        last = max(one.last for one in seen if one.last is not None)
+        policy = snapshot.policy
+        left = min(first + policy.settle_max, last + policy.settle) - snapshot.now
+        return left if left > _SETTLED else None
 
     @property
     def corrects_nudge(self) -> bool:
@@ -133,10 +178,11 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         writing=policy.writing,
         wants_created=policy.wants_created,
         wants_deleted=policy.wants_deleted,
-        partial=snapshot.partial,
         windows=_windows(snapshot),
         waited=snapshot.waited,
         before_template=_changed_before_template(snapshot),
+        template_at=snapshot.template.at if snapshot.template else 0.0,
+        confirmed=snapshot.confirmed,
         starts=None if starts is None else tuple(starts),
     )
 

@@ -26,7 +26,7 @@ and partitions all keep old pods.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf
+from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import REVISION, Consumer
@@ -40,8 +40,10 @@ __all__ = [
     "PodStart",
     "Span",
     "earliest_mount",
+    "made_since",
     "pod_starts",
     "proven_younger",
+    "started_before",
     "started_within",
 ]
 
@@ -70,6 +72,10 @@ class PodStart(NamedTuple):
     revision: str
     #: When each of its containers that use a source was last started.
     containers: tuple[Span, ...] = ()
+    #: When it was created, POSIX seconds of the API server's clock, cut to whole seconds.
+    created: float = 0.0
+    #: The earliest moment at which its volumes may have been written; None: it has none yet.
+    mounted: float | None = None
 
 
 def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
@@ -96,7 +102,8 @@ def _pod_start(pod: Pod, users: set[str], *, init: bool) -> PodStart:
         spans.append(_span(pod, acknowledged))
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
-    return PodStart(pod.metadata.name, at, revision, tuple(spans))
+    created = parse_time(pod.metadata.creation_timestamp) or 0.0
+    return PodStart(pod.metadata.name, at, revision, tuple(spans), created, earliest_mount(pod))
 
 
 def earliest_mount(pod: Pod) -> float | None:
@@ -166,16 +173,36 @@ def _scheduled_at(pod: Pod) -> float:
     return times[0] or 0.0 if times else 0.0
 
 
-def proven_younger(starts: Sequence[PodStart], changed_at: float | None) -> bool:
+def proven_younger(
+    starts: Sequence[PodStart], changed_at: float | None, *, files: bool = False
+) -> bool:
     """Tell whether every pod certainly started after a change; no pods are proof.
 
     A pod that has not started yet will read what is there when it does, so it does not stand
-    against the proof. An unknown time of change counts as just now.
+    against the proof. An unknown time of change counts as just now. `files` says that a volume is
+    among what is read: it is written before images are pulled.
     """
     running = [start.at for start in starts if start.at is not None]
+    if files:
+        running += [start.mounted for start in starts if start.mounted is not None]
     if not running:
         return True
     return changed_at is not None and all(at >= changed_at + MARGIN for at in running)
+
+
+def started_before(starts: Sequence[PodStart], changed_at: float | None) -> bool:
+    """Tell whether some container certainly started before a change, so that it read other content.
+
+    `changed_at` is a lower bound of the change. An unknown time proves nothing.
+    """
+    if changed_at is None:
+        return False
+    return any(span.latest < changed_at for start in starts for span in start.containers)
+
+
+def made_since(starts: Sequence[PodStart], at: float) -> bool:
+    """Tell whether every pod was created in or after the second of a moment."""
+    return all(start.created >= floor(at) for start in starts)
 
 
 def started_within(starts: Sequence[PodStart], windows: Iterable[Window]) -> tuple[str, ...]:

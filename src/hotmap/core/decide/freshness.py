@@ -13,24 +13,37 @@ events play no part, so downtime, failover, lost watches and recreated objects a
        Equal to what a record says that a crash kept from noting our last rollout → as rule 6
     4  only what is in live use differs                                   → live change
     5  what is in frozen use differs, generation as vouched for           → frozen change
-    6  … and the generation moved on → wait for the consumer's own rollout. Its template was seen
-       to change after the source → adopt. Else look at the pods: proven younger → adopt, else
-       frozen change
+    6  … and the generation moved on → wait for the consumer's own rollout, then look at the pods:
+       proven younger → adopt, or created since its template was seen to change, and that after
+       the source. Else frozen change
     7  the source was immutable and is another object now → hold: kubelets go on serving the old
+       while a pod uses it. Pods of a kind that deletes before it creates end the hold
+    8  the source is used in another way than before: unchanged as a whole → adopt, else as rule 6.
+       It is new to a template that changed → look at the pods: one started before → frozen change
+    9  the source is not visible (no right, a selector) → nothing is concluded, nothing recorded
 
 Besides these: a source that is gone, or lost a data key that is not optional, changes nothing by
 itself (running pods keep what they have, new ones could not start); a deleted optional source
 empties its files, which is a live change for those who re-read them, and leaves what was read at
-start as it is. A source that was waited for changes nothing when it appears.
+start as it is. A source that was waited for changes nothing when it appears, unless containers
+were running then already.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from math import floor
 from typing import NamedTuple
 
-from hotmap.core.decide.evidence import MARGIN, PodStart, proven_younger, started_within
+from hotmap.core.decide.evidence import (
+    MARGIN,
+    PodStart,
+    made_since,
+    proven_younger,
+    started_before,
+    started_within,
+)
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -38,6 +51,7 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.state import Record, SourceRecord, Window, records_by_source
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
+from hotmap.core.text import parse_number
 
 __all__ = [
     "ROLLOUT_PATIENCE",
@@ -86,14 +100,16 @@ class Facts(NamedTuple):
     #: Whether the first appearance of a source, and its deletion, are changes.
     wants_created: bool = True
     wants_deleted: bool = False
-    #: Whether sources may exist that are not seen.
-    partial: bool = False
     #: Windows in which sources of this consumer held other content, not examined yet.
     windows: tuple[Window, ...] = ()
     #: Seconds since this consumer is waited for (rule 6).
     waited: float = 0.0
-    #: Sources whose last change was seen before the consumer's pod template was seen to change.
+    #: Sources whose last change was seen before the consumer's pod template was seen to change,
+    #: and when that was.
     before_template: frozenset[ObjectKey] = frozenset()
+    template_at: float = 0.0
+    #: Sources that a consistent read has confirmed to be older than what was asked for.
+    confirmed: frozenset[ObjectKey] = frozenset()
     #: The starts of the consumer's pods, or None when nobody has looked.
     starts: tuple[PodStart, ...] | None = None
 
@@ -104,6 +120,8 @@ class Finding(NamedTuple):
     present: SourceSnapshot
     verdict: Verdict
     reason: str
+    #: Whether the source is older than what was last asked for.
+    older: bool = False
 
 
 class Assessment(NamedTuple):
@@ -221,20 +239,22 @@ def _assess_source(
     def found(verdict: Verdict, reason: str) -> Finding:
         return Finding(present, verdict, f"{present.source} {reason}")
 
-    if record is None or asked is None or asked.uses != present.digest:
-        return found(*_assess_unknown(consumer, asked, present, facts))
+    if not present.visible:
+        return found(Verdict.FRESH, "is not visible to hotmap: nothing is known of it")
+    if record is not None and asked is None:
+        return found(*_assess_new_use(consumer, record, present, facts))
+    if record is None or asked is None:
+        return found(*_assess_unknown(consumer, present, facts))
+    if asked.uses != present.digest:
+        return found(*_assess_other_uses(consumer, record, asked, present, facts))
     if not asked.uid and present.exists:
-        if _was_waited_for(present.uses):
-            return found(
-                Verdict.ADOPT, "was created; the containers that waited for it start with it"
-            )
         if not facts.wants_created:
             return found(Verdict.ADOPT, "was created; creations are ignored (flags)")
-    if _is_older(present, asked):
-        return found(
-            Verdict.WAIT,
-            "is older in the watch cache than the version applied: waiting",
-        )
+        if (created := _assess_creation(present, facts)) is not None:
+            return found(*created)
+    if _is_older(present, asked) and present.source not in facts.confirmed:
+        reason = "is older in the watch cache than the version applied: waiting"
+        return found(Verdict.WAIT, reason)._replace(older=True)
     if (present.frozen, present.live) == (asked.frozen, asked.live):
         if _has_overlooked(consumer, record, present, facts):
             return found(*_assess_frozen_change(consumer, record, present, facts, _READ_AT_START))
@@ -244,13 +264,7 @@ def _assess_source(
             return found(*_assess_frozen_change(consumer, record, present, facts, "is deleted"))
         return found(*_assess_deleted(present, asked, facts))
     if asked.immutable and asked.uid != present.uid:
-        if consumer.replicas == 0:
-            return found(Verdict.ADOPT, "was immutable and has been recreated; no pods use it")
-        return found(
-            Verdict.HOLD,
-            "was immutable and has been recreated; kubelets serve the old content to new pods "
-            "while any pod on the node uses it. Use a new name, or scale to zero first",
-        )
+        return found(*_assess_recreated_immutable(consumer, present, facts))
     if present.missing:
         return found(
             Verdict.HOLD,
@@ -263,13 +277,95 @@ def _assess_source(
     return found(Verdict.LIVE, "changed in mounted files")
 
 
+def _assess_new_use(
+    consumer: Consumer, record: Record, present: SourceSnapshot, facts: Facts
+) -> tuple[Verdict, str]:
+    """Rule 8: the record knows the consumer and not this source, or not with this use.
+
+    Where the generation did not move, the source was not visible before, or hotmap was told to
+    follow it only now: first sight, as in rule 1.
+    """
+    if consumer.generation == record.generation or not _reads_at_start(present, facts):
+        return _assess_unknown(consumer, present, facts)
+    if not present.exists or not facts.wants_created:
+        return _assess_unknown(consumer, present, facts)
+    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+        return Verdict.WAIT, "is used now, while a rollout is in progress"
+    if facts.starts is None:
+        return Verdict.LOOK, "is used now: checking when its pods started"
+    if started_before(facts.starts, present.changed_at):
+        return Verdict.FROZEN, "is used now, and changed after some pods had started"
+    return Verdict.ADOPT, "is used now: now tracking"
+
+
+def _assess_other_uses(
+    consumer: Consumer,
+    record: Record,
+    asked: SourceRecord,
+    present: SourceSnapshot,
+    facts: Facts,
+) -> tuple[Verdict, str]:
+    """Rule 8: other data keys, or another kind of use; what is comparable is compared."""
+    what = "is used differently than before"
+    same_object = asked.uid == present.uid
+    same_version = same_object and asked.resource_version == present.resource_version
+    if same_version or (asked.content and asked.content == present.content):
+        return Verdict.ADOPT, f"{what}: now tracking"
+    if not present.exists or not asked.uid:
+        return _assess_unknown(consumer, present, facts)
+    if not _reads_at_start(present, facts):
+        return Verdict.LIVE, f"changed, and {what}"
+    return _assess_frozen_change(consumer, record, present, facts, f"changed, and {what}")
+
+
+def _assess_creation(present: SourceSnapshot, facts: Facts) -> tuple[Verdict, str] | None:
+    """Assess a source that did not exist when something was asked; None: as any other change.
+
+    Containers that insist on it start with it, but somebody may have deleted and created it while
+    they ran; so their starts decide.
+    """
+    waited_for = _was_waited_for(present.uses)
+    if not waited_for and not _reads_at_start(present, facts):
+        return None
+    if facts.starts is None:
+        return Verdict.LOOK, "was created: checking when its pods started"
+    if started_before(facts.starts, present.changed_at):
+        return None if not waited_for else (Verdict.FROZEN, "was created after some pods started")
+    if waited_for or proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
+        return Verdict.ADOPT, "was created; the containers that use it started with it"
+    return None
+
+
+def _assess_recreated_immutable(
+    consumer: Consumer, present: SourceSnapshot, facts: Facts
+) -> tuple[Verdict, str]:
+    """Rule 7: a kubelet serves the old content while any pod on its node uses the source."""
+    what = "was immutable and has been recreated"
+    if consumer.has_no_pods:
+        return Verdict.ADOPT, f"{what}; no pods use it"
+    if consumer.key.kind in ("DaemonSet", "StatefulSet"):  # they delete a pod before its successor
+        if facts.starts is None:
+            return Verdict.LOOK, f"{what}: checking when its pods started"
+        if proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
+            return Verdict.ADOPT, f"{what}; all pods started after that"
+    return (
+        Verdict.HOLD,
+        f"{what}; kubelets serve the old content to new pods while any pod on the node uses it. "
+        "Use a new name, or scale to zero first",
+    )
+
+
+def _reads_at_start(present: SourceSnapshot, facts: Facts) -> bool:
+    """Tell whether a change of a source needs containers to start anew."""
+    return bool(present.frozen) or facts.live_rolls
+
+
 def _assess_unknown(
-    consumer: Consumer, asked: SourceRecord | None, present: SourceSnapshot, facts: Facts
+    consumer: Consumer, present: SourceSnapshot, facts: Facts
 ) -> tuple[Verdict, str]:
     """Rule 1; what is re-read from files catches up by itself."""
-    what = "is used differently than before" if asked else "is new to hotmap"
-    read_at_start = bool(present.frozen) or facts.live_rolls
-    if not facts.catch_up or not present.exists or not read_at_start:
+    what = "is new to hotmap"
+    if not facts.catch_up or not present.exists or not _reads_at_start(present, facts):
         return Verdict.ADOPT, f"{what}: now tracking"
     if facts.writing is not Writing.REVISION and _shows(consumer, present, facts):
         return Verdict.ADOPT, f"{what}, and the pod template carries its current revision"
@@ -277,7 +373,7 @@ def _assess_unknown(
         return Verdict.WAIT, f"{what}, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.LOOK, f"{what}: checking when its pods started"
-    if proven_younger(facts.starts, present.changed_at):
+    if proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
         return Verdict.ADOPT, f"{what}, and all pods started after the last change"
     return (
         Verdict.FROZEN,
@@ -289,10 +385,8 @@ def _is_older(present: SourceSnapshot, asked: SourceRecord) -> bool:
     """Rule 2; versions of one object may be compared as numbers (KEP-5504), others never."""
     if not present.exists or present.uid != asked.uid:
         return False
-    try:
-        return int(present.resource_version) < int(asked.resource_version)
-    except ValueError:
-        return False
+    now, before = parse_number(present.resource_version), parse_number(asked.resource_version)
+    return now is not None and before is not None and now < before
 
 
 def _was_waited_for(uses: Sequence[Use]) -> bool:
@@ -330,11 +424,12 @@ def _assess_frozen_change(
         return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while another rollout is in progress"
-    if present.source in facts.before_template and not consumer.rolling:
-        return Verdict.ADOPT, f"{what}, and after that the pod template: all pods are new"
     if facts.starts is None:
         return Verdict.LOOK, f"{what}, and so did the workload: checking when its pods started"
-    if proven_younger(facts.starts, present.changed_at):
+    after_template = present.source in facts.before_template and not consumer.rolling
+    if after_template and made_since(facts.starts, facts.template_at):
+        return Verdict.ADOPT, f"{what}, and all pods were created after that"
+    if proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
         return Verdict.ADOPT, f"{what}, and all pods started after that"
     return Verdict.FROZEN, f"{what}, and some pods may have started before that"
 
@@ -354,7 +449,7 @@ def _already_asked(consumer: Consumer, present: SourceSnapshot, facts: Facts) ->
     return (
         _shows(consumer, present, facts)
         and consumer.written_at is not None
-        and consumer.written_at >= present.changed_at
+        and consumer.written_at >= floor(present.changed_at)
     )
 
 
@@ -426,7 +521,7 @@ def _unstartable(findings: Sequence[Finding], facts: Facts) -> str:
     """Say what would keep new pods from starting, or "" when nothing is known to."""
     for finding in findings:
         present = finding.present
-        if not present.exists and present.required and not facts.partial:
+        if not present.exists and present.required and present.visible:
             return f"{present.source} does not exist and is not optional: new pods could not start"
         if present.missing:
             missing = _listed(present.missing)

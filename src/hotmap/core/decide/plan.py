@@ -166,7 +166,7 @@ def _choose(
         return (Action(ActionType.NOTIFY),), f"reported only, since {why}"
     if consumer.key.kind not in ROLLABLE:
         return _choose_without_rollout(consumer, policy, frozen=frozen)
-    if consumer.replicas == 0:
+    if consumer.has_no_pods:
         return (), "no pods are running; new pods read the new content"
     if not frozen:
         return (Action(ActionType.NUDGE),), f"refreshing mounted files{_taker(policy)}"
@@ -237,7 +237,7 @@ def _choose_without_rollout(
         return (Action(ActionType.RECREATE),), "recreating the finished Job"
     if consumer.finished:
         return (), "the Job has finished; nothing reads the new content"
-    if consumer.suspended or consumer.replicas == 0:
+    if consumer.suspended or consumer.has_no_pods:
         return (), "no pods are running; new pods read the new content"
     if not frozen and policy.takes_live_changes():
         return (Action(ActionType.NUDGE),), f"refreshing mounted files{_taker(policy)}"

@@ -291,6 +291,8 @@ def _recorded_source(
     """Say what is asked of one source from now on; None: it goes on being unknown."""
     present = finding.present
     kind, _, name = present.source
+    if not present.visible:
+        return asked
     if asked is not None and asked.uses != present.digest:
         asked = None
     if finding.verdict is Verdict.HOLD:
@@ -310,4 +312,6 @@ def _recorded_source(
         present.frozen,
         present.live,
         present.immutable,
+        present.content,
+        present.changed_at,
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hotmap.core.fingerprint import FingerprintKey, combine, digest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Use, UseKind
+from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.model.source import Source, fingerprint_of, missing_keys
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
 from hotmap.core.patch.nudge import Target
@@ -26,6 +26,7 @@ __all__ = [
     "Snapshot",
     "SourceSnapshot",
     "TemplateSighting",
+    "bound_change",
     "content_of",
     "desired_target",
     "recorded_revision",
@@ -35,6 +36,10 @@ __all__ = [
     "take_snapshots",
     "uses_digest",
 ]
+
+
+#: Seconds between a write and the watch event of it, at most, for both to be the same.
+_SAME_WRITE = 2.0
 
 
 class SourceSnapshot(NamedTuple):
@@ -60,6 +65,13 @@ class SourceSnapshot(NamedTuple):
     stamp: str = ""
     #: The field manager that wrote the source last; "" when none is named.
     writer: str = ""
+    #: Fingerprint over all its data keys.
+    content: str = ""
+    #: Whether hotmap could see it if it existed: no right is missing, no selector hides it.
+    visible: bool = True
+    #: Whether `changed_at` is what its managedFields tell and nobody saw the change: the removal
+    #: of a data key moves no time there.
+    estimated: bool = False
 
 
 class SeenChanges(NamedTuple):
@@ -73,6 +85,8 @@ class SeenChanges(NamedTuple):
     last: float | None = None
     #: The time in which the source held other content than before and than now, if it did.
     window: Window | None = None
+    #: When a data key that the consumer uses was last seen to change, whatever was asked for since.
+    latest: float | None = None
 
 
 class TemplateSighting(NamedTuple):
@@ -119,8 +133,6 @@ class Snapshot(NamedTuple):
     live_rolls: bool = False
     #: What pods were told; None: nothing, by this controller.
     sent: SentNudge | None = None
-    #: Whether sources may exist that are not seen.
-    partial: bool = False
     #: Seconds since a decision on this consumer first had to wait.
     waited: float = 0.0
     #: The last change of its pod template that was seen.
@@ -130,6 +142,8 @@ class Snapshot(NamedTuple):
     newest_key_id: str = ""
     #: Ids of all fingerprint keys that are ours.
     own_key_ids: frozenset[str] = frozenset()
+    #: Sources that a consistent read has confirmed to be older than what was asked for.
+    confirmed: frozenset[ObjectKey] = frozenset()
     #: Rollouts in a window that the flap breaker allows; 0 allows any number.
     flap_limit: int = 0
     #: Whether writes of others into the pod template are looked for.
@@ -211,6 +225,39 @@ def take_snapshot(
     )
 
 
+def bound_change(
+    source: SourceSnapshot, asked: SourceRecord | None, seen: SeenChanges
+) -> SourceSnapshot:
+    """Set by when the last change of a source had happened.
+
+    A change that this controller saw is bounded by when it saw it, one that it recorded by what
+    the record says. Otherwise managedFields tell the newest write; but the removal of a data key,
+    by any manager, moves no time there (seen on Kubernetes 1.36). So a source that moved without
+    a newer time, and of which a data key that is used may have been removed, has no bound.
+    """
+    written = source.changed_at
+    if not source.exists:
+        return source
+    if seen.latest is not None:
+        if written is not None and 0 <= seen.latest - written < _SAME_WRITE:
+            return source  # the write that was seen, by the API server's own clock
+        return source._replace(changed_at=seen.latest)
+    same = asked is not None and (asked.content, asked.uid) == (source.content, source.uid)
+    if asked is not None and same and asked.changed_by is not None:
+        return source._replace(changed_at=asked.changed_by)
+    if not _may_lack_keys(source.uses, source.missing):
+        return source
+    moved = asked is not None and not same and asked.changed_by is not None
+    if moved and asked is not None and written is not None and asked.changed_by is not None:
+        return source if written > asked.changed_by else source._replace(changed_at=None)
+    return source._replace(estimated=True)
+
+
+def _may_lack_keys(uses: Sequence[Use], missing: Sequence[str]) -> bool:
+    """Tell whether a data key that is used may have been removed without anybody missing it."""
+    return bool(missing) or any(use.keys.names is None or use.optional for use in uses)
+
+
 def take_snapshots(
     uses: Iterable[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
 ) -> tuple[SourceSnapshot, ...]:
@@ -252,6 +299,7 @@ def _present(
         missing=tuple(sorted(missing)),
         stamp=source.stamp if source else "",
         writer=source.writer if source else "",
+        content=fingerprint_of(source, [EVERY_KEY], key),
     )
 
 

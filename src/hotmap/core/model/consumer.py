@@ -45,6 +45,7 @@ __all__ = [
     "consumer_from_workload",
     "has_workload",
     "is_owned",
+    "owns_pod",
     "rolled_by",
     "selector_text",
 ]
@@ -143,6 +144,11 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     over_budget: str = ""
     #: How many pods exist, by its own controller's word; more than `wanted` while it scales down.
     pods: int = 0
+
+    @property
+    def has_no_pods(self) -> bool:
+        """Whether it wants no pods, and the last of them has gone."""
+        return self.replicas == 0 and self.pods == 0
 
     @property
     def revision(self) -> str:
@@ -264,6 +270,25 @@ def consumer_from_pod(
     return _consumer(
         "Pod", item.metadata, PodTemplate(spec=item.spec), replicas=1, wanted=1, dialect=dialect
     )
+
+
+def owns_pod(consumer: Consumer, pod: Pod) -> bool:
+    """Tell whether a pod that a consumer's selector matches is its own.
+
+    Selectors of two workloads may overlap; each owns only the pods that it, or a ReplicaSet of it,
+    controls. A ReplicaSet is named by its workload and a hash (kubernetes: deployment controller,
+    getNewReplicaSet). A pod that nobody controls counts, as its controller adopts it.
+    """
+    owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
+    if owner is None or consumer.key.kind == "Pod":
+        return True
+    if owner.uid == consumer.uid:
+        return True
+    if consumer.key.kind not in ("Deployment", "Rollout") or owner.kind != "ReplicaSet":
+        return False
+    runner = consumer.argo.key.name if consumer.argo else consumer.key.name
+    prefix, _, suffix = owner.name.rpartition("-")
+    return prefix == runner and bool(suffix)
 
 
 def is_owned(metadata: ObjectMeta) -> bool:

@@ -78,6 +78,11 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     frozen: str
     live: str
     immutable: bool
+    #: Fingerprint over all its data keys, to compare where it is used differently now; "" in a
+    #: record that was written before it was kept.
+    content: str = ""
+    #: By when its last change had happened, POSIX seconds of the API server; None: unknown.
+    changed_by: float | None = None
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
