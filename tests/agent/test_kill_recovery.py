@@ -76,7 +76,7 @@ def test_agent_killed_at_any_system_call_loses_nothing(tmp_path: Path) -> None:
     Whatever was reached, the stage holds one whole revision, and the next agent loads the newest.
     """
     (tmp_path / "sitecustomize.py").write_text(KILL_AT)
-    steps = []
+    steps: list[str] = []
     while name := _killed_at(len(steps) + 1, tmp_path / str(len(steps)), tmp_path):
         steps.append(name)
     assert {"fork", "mkdir", "open", "rename", "symlink"} <= set(steps)

@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_port
 from tests.support.requires import requires
@@ -204,7 +205,7 @@ def test_postgres(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{binaries[-1]}:{os.environ['PATH']}"}
     with tempfile.TemporaryDirectory(prefix="hotmap-test-") as name:
         folder = Path(name)
-        options: dict[str, object] = {"env": environment, "cwd": folder}
+        options: dict[str, Any] = {"env": environment, "cwd": folder}
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
             os.chown(folder, user.pw_uid, user.pw_gid)

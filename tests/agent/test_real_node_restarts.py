@@ -121,7 +121,8 @@ class Node(Pods):
         def look() -> Event | None:
             return next((event for event in self.diary(name) if event.what == what), None)
 
-        return until(look, f"{name} wrote {what!r}; there is {self.diary(name)}")
+        event: Event = until(look, f"{name} wrote {what!r}; there is {self.diary(name)}")
+        return event
 
     def knows(self, name: str, sequence: int) -> None:
         """Wait until the agent has seen an announcement, and there is nothing left to do."""
@@ -133,7 +134,7 @@ class Node(Pods):
             except TestBedError:
                 return False  # the container is about to start
             found = json.loads(said) if said.startswith("{") else {}
-            return found.get("target", {}).get("sequence") == sequence
+            return bool(found.get("target", {}).get("sequence") == sequence)
 
         until(look, f"the agent of {name} knows announcement {sequence}")
 

@@ -204,8 +204,11 @@ def written(manifest: dict[str, Any], how: str, seed: int) -> str:
     text: str = yaml.dump(
         manifest, Dumper=dumper, default_flow_style=flow, sort_keys=False, width=1 << 20
     )
-    several = any(isinstance(one, yaml.ScalarEvent) and one.start_mark.line != one.end_mark.line
-                  for one in yaml.parse(text))  # fmt: skip
+    scalars = (one for one in yaml.parse(text) if isinstance(one, yaml.ScalarEvent))
+    several = any(
+        one.start_mark and one.end_mark and one.start_mark.line != one.end_mark.line
+        for one in scalars
+    )
     if "commented" in how and not several:
         text = commented(text, seed)
     if "crlf" in how:

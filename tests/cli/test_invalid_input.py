@@ -197,7 +197,7 @@ def test_untrusted_server_certificate_is_an_error(plane: Plane, tmp_path: Path) 
     """A wrong certificate authority is no reason to go on: what to check is said."""
     authority = tmp_path / "ca.crt"
     authority.write_bytes(Authority("somebody else").pem)
-    fields = {"server": server_of(plane), "certificate-authority": str(authority)}
+    fields: dict[str, Any] = {"server": server_of(plane), "certificate-authority": str(authority)}
     path = kubeconfig(tmp_path / "kubeconfig", **fields)
     status, sentence = hotmap("controller", "--listen=none", "--kubeconfig", path, home=tmp_path)
     assert status == FAILED
@@ -209,7 +209,7 @@ def test_untrusted_server_certificate_is_an_error(plane: Plane, tmp_path: Path) 
 def test_expired_token_is_an_error(plane: Plane, tmp_path: Path) -> None:
     """The refusal names the credentials' origin, never the token."""
     authority = str(plane.directory / "pki" / "ca.crt")
-    fields = {"server": server_of(plane), "certificate-authority": authority}
+    fields: dict[str, Any] = {"server": server_of(plane), "certificate-authority": authority}
     path = kubeconfig(tmp_path / "kubeconfig", **fields)
     problem = (
         f"{server_of(plane)} refused the credentials (401 Unauthorized): they are wrong or have "
@@ -372,7 +372,7 @@ def test_full_disk_is_an_error(tmp_path: Path) -> None:
 def test_non_utf8_variable(name: str, plane: Plane, tmp_path: Path) -> None:
     """Bytes that are no UTF-8: of a variable that matters it is said, another one is nothing."""
     environment: Any = {name: b"\xff\xfe"}
-    call = ("controller", "--listen=none")
+    call: tuple[str, ...] = ("controller", "--listen=none")
     if name != "KUBECONFIG":
         call += ("--kubeconfig", str(plane.kubeconfig))
     with started(*call, home=tmp_path, env=environment) as process:

@@ -6,8 +6,12 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hotmap.local.store import MVCCStore
+
 if TYPE_CHECKING:
     import aiohttp
+
+    from hotmap.local.apiserver.registry import Registry
 
 TOKEN = "a-token-for-tests"
 
@@ -139,3 +143,9 @@ def deployment(name: str, pod_spec: dict[str, Any] | None = None, **spec: Any) -
         "metadata": {"name": name},
         "spec": {"selector": selector, "template": template, **spec},
     }
+
+
+def store_of(registry: Registry) -> MVCCStore:
+    """Return the store of a registry as what it is in tests."""
+    assert isinstance(registry.store, MVCCStore)
+    return registry.store

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, PODS, configmap
+from tests.local.apiserver.api import CONFIGMAPS, PODS, configmap, store_of
 
 from hotmap.local.apiserver.continuation import encode_token
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
 
 
-def names(body: dict) -> list[str]:
+def names(body: dict[str, Any]) -> list[str]:
     return [item["metadata"]["name"] for item in body["items"]]
 
 
@@ -59,7 +59,7 @@ async def test_expired_page_has_inconsistent_continue_token(api: Api, registry: 
         await api.post(CONFIGMAPS, configmap(name))
     first = (await api.get(CONFIGMAPS, limit="1")).body
     await api.post(CONFIGMAPS, configmap("bb"))
-    registry.store.compact(registry.store.revision)
+    store_of(registry).compact(registry.store.revision)
     token = first["metadata"]["continue"]
     expired = await api.get(CONFIGMAPS, **{"limit": "1", "continue": token})
     assert (expired.status, expired.body["reason"]) == (410, "Expired")
@@ -77,7 +77,7 @@ async def test_exact_revision_is_served_until_compacted(api: Api, registry: Regi
     exact = {"resourceVersion": then, "resourceVersionMatch": "Exact"}
     assert names((await api.get(CONFIGMAPS, **exact)).body) == ["a"]
     assert names((await api.get(CONFIGMAPS, resourceVersion=then)).body) == ["a", "b"]
-    registry.store.compact(registry.store.revision)
+    store_of(registry).compact(registry.store.revision)
     gone = await api.get(CONFIGMAPS, **exact)
     assert (gone.status, gone.message) == (
         410,

@@ -76,7 +76,7 @@ async def test_status_has_own_managed_fields_entry(registry: Registry) -> None:
 async def test_managed_fields_can_be_cleared(registry: Registry) -> None:
     """An empty list forgets everyone else; leaving it out forgets nobody."""
     await registry.create("configmaps", "default", configmap("a", k="1"), manager="one")
-    patch = {"metadata": {"managedFields": [{}]}}
+    patch: dict[str, Any] = {"metadata": {"managedFields": [{}]}}
     cleared = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")
     assert owners(cleared) == {}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, TOKEN, Api, configmap
+from tests.local.apiserver.api import CONFIGMAPS, TOKEN, Api, configmap, store_of
 
 from hotmap.core.errors import SettingsError
 from hotmap.local.apiserver.server import APIServer
@@ -178,7 +178,7 @@ async def test_unexpected_exception_is_internal_error_and_logged(
 async def test_watch_of_stalled_client_is_ended(api: Api, registry: Registry) -> None:
     """Its watch ends; the server's memory does not grow with it."""
     async with api.watch(CONFIGMAPS) as watch:
-        (stalled,) = next(iter(registry.store._watches.values()))
+        (stalled,) = next(iter(store_of(registry)._watches.values()))
         made = await registry.create("configmaps", "default", configmap("a"), manager="t")
         large = "x" * 300_000
         deadline = time.monotonic() + 120

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, configmap
+from tests.local.apiserver.api import CONFIGMAPS, configmap, store_of
 
 from hotmap.core.errors import Expired
 
@@ -104,7 +104,7 @@ async def test_watch_from_compacted_revision_sends_error_event(
 ) -> None:
     """HTTP 200, one ERROR event with a Status of 410, end of file."""
     await api.post(CONFIGMAPS, configmap("a"))
-    registry.store.compact(registry.store.revision)
+    store_of(registry).compact(registry.store.revision)
     async with api.watch(CONFIGMAPS, resourceVersion="1") as watch:
         assert watch.response.status == 200
         lines = await watch.rest()
@@ -117,7 +117,7 @@ async def test_watch_from_compacted_revision_sends_error_event(
 async def test_watch_from_compacted_revision_raises_in_process(registry: Registry) -> None:
     """The same for informers, as an exception."""
     await registry.create("configmaps", "default", configmap("a"), manager="t")
-    registry.store.compact(registry.store.revision)
+    store_of(registry).compact(registry.store.revision)
     with pytest.raises(Expired):
         registry.watch("configmaps", since="1")
 
@@ -205,8 +205,8 @@ async def test_server_stop_ends_open_watches(api: Api, server: APIServer) -> Non
 async def test_disconnected_client_frees_watch(api: Api, registry: Registry) -> None:
     """The server notices without having to write to it."""
     async with api.watch(CONFIGMAPS):
-        assert registry.store._watches
-    await eventually(lambda: not registry.store._watches)
+        assert store_of(registry)._watches
+    await eventually(lambda: not store_of(registry)._watches)
 
 
 async def test_watches_share_encoded_objects(registry: Registry) -> None:

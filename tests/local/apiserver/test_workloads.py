@@ -352,7 +352,7 @@ async def test_status_and_spec_are_updated_separately(registry: Registry) -> Non
     """The main resource keeps the status, /status keeps the spec."""
     await registry.create("deployments", "default", deployment("web"), manager="t")
     both = {"spec": {"replicas": 5}, "status": {"replicas": 3}}
-    kept = {"kind": "merge", "manager": "t"}
+    kept: dict[str, Any] = {"kind": "merge", "manager": "t"}
     main = await registry.patch("deployments", "default", "web", both, **kept)
     assert (main["spec"]["replicas"], main["status"]) == (5, {})
     both["spec"]["replicas"] = 7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, configmap, deployment
@@ -29,7 +29,7 @@ async def test_create_returns_complete_object(api: Api) -> None:
     assert (await api.get(f"{CONFIGMAPS}/a")).body == reply.body
 
 
-REFUSED = [
+REFUSED: list[tuple[Any, ...]] = [
     ("POST", CONFIGMAPS, configmap("taken"), 409, 'configmaps "taken" already exists'),
     (
         "POST",
@@ -209,14 +209,14 @@ async def test_finalizers_delay_deletion(registry: Registry) -> None:
     marked = await registry.delete("configmaps", "default", "a")
     assert marked["metadata"]["deletionTimestamp"]
 
-    def hold_more(obj: dict) -> dict:
+    def hold_more(obj: dict[str, Any]) -> dict[str, Any]:
         obj["metadata"]["finalizers"].append("example.com/more")
         return obj
 
     with pytest.raises(Invalid, match="no new finalizers can be added"):
         await registry.modify("configmaps", "default", "a", hold_more, manager="t")
 
-    def let_go(obj: dict) -> dict:
+    def let_go(obj: dict[str, Any]) -> dict[str, Any]:
         del obj["metadata"]["finalizers"]
         return obj
 

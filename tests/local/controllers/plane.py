@@ -87,7 +87,7 @@ class FakeNode:
     def _with_ready_condition(self, pod: Object) -> Object:
         ready = "True" if self.becomes_ready(pod) else "False"
         conditions = pod["status"].get("conditions") or []
-        before = next((c for c in conditions if c["type"] == "Ready"), {})
+        before: Object = next((c for c in conditions if c["type"] == "Ready"), {})
         if before.get("status") == ready:
             return pod
         moved = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock()))
@@ -112,15 +112,15 @@ class Plane:
             plural, "default", name, patch, kind="merge", manager="test"
         )
 
-    async def list(self, plural: str, namespace: str | None = "default") -> list[Object]:
+    async def items(self, plural: str, namespace: str | None = "default") -> list[Object]:
         return (await self.registry.list(plural, namespace)).items
 
     async def names(self, plural: str, namespace: str | None = "default") -> set[str]:
-        return {obj["metadata"]["name"] for obj in await self.list(plural, namespace)}
+        return {obj["metadata"]["name"] for obj in await self.items(plural, namespace)}
 
     async def messages(self, reason: str) -> list[str]:
         """Texts of the Events with a reason, in the order in which they were written."""
-        found = [event for event in await self.list("events", None) if event["reason"] == reason]
+        found = [event for event in await self.items("events", None) if event["reason"] == reason]
         found.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
         return [event["message"] for event in found]
 
@@ -128,7 +128,7 @@ class Plane:
         """Wished replicas of the ReplicaSets that have any, by revision."""
         return {
             rs["metadata"]["annotations"]["deployment.kubernetes.io/revision"]: n
-            for rs in await self.list("replicasets")
+            for rs in await self.items("replicasets")
             if (n := rs["spec"]["replicas"])
         }
 
@@ -151,7 +151,7 @@ class Plane:
         """What there is, for the message of a failed wait."""
         lines = []
         for plural in ("deployments", "replicasets", "pods"):
-            for obj in await self.list(plural, None):
+            for obj in await self.items(plural, None):
                 spec = {k: v for k, v in obj.get("spec", {}).items() if k in ("replicas", "paused")}
                 lines.append(f"{plural}/{obj['metadata']['name']} {spec} {obj.get('status')}")
         return "\n".join(lines)
@@ -165,7 +165,7 @@ class Plane:
             counts = ("replicas", "updatedReplicas", "availableReplicas")
             complete = all(status.get(field, 0) == wished for field in counts)
             observed = status.get("observedGeneration", 0) >= obj["metadata"]["generation"]
-            pods = [p for p in await self.list("pods") if not _is_terminating(p)]
+            pods = [p for p in await self.items("pods") if not _is_terminating(p)]
             return obj if complete and observed and len(pods) == wished else None
 
         found: Object = await self.until(check, what=f"{name} to settle")

@@ -32,7 +32,7 @@ async def test_controllers_catch_up_after_restart() -> None:
             await plane.create("deployments", gone)
 
             async def both() -> bool:
-                return len(await plane.list("pods")) == 4
+                return len(await plane.items("pods")) == 4
 
             await plane.until(both)
         await registry.delete("deployments", "default", "gone")
@@ -43,7 +43,7 @@ async def test_controllers_catch_up_after_restart() -> None:
             await plane.wait_until_complete()
             assert await plane.sizes() == {"2": 5}
             assert "default" in await plane.names("serviceaccounts", "late")
-            assert {rs["metadata"]["labels"]["app"] for rs in await plane.list("replicasets")} == {
+            assert {rs["metadata"]["labels"]["app"] for rs in await plane.items("replicasets")} == {
                 "web"
             }
     finally:

@@ -24,7 +24,9 @@ def _condition(status: Object, kind: str) -> Object | None:
 
 def _reason(status: Object, kind: str = "Progressing") -> tuple[str, str, str] | None:
     condition = _condition(status, kind)
-    return condition and (condition["status"], condition["reason"], condition["message"])
+    if condition is None:
+        return None
+    return condition["status"], condition["reason"], condition["message"]
 
 
 def _with_progress(reason: str, status: str = "True", *, at: float, **counts: int) -> Object:

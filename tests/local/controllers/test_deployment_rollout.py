@@ -19,7 +19,7 @@ def _condition(deployment: Object, kind: str) -> tuple[str, str, str]:
 
 
 async def _by_revision(plane: Plane) -> dict[str, Object]:
-    return {rs["metadata"]["annotations"][REVISION]: rs for rs in await plane.list("replicasets")}
+    return {rs["metadata"]["annotations"][REVISION]: rs for rs in await plane.items("replicasets")}
 
 
 async def test_new_deployment_creates_replica_set_and_pods() -> None:
@@ -29,7 +29,7 @@ async def test_new_deployment_creates_replica_set_and_pods() -> None:
         created["metadata"]["annotations"] = {"kubernetes.io/change-cause": "first"}
         await plane.create("deployments", created)
         deployment = await plane.wait_until_complete()
-        (replica_set,) = await plane.list("replicasets")
+        (replica_set,) = await plane.items("replicasets")
         template_hash = replica_set["metadata"]["labels"]["pod-template-hash"]
         assert replica_set["metadata"]["name"] == f"web-{template_hash}"
         assert replica_set["metadata"]["labels"] == {
@@ -54,7 +54,7 @@ async def test_new_deployment_creates_replica_set_and_pods() -> None:
             "deployment.kubernetes.io/max-replicas": "3",
         }
         assert deployment["metadata"]["annotations"][REVISION] == "1"
-        for pod in await plane.list("pods"):
+        for pod in await plane.items("pods"):
             assert pod["metadata"]["name"].startswith(f"web-{template_hash}-")
             assert pod["metadata"]["labels"] == replica_set["metadata"]["labels"]
             assert pod["metadata"]["ownerReferences"][0]["uid"] == replica_set["metadata"]["uid"]
@@ -114,9 +114,9 @@ async def test_change_outside_template_starts_no_rollout() -> None:
         )
 
         async def passed_on() -> bool:
-            (replica_set,) = await plane.list("replicasets")
+            (replica_set,) = await plane.items("replicasets")
             annotations = replica_set["metadata"]["annotations"]
-            return (
+            return bool(
                 replica_set["spec"].get("minReadySeconds") == 1
                 and cause.items() <= annotations.items()
             )
@@ -155,7 +155,7 @@ async def test_stuck_rollout_keeps_old_pods() -> None:
         await plane.patch("deployments", "web", template_change("bad"))
 
         async def hangs() -> bool:
-            return await plane.sizes() == {"1": 3, "2": 1} and len(await plane.list("pods")) == 4
+            return await plane.sizes() == {"1": 3, "2": 1} and len(await plane.items("pods")) == 4
 
         await plane.until(hangs)
         await plane.patch("deployments", "web", template_change("good"))
@@ -200,12 +200,12 @@ async def test_recreate_never_runs_both_templates() -> None:
         await plane.patch("deployments", "web", template_change("2"))
 
         async def all_asked_to_go() -> bool:
-            pods = await plane.list("pods")
+            pods = await plane.items("pods")
             return len(pods) == 2 and all("deletionTimestamp" in p["metadata"] for p in pods)
 
         await plane.until(all_asked_to_go)
         await asyncio.sleep(0.05)  # time for a wrong step to be taken
-        assert len(await plane.list("replicasets")) == 1
+        assert len(await plane.items("replicasets")) == 1
         plane.node.removes_deleted_pods = True
         plane.node.sync_all()
         await plane.wait_until_complete()
@@ -233,11 +233,11 @@ async def test_replica_set_name_collision_is_resolved() -> None:
     async with control_plane() as plane:
         await plane.create("deployments", web(1))
         await plane.wait_until_complete()
-        (ours,) = await plane.list("replicasets")
+        (ours,) = await plane.items("replicasets")
         await plane.registry.delete("deployments", "default", "web")
 
         async def nothing_left() -> bool:
-            return not await plane.list("replicasets") and not await plane.list("pods")
+            return not await plane.items("replicasets") and not await plane.items("pods")
 
         await plane.until(nothing_left)
         foreign = web(0)
@@ -251,7 +251,7 @@ async def test_replica_set_name_collision_is_resolved() -> None:
         await plane.create("deployments", web(1))
         deployment = await plane.wait_until_complete()
         assert deployment["status"]["collisionCount"] == 1
-        assert len(await plane.list("replicasets")) == 2
+        assert len(await plane.items("replicasets")) == 2
 
 
 async def test_progress_deadline_is_reported() -> None:
@@ -291,7 +291,7 @@ async def test_replica_set_creation_failure_is_reported() -> None:
                 raise Forbidden("exceeded quota")
             return await create(plural, *args, **options)
 
-        plane.registry.create = create_or_refuse  # type: ignore[method-assign]
+        plane.registry.create = create_or_refuse  # type: ignore[method-assign, assignment]
         await plane.create("deployments", web(1))
 
         async def told() -> list[str]:
@@ -316,11 +316,11 @@ async def test_deployments_with_equal_selectors_keep_their_replica_sets() -> Non
         await plane.create("deployments", twin)
 
         async def both() -> bool:
-            return len(await plane.list("pods")) == 2
+            return len(await plane.items("pods")) == 2
 
         await plane.until(both)
         owners = {
-            rs["metadata"]["ownerReferences"][0]["name"] for rs in await plane.list("replicasets")
+            rs["metadata"]["ownerReferences"][0]["name"] for rs in await plane.items("replicasets")
         }
         assert owners == {"web", "twin"}
 
@@ -334,14 +334,14 @@ async def test_orphan_replica_set_with_equal_template_is_adopted() -> None:
         await plane.registry.delete("deployments", "default", "web", propagation="Orphan")
 
         async def orphaned() -> bool:
-            sets = await plane.list("replicasets")
-            gone = not await plane.list("deployments")
+            sets = await plane.items("replicasets")
+            gone = not await plane.items("deployments")
             return gone and not any(rs["metadata"].get("ownerReferences") for rs in sets)
 
         await plane.until(orphaned)
         again = await plane.create("deployments", web(2))
         deployment = await plane.wait_until_complete()
-        (replica_set,) = await plane.list("replicasets")
+        (replica_set,) = await plane.items("replicasets")
         assert replica_set["metadata"]["ownerReferences"][0]["uid"] == again["metadata"]["uid"]
         assert await plane.names("pods") == pods
         assert deployment["metadata"]["annotations"][REVISION] == "1"

@@ -135,6 +135,6 @@ async def test_deployment_deletion_deletes_pods() -> None:
 
             async def nothing_left() -> bool:
                 kinds = ("deployments", "replicasets", "pods")
-                return not any([await plane.list(plural) for plural in kinds])
+                return not any([await plane.items(plural) for plural in kinds])
 
             await plane.until(nothing_left, what=f"everything to go in the {propagation}")

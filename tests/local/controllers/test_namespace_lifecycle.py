@@ -66,7 +66,7 @@ async def test_namespace_deletion_deletes_content() -> None:
         await plane.create("deployments", web(2), namespace="team")
 
         async def has_pods() -> bool:
-            pods = await plane.list("pods", "team")
+            pods = await plane.items("pods", "team")
             return len(pods) == 2 and all(pod["spec"].get("nodeName") for pod in pods)
 
         await plane.until(has_pods)
@@ -77,7 +77,7 @@ async def test_namespace_deletion_deletes_content() -> None:
 
         await plane.until(gone, what="the namespace to go")
         for plural in ("deployments", "replicasets", "pods", "configmaps", "events"):
-            assert await plane.list(plural, "team") == []
+            assert await plane.items(plural, "team") == []
         await _furnished(plane, "default")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.local.controllers.objects import Object, replica_set
@@ -19,7 +21,7 @@ def _sizes(plan: list[Scale]) -> dict[str, int]:
     return {scaled["metadata"]["name"]: replicas for scaled, replicas in plan}
 
 
-def _sized(name: str, replicas: int, bounds: Bounds, **status: int) -> Object:
+def _sized(name: str, replicas: int, bounds: Bounds, **status: Any) -> Object:
     return replica_set(name, replicas, annotations=replicas_annotations(bounds), **status)
 
 

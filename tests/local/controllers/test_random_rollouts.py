@@ -12,6 +12,7 @@ from random import Random
 
 import msgspec
 import pytest
+from tests.local.apiserver.api import store_of
 from tests.local.controllers.plane import Object, Plane, control_plane, template_change, web
 
 from hotmap.local.controllers.rolling import Bounds, bounds_of
@@ -202,7 +203,7 @@ async def test_random_rollout_keeps_bounds_and_converges(seed: int) -> None:
     """Whatever happens, no step breaks the bounds, and in the end the last template runs."""
     random = Random(seed)
     async with control_plane() as plane:
-        monitor = Monitor(plane.registry.store)
+        monitor = Monitor(store_of(plane.registry))
         watching = asyncio.create_task(monitor.run())
         await plane.create("deployments", web(3))
         chaos = Chaos(plane, random)
@@ -216,17 +217,17 @@ async def test_random_rollout_keeps_bounds_and_converges(seed: int) -> None:
 
 
 async def _assert_at_rest(plane: Plane, deployment: Object) -> None:
-    sets = [rs for rs in await plane.list("replicasets") if rs["spec"]["replicas"]]
+    sets = [rs for rs in await plane.items("replicasets") if rs["spec"]["replicas"]]
     replicas = deployment["spec"]["replicas"]
     assert sum(rs["spec"]["replicas"] for rs in sets) == replicas
     assert len(sets) <= 1
     revisions = [
         int(rs["metadata"]["annotations"]["deployment.kubernetes.io/revision"])
-        for rs in await plane.list("replicasets")
+        for rs in await plane.items("replicasets")
     ]
     assert len(set(revisions)) == len(revisions)
     version = deployment["spec"]["template"]["metadata"].get("annotations", {}).get("version")
-    for pod in await plane.list("pods"):
+    for pod in await plane.items("pods"):
         if "deletionTimestamp" not in pod["metadata"]:
             assert pod["metadata"].get("annotations", {}).get("version") == version
     if replicas:
@@ -237,7 +238,7 @@ async def _assert_at_rest(plane: Plane, deployment: Object) -> None:
 async def test_monitor_detects_rollouts() -> None:
     """The check of scale-downs is made on plain rollouts, or it would prove nothing."""
     async with control_plane() as plane:
-        monitor = Monitor(plane.registry.store)
+        monitor = Monitor(store_of(plane.registry))
         watching = asyncio.create_task(monitor.run())
         await plane.create("deployments", web(6))
         await plane.wait_until_complete()

@@ -87,7 +87,7 @@ async def test_deleted_pod_is_replaced() -> None:
         await plane.patch("pods", second, {"metadata": {"labels": {"app": "other"}}})
 
         async def replaced() -> bool:
-            pods = await plane.list("pods")
+            pods = await plane.items("pods")
             own = [p for p in pods if p["metadata"].get("ownerReferences")]
             return len(pods) == 3 and len(own) == 2
 
@@ -144,7 +144,7 @@ async def test_pod_creation_failure_is_reported() -> None:
                 raise Forbidden("exceeded quota")
             return await create(plural, *args, **options)
 
-        plane.registry.create = create_or_refuse  # type: ignore[method-assign]
+        plane.registry.create = create_or_refuse  # type: ignore[method-assign, assignment]
         await plane.create("replicasets", _replica_set(1))
 
         async def reported() -> Object | None:
@@ -211,4 +211,4 @@ async def test_replica_set_converges_while_pods_are_deleted() -> None:
                 await plane.registry.delete("pods", "default", name, grace_period=0)
             await asyncio.sleep(0.002)
         await _available(plane, 5)
-        assert len(await plane.list("pods")) == 5
+        assert len(await plane.items("pods")) == 5

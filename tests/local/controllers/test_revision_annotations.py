@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.local.controllers.objects import Object, deployment, replica_set
 
@@ -67,7 +69,7 @@ def test_deployment_annotations_are_copied() -> None:
     }
 
 
-def _old(name: str, revision: str, replicas: int = 0, **status: int) -> Object:
+def _old(name: str, revision: str, replicas: int = 0, **status: Any) -> Object:
     return replica_set(name, replicas, annotations={REVISION: revision}, **status)
 
 

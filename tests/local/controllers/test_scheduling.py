@@ -95,7 +95,7 @@ async def test_scheduler_binds_waiting_pod_when_node_appears() -> None:
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         await plane.node.register()
         await _events(plane, "Scheduled")
-        events = await plane.list("events")
+        events = await plane.items("events")
         refusals = [e for e in events if e["reason"] == "FailedScheduling"]
         assert [event["count"] for event in refusals] == [1]
 
@@ -125,5 +125,7 @@ async def test_scheduler_ignores_pods_of_other_schedulers() -> None:
         await plane.create("pods", bound)
         await plane.create("pods", _pod())
         await _events(plane, "Scheduled")
-        nodes = {p["metadata"]["name"]: p["spec"].get("nodeName") for p in await plane.list("pods")}
+        nodes = {
+            p["metadata"]["name"]: p["spec"].get("nodeName") for p in await plane.items("pods")
+        }
         assert nodes == {"other": None, "bound": "elsewhere", "web": "local"}

@@ -149,7 +149,7 @@ class LocalNode:
 
     async def volume(self, pod: str, volume: str, plugin: str = "configmap") -> Path:
         uid = (await self.registry.get("pods", "default", pod))["metadata"]["uid"]
-        return self.directory / "pods" / uid / "volumes" / f"kubernetes.io~{plugin}" / volume
+        return self.directory / "pods" / str(uid) / "volumes" / f"kubernetes.io~{plugin}" / volume
 
 
 async def eventually(holds: Callable[[], Any]) -> None:

@@ -237,7 +237,8 @@ def test_expansion_reads_double_dollar_as_one(text: str) -> None:
 @given(st.text(alphabet="a$()b"))
 def test_expansion_without_variables_replaces_nothing(text: str) -> None:
     """Without variables only `$$` is shortened, and nothing is ever lost or added."""
-    result = expand(text, {}.get)
+    nothing: dict[str, str] = {}
+    result = expand(text, nothing.get)
     assert result.replace("$", "") == text.replace("$", "")
     assert len(text) - text.count("$") // 2 <= len(result) <= len(text)
 
@@ -320,11 +321,11 @@ def test_pod_variable_overrides_service_variable() -> None:
 
 def test_visible_services() -> None:
     """default/kubernetes always; those of the namespace unless service links are off."""
-    master = {
+    master: dict[str, Any] = {
         "metadata": {"name": "kubernetes", "namespace": "default"},
         "spec": {"clusterIP": "10.0.0.1"},
     }
-    headless = {
+    headless: dict[str, Any] = {
         "metadata": {"name": "headless", "namespace": "shop"},
         "spec": {"clusterIP": "None"},
     }

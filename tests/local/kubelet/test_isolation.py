@@ -49,7 +49,8 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
     """Run the probe as root or as a user without rights; return what it printed."""
     work = open_directory / user
     work.mkdir()
-    python, options = sys.executable, {}
+    python = sys.executable
+    options: dict[str, Any] = {}
     if user == "unprivileged" and os.geteuid() == 0:
         try:
             os.chown(work, NOBODY, NOBODY)
