@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 # Tests mostly wait for processes, so there are more workers than cores; a file stays in one.
-TEST_WORKERS ?= 5
+TEST_WORKERS ?= 4
 # With COVERAGE=1 `make test` prints how much of hotmap the tests reach; slower, so for CI.
 COVERAGE ?=
 # What `test-cluster` runs: everything that needs a real Kubernetes.
@@ -24,6 +24,7 @@ demo: $(VENV)/.runtime ## See an edit reach processes, without any cluster
 	@$(BIN)/hotmap demo
 
 test: $(VENV)/.development ## Run the tests: minutes; neither root nor a cluster
+	@mkdir -p build/coverage
 	@$(MEASURE) $(BIN)/python -m pytest -q -m "not cluster and not slow" \
 	  --numprocesses $(TEST_WORKERS) --dist loadfile $(REPORT)
 
