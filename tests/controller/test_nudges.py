@@ -73,8 +73,8 @@ async def test_file_edit_nudges_pods(world: World) -> None:
     assert sent == {"web-1": 2, "web-2": 2}
     assert await world.get("Deployment", "web") == before
     assert await world.messages() == [
-        "ConfigMap default/app LEVEL changed (volumes[config] at )"
-        "containers[main]:/etc/app: refreshing mounted files; the application re-reads them"
+        "ConfigMap default/app LEVEL changed (volumes[config] at "
+        "containers[main]:/etc/app): refreshing mounted files; the application re-reads them"
     ]
 
 
@@ -210,7 +210,7 @@ async def test_strategy_nudge(world: World) -> None:
         await nudged(world, "web-1", after=first)
         await world.quiet(controller)
         message = await world.event("Notified")
-    assert message.endswith("the rest takes effect at the next restart, the strategy is nudge")
+    assert message.endswith("the rest takes effect at the next restart (strategy nudge)")
     assert await world.revision() == ""
     assert sent == {"web-1": 2}
 
