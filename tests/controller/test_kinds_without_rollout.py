@@ -282,7 +282,7 @@ async def test_flapping_job_is_held(world: World) -> None:
         await world.quiet(controller)
         await world.edit(LEVEL="v3")
         message = await world.event("Held")
-    assert "held, since it was rolled 2 times in 10 minutes; last modified by kubectl" in message
+    assert "rollout suppressed: 2 in 10m; last modified by kubectl" in message
     assert await uid(world, "Job", "load") == before
 
 
