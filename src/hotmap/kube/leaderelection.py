@@ -26,15 +26,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import msgspec
-
-from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound, Unavailable
-from hotmap.core.model.objects import ObjectKey, ObjectMeta
+from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.complaints import Complaints
-from hotmap.kube.decoding import decode
+from hotmap.kube.lease import Lease, LeaseClient, LeaseRecord, StoredLease
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import LEASES
 from hotmap.kube.store import Store
@@ -93,20 +91,15 @@ class LeaderElectionStatistics(NamedTuple):
     last_error: str
 
 
-class _Record(NamedTuple):
-    """What a Lease says."""
-
-    holder: str
-    duration: float
-    transitions: int
-
-
 class _Observation(NamedTuple):
-    """A record, and when it was first seen on the own clock."""
+    """A Lease, and when it was first seen on the own clock."""
 
-    resource_version: str
-    record: _Record
+    lease: StoredLease
     at: float
+
+    @property
+    def record(self) -> LeaseRecord:
+        return self.lease.record
 
 
 class _Outcome(Enum):
@@ -115,17 +108,6 @@ class _Outcome(Enum):
     HELD = "the Lease is ours"
     TAKEN = "somebody else holds it"
     UNKNOWN = "it could not be found out, or somebody was faster"
-
-
-class _Lease(msgspec.Struct, frozen=True):
-    """A Lease on a watch; its spec may be anything."""
-
-    metadata: ObjectMeta
-    spec: Any = None
-
-
-_lease_decoder = msgspec.json.Decoder(_Lease)
-_object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Glimpse(NamedTuple):
@@ -172,8 +154,7 @@ class LeaderElector:
         if not timing.duration > timing.renew_deadline > JITTER * timing.retry > 0:
             raise ValueError(f"duration > renew deadline > {JITTER} retry > 0 must hold: {timing}")
         self._client = client
-        self._namespace = namespace
-        self._name = name
+        self._leases = LeaseClient(client, namespace, name, default_duration=timing.duration)
         self._identity = identity
         self._timing = timing
         self._supervisor = supervisor or Supervisor()
@@ -185,7 +166,7 @@ class LeaderElector:
         #: the Lease is deleted: that does not end what its holder was promised.
         self._observed: _Observation | None = None
         #: The whole Lease as our last write left it; None when it may have changed since.
-        self._lease: dict[str, Any] | None = None
+        self._lease: StoredLease | None = None
         #: True from before the first write that names us, until the Lease is known to name
         #: another: a write without an answer may have been done.
         self._claimed = False
@@ -200,7 +181,7 @@ class LeaderElector:
         self._reflector = Reflector(
             client,
             LEASES,
-            type=_Lease,
+            type=Lease,
             transform=self._glimpse,
             store=glimpses,
             namespace=namespace,
@@ -280,7 +261,7 @@ class LeaderElector:
             await self._pause(self._until_next_look())
         self._deadline = deadline
         self._terms += 1
-        _log.info("%s: %s became leader", self._title, self._identity)
+        _log.info("%s: %s became leader", self._leases, self._identity)
 
     async def _hold(self, lead: Callable[[], Awaitable[None]]) -> bool:
         """Run `lead` for as long as the Lease is ours; True when it ended by itself."""
@@ -301,7 +282,7 @@ class LeaderElector:
             work.result()
         if not by_itself:
             _log.warning(
-                "%s: %s lost leadership: %s", self._title, self._identity, renewal.result()
+                "%s: %s lost leadership: %s", self._leases, self._identity, renewal.result()
             )
         return by_itself
 
@@ -397,17 +378,15 @@ class LeaderElector:
             return 0.0
         return max(0.0, seen.at + seen.record.duration - self._clock())
 
-    async def _read(self) -> dict[str, Any] | None:
+    async def _read(self) -> StoredLease | None:
         """Get and observe the Lease; None when there is none."""
-        try:
-            body = await self._client.request("GET", self._path)
-        except NotFound:
-            return None
-        lease = self._observe(body)
-        self._claimed = self._record(lease.get("spec")).holder == self._identity
+        lease = await self._leases.get()
+        if lease is not None:
+            self._observe(lease)
+            self._claimed = lease.record.holder == self._identity
         return lease
 
-    async def _write(self, lease: dict[str, Any] | None) -> None:
+    async def _write(self, lease: StoredLease | None) -> None:
         """Name us as the holder in the present Lease, or in a new one."""
         now = self._now()
         record = self._observed.record if self._observed else None
@@ -424,7 +403,7 @@ class LeaderElector:
             "acquireTime": self._acquired,
             "renewTime": now,
         }
-        self._lease = self._observe(await self._send(lease, spec))
+        self._lease = self._observe(await self._leases.put(lease, spec))
 
     async def _release(self) -> None:
         """Say in the Lease that nobody holds it, if it says that we do."""
@@ -436,7 +415,7 @@ class LeaderElector:
         except (TimeoutError, HotmapError) as error:
             _log.warning(
                 "%s was not released and runs out by itself in %d s: %s",
-                self._title,
+                self._leases,
                 self._timing.duration,
                 str(error) or f"no answer within {limit:g} s",
             )
@@ -454,61 +433,23 @@ class LeaderElector:
                     "acquireTime": now,
                     "renewTime": now,
                 }
-                self._observe(await self._send(lease, released))
+                self._observe(await self._leases.put(lease, released))
                 return
-
-    async def _send(self, lease: dict[str, Any] | None, spec: dict[str, Any]) -> bytes:
-        """Create the Lease, or replace it if it is still the one given."""
-        if lease is None:
-            metadata = {"name": self._name, "namespace": self._namespace}
-            body = {
-                "apiVersion": LEASES.api_version,
-                "kind": LEASES.kind,
-                "metadata": metadata,
-                "spec": spec,
-            }
-            method, path = "POST", LEASES.path(self._namespace)
-        else:
-            present = lease.get("spec")
-            body = {**lease, "spec": {**(present if isinstance(present, dict) else {}), **spec}}
-            method, path = "PUT", self._path
-        return await self._client.request(
-            method, path, params={"fieldManager": "hotmap"}, body=msgspec.json.encode(body)
-        )
 
     # -- what is seen --------------------------------------------------------------------------
 
-    def _observe(self, body: bytes) -> dict[str, Any]:
-        """Decode a Lease, and note since when it has been as it is."""
-        try:
-            metadata = decode(_lease_decoder, body).metadata
-            lease = decode(_object_decoder, body)
-        except msgspec.DecodeError as error:
-            raise Unavailable(
-                f"{self._client.server} answered with something that is no Lease: {error}",
-                code=502,
-                reason="BadGateway",
-            ) from error
+    def _observe(self, lease: StoredLease) -> StoredLease:
+        """Note since when the Lease has been as it is."""
         seen = self._observed
-        if seen is None or seen.resource_version != metadata.resource_version:
-            record = self._record(lease.get("spec"))
-            if seen is None or seen.record.holder != record.holder:
-                _log.info("%s is held by %s", self._title, record.holder or "nobody")
-            self._observed = _Observation(metadata.resource_version, record, self._clock())
+        if seen is None or seen.lease.resource_version != lease.resource_version:
+            if seen is None or seen.record.holder != lease.record.holder:
+                _log.info("%s is held by %s", self._leases, lease.record.holder or "nobody")
+            self._observed = _Observation(lease, self._clock())
         return lease
 
-    def _record(self, spec: object) -> _Record:
-        """Read what a Lease says; what makes no sense counts as not said."""
-        fields = spec if isinstance(spec, dict) else {}
-        holder = fields.get("holderIdentity")
-        return _Record(
-            holder if isinstance(holder, str) else "",
-            _positive(fields.get("leaseDurationSeconds")) or self._timing.duration,
-            _positive(fields.get("leaseTransitions")),
-        )
-
-    def _glimpse(self, lease: _Lease) -> _Glimpse:
-        return _Glimpse(self._record(lease.spec).holder, lease.metadata.resource_version)
+    def _glimpse(self, lease: Lease) -> _Glimpse:
+        record = self._leases.read_record(lease.spec)
+        return _Glimpse(record.holder, lease.metadata.resource_version)
 
     def _on_change(self, key: ObjectKey, old: _Glimpse | None, new: _Glimpse | None) -> None:
         """Look at once when the Lease was changed by somebody else or deleted.
@@ -524,21 +465,13 @@ class LeaderElector:
         self._last_error = text
         self._failing.add(kind)
         if self._complaints.is_news(kind, text, now=self._clock()):
-            _log.warning("%s: %s", self._title, text)
+            _log.warning("%s: %s", self._leases, text)
 
     def _clear_errors(self) -> None:
         self._last_error = ""
         for kind in self._failing:
             self._complaints.over(kind)
         self._failing.clear()
-
-    @property
-    def _title(self) -> str:
-        return f"Lease {self._namespace}/{self._name}"
-
-    @property
-    def _path(self) -> str:
-        return LEASES.path(self._namespace, self._name)
 
     def _now(self) -> str:
         """Return the time as a MicroTime (kubernetes: apimachinery/pkg/apis/meta/v1)."""
@@ -554,8 +487,3 @@ def _explain(error: HotmapError) -> str:
             " leases.coordination.k8s.io in that namespace"
         )
     return str(error)
-
-
-def _positive(value: object) -> int:
-    """Return a number that is a positive integer, else 0."""
-    return value if type(value) is int and value > 0 else 0

@@ -1,0 +1,129 @@
+"""Reads and writes one Lease object; who may take it is decided in `leaderelection`.
+
+Of a Lease that somebody else has written, all other fields are kept (kubernetes:
+coordination.k8s.io/v1, LeaseSpec).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hotmap.core.errors import NotFound, Unavailable
+from hotmap.core.model.objects import ObjectMeta
+from hotmap.kube.client import Client
+from hotmap.kube.decoding import decode, decoding_problem
+from hotmap.kube.resources import LEASES
+
+__all__ = ["Lease", "LeaseClient", "LeaseRecord", "StoredLease"]
+
+
+class LeaseRecord(NamedTuple):
+    """What a Lease says: "" for no holder, seconds, and how often it has changed hands."""
+
+    holder: str
+    duration: float
+    transitions: int
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A Lease as it is decoded; its spec may be anything."""
+
+    metadata: ObjectMeta
+    spec: Any = None
+
+
+class StoredLease(NamedTuple):
+    """A Lease as the server has it."""
+
+    resource_version: str
+    record: LeaseRecord
+    #: The whole object, to be sent back with another spec.
+    body: dict[str, Any]
+
+
+_lease_decoder = msgspec.json.Decoder(Lease)
+_object_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+class LeaseClient:
+    """Gets and puts the Lease `namespace`/`name`; each call is one attempt."""
+
+    def __init__(
+        self, client: Client, namespace: str, name: str, *, default_duration: float
+    ) -> None:
+        """`default_duration` is that of a Lease that names none, in seconds."""
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._default_duration = default_duration
+
+    def __str__(self) -> str:
+        return f"Lease {self._namespace}/{self._name}"
+
+    async def get(self) -> StoredLease | None:
+        """Read the Lease; None when there is none.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        try:
+            path = LEASES.path(self._namespace, self._name)
+            return self._decode(await self._client.request("GET", path))
+        except NotFound:
+            return None
+
+    async def put(self, lease: StoredLease | None, spec: dict[str, Any]) -> StoredLease:
+        """Create the Lease, or replace it if it is still the one given.
+
+        Raises:
+            Conflict: it is another one by now; or there is one, where none was given.
+            ApiError, Unreachable: as the client raises them.
+        """
+        if lease is None:
+            method, path = "POST", LEASES.path(self._namespace)
+            body: dict[str, Any] = {
+                "apiVersion": LEASES.api_version,
+                "kind": LEASES.kind,
+                "metadata": {"name": self._name, "namespace": self._namespace},
+                "spec": spec,
+            }
+        else:
+            method, path = "PUT", LEASES.path(self._namespace, self._name)
+            present = lease.body.get("spec")
+            known = present if isinstance(present, dict) else {}
+            body = {**lease.body, "spec": {**known, **spec}}
+        return self._decode(
+            await self._client.request(
+                method, path, params={"fieldManager": "hotmap"}, body=msgspec.json.encode(body)
+            )
+        )
+
+    def read_record(self, spec: object) -> LeaseRecord:
+        """Read what a spec says; what makes no sense counts as not said."""
+        fields = spec if isinstance(spec, dict) else {}
+        holder = fields.get("holderIdentity")
+        return LeaseRecord(
+            holder if isinstance(holder, str) else "",
+            _positive(fields.get("leaseDurationSeconds")) or self._default_duration,
+            _positive(fields.get("leaseTransitions")),
+        )
+
+    def _decode(self, answer: bytes) -> StoredLease:
+        try:
+            metadata = decode(_lease_decoder, answer).metadata
+            body = decode(_object_decoder, answer)
+        except msgspec.DecodeError as error:
+            raise Unavailable(
+                f"{self._client.server} answered with something that is no Lease:"
+                f" {decoding_problem(error)}",
+                code=502,
+                reason="BadGateway",
+            ) from error
+        return StoredLease(metadata.resource_version, self.read_record(body.get("spec")), body)
+
+
+def _positive(value: object) -> int:
+    """Return a number that is a positive integer, else 0."""
+    return value if type(value) is int and value > 0 else 0
