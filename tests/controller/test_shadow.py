@@ -149,6 +149,6 @@ async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFix
     assert told(caplog) == [
         "Deployment default/web: Reloader rolls it 3 times for STAKATER_APP_CONFIGMAP; hotmap "
         "once: ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): "
-        "rollout",
+        "rolling out",
         "shadow: the same 0 times, different 1 times",
     ]
