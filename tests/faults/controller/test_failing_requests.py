@@ -18,9 +18,9 @@ LATE = 1.0
 AT_THE_START = [
     ("watch", "configmaps", ""),
     ("watch", "secrets", ""),
-    ("watch", "deployments", ""),
-    ("get", "leases", ""),
-    ("create", "leases", ""),
+    ("watch", "deployments.apps", ""),
+    ("get", "leases.coordination.k8s.io", ""),
+    ("create", "leases.coordination.k8s.io", ""),
     ("get", "secrets", "hotmap-key"),
     ("create", "secrets", ""),
     ("get", "secrets", "hotmap-state"),
@@ -30,9 +30,9 @@ AT_THE_START = [
 IN_THE_RUN = [
     ("watch", "configmaps", ""),
     ("watch", "secrets", ""),
-    ("watch", "deployments", ""),
-    ("update", "leases", ""),
-    ("patch", "deployments", "web"),
+    ("watch", "deployments.apps", ""),
+    ("update", "leases.coordination.k8s.io", ""),
+    ("patch", "deployments.apps", "web"),
     ("create", "events", ""),
     ("update", "secrets", "hotmap-state"),
 ]
@@ -130,7 +130,7 @@ async def test_failing_lease_writes_are_retried(plane: ControlPlane, crowd: Stor
     async with crowd.controller("--leader-elect") as controller:
         await controller.ready()
         await crowd.arrived()
-        plane.fail("*", "leases", code=429, agent=AGENT)
+        plane.fail("*", "leases.coordination.k8s.io", code=429, agent=AGENT)
         await crowd.edit(LEVEL="debug")
         await crowd.rolled()
         await controller.says("lost leadership")

@@ -275,12 +275,14 @@ class Records:
 
     async def _check(self, shard: int) -> None:
         secret = self._secrets[shard]
-        async with self._writing:
-            try:
-                changed = secret.is_known and await secret.was_changed()
-            except (ApiError, Unreachable) as error:
-                _log.debug("%s cannot be checked: %s", secret, error)
-                return
+        writes = self._writes
+        try:
+            changed = secret.is_known and await secret.was_changed()
+        except (ApiError, Unreachable) as error:
+            _log.debug("%s cannot be checked: %s", secret, error)
+            return
+        if self._writing.locked() or self._writes != writes:
+            return  # it may be our own write that was seen; the next check tells
         if changed and shard not in self._dirty:
             _log.warning("%s was changed or deleted by another client: writing it again", secret)
             self._dirty[shard] = set()
