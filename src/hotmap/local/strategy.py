@@ -20,9 +20,6 @@ JsonObject = dict[str, Any]
 FieldPath = tuple[str, ...]
 Cell = str | int
 
-#: What most kinds have beside kind, apiVersion and metadata.
-SPEC_AND_STATUS = frozenset(("spec", "status"))
-
 
 class Column(NamedTuple):
     """A column of `kubectl get`; those of priority 1 are shown with `-o wide` only.
@@ -48,12 +45,6 @@ class Strategy:
     `apiserver.encoding.arrange_fields` gives them.
     """
 
-    #: Top-level fields beside kind, apiVersion and metadata; None accepts any.
-    fields: frozenset[str] | None = SPEC_AND_STATUS
-    #: (top-level field, its Go type in `apiserver.shapes`); fields without one are not checked.
-    types: tuple[tuple[str, str], ...] = ()
-    #: The Go type in `apiserver.strategic` that says which lists merge; "" replaces all lists.
-    merge_type = ""
     #: Field selectors beyond metadata.name and metadata.namespace, as (label, path).
     selectable_fields: tuple[tuple[str, FieldPath], ...] = ()
     #: What `kubectl get` shows; none means name and age.

@@ -103,6 +103,7 @@ def test_json_patch_must_be_bounded_list() -> None:
         json_patch({}, [{"op": "add", "path": "/a", "value": 1}] * 10_001)
 
 
+POD_TYPE = "io.k8s.api.core.v1.Pod"
 POD = {
     "spec": {
         "containers": [
@@ -118,7 +119,7 @@ POD = {
 
 
 def spec_patched(patch: dict[str, Any]) -> dict[str, Any]:
-    patched = strategic_merge_patch(deepcopy(POD), {"spec": patch}, merge_type="Pod")
+    patched = strategic_merge_patch(deepcopy(POD), {"spec": patch}, type_name=POD_TYPE)
     spec: dict[str, Any] = patched["spec"]
     return spec
 
@@ -178,7 +179,7 @@ def test_strategic_patch_merges_plain_lists_as_sets() -> None:
             "$setElementOrder/finalizers": ["x/c", "x/b"],
         }
     }
-    patched = strategic_merge_patch(deepcopy(POD), patch, merge_type="Pod")
+    patched = strategic_merge_patch(deepcopy(POD), patch, type_name=POD_TYPE)
     assert patched["metadata"]["finalizers"] == ["x/c", "x/b"]
 
 

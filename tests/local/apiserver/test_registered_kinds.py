@@ -17,7 +17,6 @@ WIDGETS_PATH = "/apis/example.com/v1/namespaces/default/widgets"
 
 
 class WidgetStrategy(Strategy):
-    fields = None
     has_generation = True
     selectable_fields = field_labels("spec.color")
     columns = (Column("Color", lambda obj, _: str(obj["spec"]["color"])),)

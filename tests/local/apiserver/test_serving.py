@@ -108,6 +108,8 @@ async def test_unsupported_media_types_are_refused(api: Api) -> None:
     protobuf = "application/vnd.kubernetes.protobuf"
     assert (await api.request("GET", CONFIGMAPS, accept=f"{protobuf},application/json")).status
     sent = await api.request("POST", CONFIGMAPS, b"k8s\0", content_type=protobuf)
+    assert sent.status == 400
+    sent = await api.request("POST", CONFIGMAPS, b"{}", content_type="application/cbor")
     assert sent.status == 415
 
 

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, configmap, deployment
+from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, STRATEGIC, configmap, deployment
 
 from hotmap.core.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 
@@ -172,6 +172,40 @@ async def test_field_validation_warns_refuses_or_ignores(api: Api) -> None:
         CONFIGMAPS, {**odd, "metadata": {"name": "b"}}, fieldValidation="Ignore"
     )
     assert "Warning" not in ignored.headers
+
+
+async def test_strict_validation_finds_fields_at_any_depth(api: Api) -> None:
+    """Unknown and duplicate fields, by their paths, in the order of the body."""
+    body = (
+        b'{"metadata":{"name":"a"},"spec":{"selector":{"matchLabels":{"a":"1","a":"1"}},'
+        b'"replica":1,"replicas":1,"replicas":2,"template":{"metadata":{"labels":{"a":"1"}},'
+        b'"spec":{"containers":[{"name":"m","image":"i","env":[{"name":"A","valeu":"1"}]}]}}}}'
+    )
+    found = [
+        'duplicate field "spec.selector.matchLabels.a"',
+        'unknown field "spec.replica"',
+        'duplicate field "spec.replicas"',
+        'unknown field "spec.template.spec.containers[0].env[0].valeu"',
+    ]
+    strict = await api.request("POST", DEPLOYMENTS, body, fieldValidation="Strict")
+    assert (strict.status, strict.body["reason"]) == (400, "BadRequest")
+    assert strict.message == (
+        'Deployment in version "v1" cannot be handled as a Deployment: '
+        f"strict decoding error: {', '.join(found)}"
+    )
+    warned = await api.request("POST", DEPLOYMENTS, body)
+    spec = warned.body["spec"]
+    assert spec["replicas"] == 2
+    assert "replica" not in spec
+    assert spec["template"]["spec"]["containers"][0]["env"] == [{"name": "A"}]
+
+
+async def test_strict_validation_of_patch_refuses_unknown_field(api: Api) -> None:
+    await api.post(DEPLOYMENTS, deployment("a"))
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "imgae": "x"}]}}}}
+    reply = await api.patch(f"{DEPLOYMENTS}/a", patch, STRATEGIC, fieldValidation="Strict")
+    assert reply.status == 400
+    assert 'unknown field "spec.template.spec.containers[0].imgae"' in reply.message
 
 
 async def test_yaml_body_is_accepted(api: Api) -> None:

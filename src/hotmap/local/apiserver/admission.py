@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.field_validation import drop_unknown_fields
 from hotmap.local.apiserver.metadata import metadata_errors
 from hotmap.local.apiserver.shapes import check_shape, without_nulls
 
@@ -34,7 +33,6 @@ def decode(kind: Kind, obj: JsonObject) -> None:
             del obj[field]
         else:
             obj[field] = without_nulls(obj[field])
-    drop_unknown_fields(kind, obj)
     check_shape(kind, obj)
 
 

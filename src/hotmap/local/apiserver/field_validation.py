@@ -1,46 +1,100 @@
-"""Fields that a kind does not have (KEP-2885, fieldValidation).
+"""Fields that a kind does not have, and fields that a body has twice (KEP-2885, fieldValidation).
 
-Looks at the top level and at metadata, where a typing error silently loses configuration;
-deeper shapes are not known here.
+sigs.k8s.io/json, UnmarshalStrict: unknown and duplicate fields at any depth, by their paths, in
+the order of the body.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from hotmap.local.scheme import Kind
 
-_METADATA = frozenset(
-    {
-        "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation",
-        "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "labels",
-        "annotations", "ownerReferences", "finalizers", "managedFields",
-    }
-)  # fmt: skip
-_EVERY_KIND = frozenset(("kind", "apiVersion", "metadata"))
+JsonObject = dict[str, Any]
+
+# Errors that one answer lists at most (sigs.k8s.io/json: strict errors).
+_LIMIT = 100
+_METADATA_ONLY = {"metadata": Field(f"#{METADATA}")}
 
 
-def drop_unknown_fields(kind: Kind, obj: dict[str, Any]) -> None:
-    """Forget the fields that the kind does not have, in place, as Go's decoder does."""
-    for field in [name for name in obj if not _is_known(kind, name)]:
-        del obj[field]
-    metadata = obj["metadata"]
-    for field in [name for name in metadata if name not in _METADATA]:
-        del metadata[field]
+class _Pairs(list[tuple[str, Any]]):
+    """An object of a body with every field that was sent."""
 
 
-def _is_known(kind: Kind, field: str) -> bool:
-    fields = kind.strategy.fields
-    return fields is None or field in fields or field in _EVERY_KIND
-
-
-def unknown_fields(kind: Kind, obj: dict[str, Any]) -> list[str]:
-    """Name the fields that the kind does not have, metadata's first, as paths."""
-    metadata = obj.get("metadata")
-    found = []
-    if isinstance(metadata, dict):
-        found = [f"metadata.{field}" for field in metadata if field not in _METADATA]
-    # The directives of a strategic merge patch are no fields.
-    found += [name for name in obj if not _is_known(kind, name) and not name.startswith("$")]
+def strict_errors(kind: Kind, obj: JsonObject, body: bytes = b"") -> list[str]:
+    """Find unknown fields in a decoded object, and duplicate ones where its JSON is given."""
+    fields = fields_of(kind)
+    unknown_allowed = fields is None
+    sent: Any = obj
+    if body and _has_duplicates(body):
+        sent = json.loads(body, object_pairs_hook=_Pairs)
+    found: list[str] = []
+    for error in _errors(sent, fields or _METADATA_ONLY, "", unknown_allowed=unknown_allowed):
+        if error not in found:
+            found.append(error)
+        if len(found) == _LIMIT:
+            break
     return found
+
+
+def _has_duplicates(body: bytes) -> bool:
+    duplicates = False
+
+    def check(pairs: list[tuple[str, Any]]) -> JsonObject:
+        nonlocal duplicates
+        made = dict(pairs)
+        duplicates = duplicates or len(made) != len(pairs)
+        return made
+
+    try:
+        json.loads(body, object_pairs_hook=check)
+    except (ValueError, RecursionError):
+        # It was decoded already, so this is about nesting or an odd encoding.
+        return False
+    return duplicates
+
+
+def _errors(
+    obj: Any, fields: Mapping[str, Field], path: str, *, unknown_allowed: bool = False
+) -> Iterator[str]:
+    seen: set[str] = set()
+    for name, value in _pairs(obj):
+        if name in seen:
+            yield f'duplicate field "{path}{name}"'
+        seen.add(name)
+        field = fields.get(name)
+        if field is not None:
+            yield from _value_errors(value, field.type, f"{path}{name}")
+        elif not unknown_allowed and not name.startswith("$"):
+            # The directives of a strategic merge patch are no fields.
+            yield f'unknown field "{path}{name}"'
+
+
+def _value_errors(value: Any, wanted: str, path: str) -> Iterator[str]:
+    if wanted.startswith("[]"):
+        if isinstance(value, list) and not isinstance(value, _Pairs):
+            for index, element in enumerate(value):
+                yield from _value_errors(element, wanted[2:], f"{path}[{index}]")
+    elif wanted.startswith("{}"):
+        seen: set[str] = set()
+        for name, inner in _pairs(value):
+            if name in seen:
+                yield f'duplicate field "{path}.{name}"'
+            seen.add(name)
+            yield from _value_errors(inner, wanted[2:], f"{path}.{name}")
+    elif wanted.startswith("#"):
+        fields = api_types().types.get(wanted[1:])
+        if fields is not None:
+            yield from _errors(value, fields, f"{path}.")
+
+
+def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, _Pairs):
+        return iter(value)
+    return iter(value.items()) if isinstance(value, dict) else iter(())

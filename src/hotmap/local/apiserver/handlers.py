@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.field_validation import unknown_fields
+from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
-from hotmap.local.apiserver.negotiation import JSON, decode_body, decode_patch, negotiate_form
+from hotmap.local.apiserver.negotiation import (
+    JSON,
+    decode_body,
+    decode_patch,
+    is_json,
+    negotiate_form,
+)
 from hotmap.local.apiserver.options import (
     WriteOptions,
     delete_options,
@@ -125,7 +131,7 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     options = write_options(request.query, request.user_agent, "CreateOptions")
     obj = decode_body(request.body, request.content_type)
     _check_type(registry.scheme, path.kind, obj)
-    warnings = _field_warnings(path.kind, obj, options)
+    warnings = _field_warnings(path.kind, obj, options, _json_of(request))
     created = await registry.create(
         registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
     )
@@ -166,7 +172,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
     if path.subresource == "scale":
         return await _rescale(registry, path, obj, options)
     _check_type(registry.scheme, path.kind, obj)
-    warnings = _field_warnings(path.kind, obj, options)
+    warnings = _field_warnings(path.kind, obj, options, _json_of(request))
     updated = await registry.update(
         *_target(registry, path), obj, subresource=path.subresource, **options._asdict()
     )
@@ -182,7 +188,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         return await _rescale(registry, path, scale, options)
     warnings: tuple[str, ...] = ()
     if isinstance(patch, dict):
-        warnings = _field_warnings(path.kind, patch, options)
+        warnings = _field_warnings(path.kind, patch, options, request.body)
     patched = await registry.patch(
         *_target(registry, path),
         patch,
@@ -260,14 +266,23 @@ def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject) -> None:
     raise BadRequest(f'{sent} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
-def _field_warnings(kind: Kind, obj: JsonObject, options: WriteOptions) -> tuple[str, ...]:
-    """Find fields that the kind does not have; the server's default is to warn (KEP-2885)."""
+def _json_of(request: Request) -> bytes:
+    return request.body if is_json(request.content_type) else b""
+
+
+def _field_warnings(
+    kind: Kind, obj: JsonObject, options: WriteOptions, body: bytes
+) -> tuple[str, ...]:
+    """Find unknown and duplicate fields; the server's default is to warn (KEP-2885).
+
+    Duplicates are found in `body`, the JSON that `obj` was, or b"".
+    """
     if options.field_validation == "Ignore":
         return ()
-    unknown = [f'unknown field "{path}"' for path in unknown_fields(kind, obj)]
-    if unknown and options.field_validation == "Strict":
+    found = strict_errors(kind, obj, body)
+    if found and options.field_validation == "Strict":
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-            f"strict decoding error: {', '.join(unknown)}"
+            f"strict decoding error: {', '.join(found)}"
         )
-    return tuple(unknown)
+    return tuple(found)

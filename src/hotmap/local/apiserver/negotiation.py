@@ -1,6 +1,6 @@
 """Which form a body has, and which form of answer a client wants.
 
-In: JSON and YAML. Out: JSON, or a Table for those who print (kubernetes:
+In: JSON, YAML and protobuf. Out: JSON, or a Table for those who print (kubernetes:
 apiserver/pkg/endpoints/handlers/negotiation).
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from hotmap.core.errors import BadRequest, api_error
+from hotmap.local.apiserver import protobuf
 
 if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
@@ -72,6 +73,11 @@ def _parse(text: str) -> _MediaRange:
     return _MediaRange(media.lower(), dict(pairs))
 
 
+def is_json(content_type: str) -> bool:
+    """Tell whether a body is JSON."""
+    return _parse(content_type).media in ("", JSON)
+
+
 def decode_body(body: bytes, content_type: str) -> JsonObject:
     """Read an object that a client sent.
 
@@ -80,6 +86,8 @@ def decode_body(body: bytes, content_type: str) -> JsonObject:
         ApiError: 415, the form is not known.
     """
     media = _parse(content_type).media
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.decode_object(body)
     if media in ("", JSON):
         decoded = decode_json(body)
     elif media in ("application/yaml", "application/x-yaml"):
@@ -88,7 +96,7 @@ def decode_body(body: bytes, content_type: str) -> JsonObject:
         raise api_error(
             415,
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml",
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
             reason="UnsupportedMediaType",
         )
     if not isinstance(decoded, dict):

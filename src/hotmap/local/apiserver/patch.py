@@ -11,6 +11,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest, api_error
+from hotmap.local.apiserver.api_types import type_of
 from hotmap.local.apiserver.strategic import strategic_merge_patch
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) ->
     elif kind == "merge":
         patched = merge_patch(obj, patch)
     else:
-        patched = strategic_merge_patch(obj, patch, merge_type=of.strategy.merge_type)
+        patched = strategic_merge_patch(obj, patch, type_name=type_of(of))
     if not isinstance(patched, dict):
         raise BadRequest("the patch does not leave an object")
     return patched

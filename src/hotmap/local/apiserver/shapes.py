@@ -1,245 +1,66 @@
-"""JSON types of the fields that the server reads: what Go's decoder refuses is refused here.
+"""JSON types of fields: what Go's decoder refuses is refused here, what it drops is dropped.
 
-A table in the manner of Go's struct definitions. Fields that it does not name pass unchecked,
-for nothing here looks at them.
+By the table of `api_types`. Kinds that it does not know keep every field; only their metadata is
+checked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
 
-_KEY_SELECTOR = {"name": "string", "key": "string", "optional": "bool"}
-_PROJECTION = {"name": "string", "items": "[]v1.KeyToPath", "optional": "bool"}
-_WORKLOAD = {
-    "replicas": "int32",
-    "selector": "v1.LabelSelector",
-    "template": "v1.PodTemplateSpec",
-    "minReadySeconds": "int32",
-    "revisionHistoryLimit": "int32",
-}
-_STRUCTS: dict[str, dict[str, str]] = {
-    "v1.ObjectMeta": {
-        "name": "string",
-        "generateName": "string",
-        "namespace": "string",
-        "uid": "types.UID",
-        "resourceVersion": "string",
-        "labels": "map[string]string",
-        "annotations": "map[string]string",
-        "finalizers": "[]string",
-        "ownerReferences": "[]v1.OwnerReference",
-        "managedFields": "[]v1.ManagedFieldsEntry",
-    },
-    "v1.ManagedFieldsEntry": {
-        "manager": "string",
-        "operation": "v1.ManagedFieldsOperationType",
-        "apiVersion": "string",
-        "time": "v1.Time",
-        "fieldsType": "string",
-        "fieldsV1": "object",
-        "subresource": "string",
-    },
-    "v1.OwnerReference": {
-        "apiVersion": "string",
-        "kind": "string",
-        "name": "string",
-        "uid": "types.UID",
-        "controller": "bool",
-        "blockOwnerDeletion": "bool",
-    },
-    "v1.LabelSelector": {
-        "matchLabels": "map[string]string",
-        "matchExpressions": "[]v1.LabelSelectorRequirement",
-    },
-    "v1.LabelSelectorRequirement": {"key": "string", "operator": "string", "values": "[]string"},
-    "v1.PodTemplateSpec": {"metadata": "v1.ObjectMeta", "spec": "v1.PodSpec"},
-    "v1.PodSpec": {
-        "containers": "[]v1.Container",
-        "initContainers": "[]v1.Container",
-        "volumes": "[]v1.Volume",
-        "imagePullSecrets": "[]v1.LocalObjectReference",
-        "restartPolicy": "string",
-        "terminationGracePeriodSeconds": "int64",
-        "dnsPolicy": "string",
-        "nodeName": "string",
-        "nodeSelector": "map[string]string",
-        "serviceAccountName": "string",
-        "automountServiceAccountToken": "bool",
-        "schedulerName": "string",
-        "hostNetwork": "bool",
-        "hostname": "string",
-        "subdomain": "string",
-        "enableServiceLinks": "bool",
-        "securityContext": "v1.PodSecurityContext",
-        "shareProcessNamespace": "bool",
-        "tolerations": "[]v1.Toleration",
-        "activeDeadlineSeconds": "int64",
-    },
-    "v1.Toleration": {"key": "string", "operator": "string", "value": "string"},
-    "v1.PodSecurityContext": {
-        "fsGroup": "int64",
-        "runAsUser": "int64",
-        "runAsGroup": "int64",
-        "supplementalGroups": "[]int64",
-    },
-    "v1.LocalObjectReference": {"name": "string"},
-    "v1.Container": {
-        "name": "string",
-        "image": "string",
-        "imagePullPolicy": "string",
-        "command": "[]string",
-        "args": "[]string",
-        "workingDir": "string",
-        "env": "[]v1.EnvVar",
-        "envFrom": "[]v1.EnvFromSource",
-        "ports": "[]v1.ContainerPort",
-        "volumeMounts": "[]v1.VolumeMount",
-        "restartPolicy": "string",
-        "resources": "v1.ResourceRequirements",
-        "livenessProbe": "v1.Probe",
-        "readinessProbe": "v1.Probe",
-        "startupProbe": "v1.Probe",
-        "stdin": "bool",
-        "tty": "bool",
-    },
-    "v1.ResourceRequirements": {"limits": "object", "requests": "object"},
-    "v1.Probe": {
-        "httpGet": "v1.HTTPGetAction",
-        "initialDelaySeconds": "int32",
-        "timeoutSeconds": "int32",
-        "periodSeconds": "int32",
-        "successThreshold": "int32",
-        "failureThreshold": "int32",
-    },
-    "v1.HTTPGetAction": {"path": "string", "scheme": "string", "host": "string"},
-    "v1.ContainerPort": {
-        "name": "string",
-        "containerPort": "int32",
-        "hostPort": "int32",
-        "protocol": "string",
-    },
-    "v1.EnvVar": {"name": "string", "value": "string", "valueFrom": "v1.EnvVarSource"},
-    "v1.EnvVarSource": {
-        "fieldRef": "v1.ObjectFieldSelector",
-        "resourceFieldRef": "v1.ResourceFieldSelector",
-        "configMapKeyRef": "v1.ConfigMapKeySelector",
-        "secretKeyRef": "v1.SecretKeySelector",
-    },
-    "v1.ObjectFieldSelector": {"apiVersion": "string", "fieldPath": "string"},
-    "v1.ResourceFieldSelector": {"containerName": "string", "resource": "string"},
-    "v1.ConfigMapKeySelector": _KEY_SELECTOR,
-    "v1.SecretKeySelector": _KEY_SELECTOR,
-    "v1.EnvFromSource": {
-        "prefix": "string",
-        "configMapRef": "v1.ConfigMapEnvSource",
-        "secretRef": "v1.SecretEnvSource",
-    },
-    "v1.ConfigMapEnvSource": {"name": "string", "optional": "bool"},
-    "v1.SecretEnvSource": {"name": "string", "optional": "bool"},
-    "v1.VolumeMount": {
-        "name": "string",
-        "mountPath": "string",
-        "subPath": "string",
-        "subPathExpr": "string",
-        "readOnly": "bool",
-    },
-    "v1.Volume": {
-        "name": "string",
-        "configMap": "v1.ConfigMapVolumeSource",
-        "secret": "v1.SecretVolumeSource",
-        "emptyDir": "v1.EmptyDirVolumeSource",
-        "hostPath": "v1.HostPathVolumeSource",
-        "projected": "v1.ProjectedVolumeSource",
-        "downwardAPI": "v1.DownwardAPIVolumeSource",
-    },
-    "v1.ConfigMapVolumeSource": {**_PROJECTION, "defaultMode": "int32"},
-    "v1.SecretVolumeSource": {
-        "secretName": "string",
-        "items": "[]v1.KeyToPath",
-        "optional": "bool",
-        "defaultMode": "int32",
-    },
-    "v1.EmptyDirVolumeSource": {"medium": "string"},
-    "v1.HostPathVolumeSource": {"path": "string", "type": "string"},
-    "v1.KeyToPath": {"key": "string", "path": "string", "mode": "int32"},
-    "v1.ProjectedVolumeSource": {"sources": "[]v1.VolumeProjection", "defaultMode": "int32"},
-    "v1.VolumeProjection": {
-        "configMap": "v1.ConfigMapProjection",
-        "secret": "v1.SecretProjection",
-        "downwardAPI": "v1.DownwardAPIProjection",
-        "serviceAccountToken": "v1.ServiceAccountTokenProjection",
-    },
-    "v1.ConfigMapProjection": _PROJECTION,
-    "v1.SecretProjection": _PROJECTION,
-    "v1.DownwardAPIProjection": {"items": "[]v1.DownwardAPIVolumeFile"},
-    "v1.ServiceAccountTokenProjection": {
-        "path": "string",
-        "audience": "string",
-        "expirationSeconds": "int64",
-    },
-    "v1.DownwardAPIVolumeSource": {
-        "items": "[]v1.DownwardAPIVolumeFile",
-        "defaultMode": "int32",
-    },
-    "v1.DownwardAPIVolumeFile": {
-        "path": "string",
-        "fieldRef": "v1.ObjectFieldSelector",
-        "resourceFieldRef": "v1.ResourceFieldSelector",
-        "mode": "int32",
-    },
-    "v1.DeploymentSpec": {
-        **_WORKLOAD,
-        "strategy": "v1.DeploymentStrategy",
-        "progressDeadlineSeconds": "int32",
-        "paused": "bool",
-    },
-    "v1.DeploymentStrategy": {"type": "string", "rollingUpdate": "v1.RollingUpdateDeployment"},
-    "v1.RollingUpdateDeployment": {
-        "maxSurge": "intstr.IntOrString",
-        "maxUnavailable": "intstr.IntOrString",
-    },
-    "v1.WorkloadSpec": _WORKLOAD,
-    "v1.StatefulSetSpec": {**_WORKLOAD, "updateStrategy": "object"},
-    "v1.DaemonSetSpec": {**_WORKLOAD, "updateStrategy": "object"},
-    "v1.JobSpec": {
-        "template": "v1.PodTemplateSpec",
-        "selector": "v1.LabelSelector",
-        "parallelism": "int32",
-        "completions": "int32",
-        "backoffLimit": "int32",
-    },
-    "v1.CronJobSpec": {"schedule": "string", "jobTemplate": "v1.JobTemplateSpec"},
-    "v1.JobTemplateSpec": {"metadata": "v1.ObjectMeta", "spec": "v1.JobSpec"},
-    "v1.ServiceSpec": {"selector": "map[string]string", "ports": "[]v1.ServicePort"},
-    "v1.ServicePort": {"name": "string", "port": "int32", "protocol": "string"},
-    "v1.NamespaceSpec": {"finalizers": "[]string"},
-    "v1.NodeSpec": {"unschedulable": "bool", "podCIDR": "string"},
-    "v1.ObjectReference": {"kind": "string", "namespace": "string", "name": "string"},
-    "v1.LeaseSpec": {"holderIdentity": "string", "leaseDurationSeconds": "int32"},
-}  # fmt: skip
-_TEXTS = ("string", "types.UID", "v1.ManagedFieldsOperationType", "v1.Time")
 _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
+# Types whose JSON form is not an object.
+_ANY = frozenset(
+    {
+        "#io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
+        "#io.k8s.apimachinery.pkg.runtime.RawExtension",
+    }
+)
+_QUANTITY = "#io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "#io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_TIMES = frozenset(
+    {
+        "#io.k8s.apimachinery.pkg.apis.meta.v1.Time",
+        "#io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
+    }
+)
+_METADATA_ONLY = {"metadata": Field(f"#{METADATA}")}
+
+
+class _Place(NamedTuple):
+    """Where in an object: the Go type that the innermost field belongs to, and its path."""
+
+    kind: Kind
+    owner: str
+    path: str
 
 
 def check_shape(kind: Kind, obj: JsonObject) -> None:
-    """Check the JSON types of an object's metadata, status, and what its strategy names.
+    """Check the JSON types of an object, and drop the fields that its kind does not have.
 
-    Empty maps of strings are dropped, in place: Go does not write them.
+    Empty maps of strings are dropped, too: Go does not write them. Works in place.
 
     Raises:
         BadRequest: a field has another type than Kubernetes gives it.
     """
-    fields = {"metadata": "v1.ObjectMeta", **dict(kind.strategy.types)}
-    if kind.subresource("status") is not None:
-        fields["status"] = "object"
-    _check_fields(kind, obj, fields, kind.kind, "")
+    fields = fields_of(kind)
+    if fields is not None:
+        _check_fields(obj, fields, _Place(kind, kind.kind, ""))
+        return
+    if not isinstance(obj.get("status", {}), dict) and kind.subresource("status") is not None:
+        raise decode_error(kind, kind.kind, "status", obj["status"], "object")
+    metadata = {"metadata": obj["metadata"]}
+    _check_fields(metadata, _METADATA_ONLY, _Place(kind, kind.kind, ""))
 
 
 def decode_error(kind: Kind, owner: str, field: str, value: object, wanted: str) -> BadRequest:
@@ -264,43 +85,60 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def _check_fields(
-    kind: Kind, obj: JsonObject, fields: dict[str, str], owner: str, path: str
-) -> None:
-    for field, wanted in fields.items():
-        if field not in obj:
+def _check_fields(obj: JsonObject, fields: Mapping[str, Field], place: _Place) -> None:
+    for name in tuple(obj):
+        field = fields.get(name)
+        if field is None:
+            del obj[name]
             continue
-        _check(kind, obj[field], wanted, owner, f"{path}{field}")
-        if wanted == "map[string]string" and not obj[field]:
-            del obj[field]
+        value = obj[name]
+        _check(value, field.type, place._replace(path=f"{place.path}{name}"))
+        if value == {} and field.omitempty and field.type.startswith("{}"):
+            del obj[name]
 
 
-def _check(kind: Kind, value: Any, wanted: str, owner: str, path: str) -> None:
+def _check(value: Any, wanted: str, place: _Place) -> None:
     if not _has_type(value, wanted):
-        raise decode_error(kind, owner, path, value, wanted)
-    if wanted.startswith("[]"):
-        for element in value:
-            _check(kind, element, wanted[2:], owner, path)
-    elif wanted == "map[string]string":
+        raise decode_error(place.kind, place.owner, place.path, value, _go_type(wanted))
+    if isinstance(value, list):
+        element = wanted[wanted.index("[]") + 2 :]
+        for inner in value:
+            _check(inner, element, place)
+    elif wanted.startswith("{}"):
         for inner in value.values():
-            _check(kind, inner, "string", owner, path)
-    elif wanted in _STRUCTS:
-        _check_fields(kind, value, _STRUCTS[wanted], wanted.removeprefix("v1."), f"{path}.")
+            _check(inner, wanted[2:], place)
+    elif isinstance(value, dict) and wanted not in _ANY:
+        owner = wanted.rpartition(".")[2]
+        fields = api_types().types[wanted[1:]]
+        _check_fields(value, fields, _Place(place.kind, owner, f"{place.path}."))
 
 
 def _has_type(value: Any, wanted: str) -> bool:
-    if wanted in _TEXTS:
+    if wanted.startswith("string") or wanted == "bytes" or wanted in _TIMES:
         return isinstance(value, str)
     if wanted == "bool":
         return isinstance(value, bool)
-    if wanted in _INTEGERS:
-        limit = _INTEGERS[wanted]
+    limit = _INTEGERS.get(wanted)
+    if limit is not None:
         return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
-    if wanted == "intstr.IntOrString":
-        return isinstance(value, (int, str)) and not isinstance(value, bool)
-    if wanted.startswith("[]"):
+    if wanted in (_INT_OR_STRING, _QUANTITY):
+        return isinstance(value, (int, str, float)) and not isinstance(value, bool)
+    if wanted.startswith(("[]", "wrapped[]")):
         return isinstance(value, list)
-    return isinstance(value, dict)
+    return wanted in _ANY or isinstance(value, dict)
+
+
+def _go_type(wanted: str) -> str:
+    """Write a type of the table as Go does in messages."""
+    if wanted.startswith("[]"):
+        return f"[]{_go_type(wanted[2:])}"
+    if wanted.startswith("{}"):
+        return f"map[string]{_go_type(wanted[2:])}"
+    if wanted.startswith("#"):
+        return ".".join(wanted.split(".")[-2:])
+    if wanted == "bytes":
+        return "[]uint8"
+    return wanted.removeprefix("wrapped").rpartition(" ")[2]
 
 
 def _json_type(value: object) -> str:

@@ -1,7 +1,7 @@
 """Strategic merge patch: lists of named things merge by name instead of being replaced.
 
 Which list merges by which key is written in Go's struct tags (`patchStrategy`,
-`patchMergeKey`); here it is a table. The algorithm, including where new elements land, is that
+`patchMergeKey`), which `api_types` holds. The algorithm, including where new elements land, is that
 of apimachinery/pkg/util/strategicpatch/patch.go.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.api_types import METADATA, Field, api_types
 from hotmap.local.apiserver.status import internal
 
 if TYPE_CHECKING:
@@ -21,80 +22,33 @@ _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _SET_ORDER = "$setElementOrder/"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
+_METADATA_ONLY = {"metadata": Field(f"#{METADATA}")}
 
 
-class _MergedList(NamedTuple):
-    """A list that merges: by a key of its maps, or as a set of plain values with "".
-
-    Every list that the table does not name is atomic: the patch replaces it whole.
-    """
-
-    merge_key: str
-    element: str = ""
-
-
-_SET = _MergedList("")
-
-# Type → field → type of a map, or how a list merges. Maps that are not named merge plainly.
-_TYPES: dict[str, dict[str, str | _MergedList]] = {
-    "ObjectMeta": {"ownerReferences": _MergedList("uid"), "finalizers": _SET},
-    "PodTemplateSpec": {"metadata": "ObjectMeta", "spec": "PodSpec"},
-    "PodSpec": {
-        "containers": _MergedList("name", "Container"),
-        "initContainers": _MergedList("name", "Container"),
-        "ephemeralContainers": _MergedList("name", "Container"),
-        "volumes": _MergedList("name"),
-        "imagePullSecrets": _MergedList("name"),
-        "hostAliases": _MergedList("ip"),
-        "topologySpreadConstraints": _MergedList("topologyKey"),
-        "schedulingGates": _MergedList("name"),
-        "resourceClaims": _MergedList("name"),
-    },
-    "Container": {
-        "env": _MergedList("name"),
-        "ports": _MergedList("containerPort"),
-        "volumeMounts": _MergedList("mountPath"),
-        "volumeDevices": _MergedList("devicePath"),
-    },
-    "PodStatus": {
-        "conditions": _MergedList("type"),
-        "podIPs": _MergedList("ip"),
-        "hostIPs": _MergedList("ip"),
-    },
-    "Conditions": {"conditions": _MergedList("type")},
-    "WorkloadSpec": {"template": "PodTemplateSpec"},
-    "CronJobSpec": {"jobTemplate": "JobTemplateSpec"},
-    "JobTemplateSpec": {"metadata": "ObjectMeta", "spec": "WorkloadSpec"},
-    "ServiceSpec": {"ports": _MergedList("port")},
-    "NodeSpec": {"podCIDRs": _SET},
-    "NodeStatus": {"conditions": _MergedList("type"), "addresses": _MergedList("type")},
-    "Namespace": {"status": "Conditions"},
-    "Pod": {"spec": "PodSpec", "status": "PodStatus"},
-    "Service": {"spec": "ServiceSpec", "status": "Conditions"},
-    "ServiceAccount": {"secrets": _MergedList("name")},
-    "Node": {"spec": "NodeSpec", "status": "NodeStatus"},
-    "Deployment": {"spec": "WorkloadSpec", "status": "Conditions"},
-    "ReplicaSet": {"spec": "WorkloadSpec", "status": "Conditions"},
-    "StatefulSet": {"spec": "WorkloadSpec", "status": "Conditions"},
-    "DaemonSet": {"spec": "WorkloadSpec", "status": "Conditions"},
-    "Job": {"spec": "WorkloadSpec", "status": "Conditions"},
-    "CronJob": {"spec": "CronJobSpec"},
-}
-
-
-def strategic_merge_patch(obj: JsonObject, patch: JsonObject, *, merge_type: str) -> JsonObject:
-    """Apply a strategic merge patch to an object of a type of `_TYPES`, "" for none of them.
+def strategic_merge_patch(
+    obj: JsonObject, patch: JsonObject, *, type_name: str | None
+) -> JsonObject:
+    """Apply a strategic merge patch to an object of a type of `api_types`, None for no type.
 
     Raises:
         BadRequest: a directive is unknown or malformed.
         ApiError: 500, an element of a merged list does not say which it is.
     """
-    return _merge_map(obj, patch, {"metadata": "ObjectMeta", **_TYPES.get(merge_type, {})})
+    fields = api_types().types[type_name] if type_name else _METADATA_ONLY
+    return _merge_map(obj, patch, fields)
 
 
-def _merge_map(
-    original: JsonObject, patch: JsonObject, fields: Mapping[str, str | _MergedList]
-) -> JsonObject:
+def _merges(field: Field) -> bool:
+    """Tell whether a list merges instead of being replaced."""
+    return field.type.startswith("[]") and "merge" in field.patch_strategy
+
+
+def _fields_of(type_text: str) -> Mapping[str, Field]:
+    """Give the fields of a type of the table, none where it is no object."""
+    return api_types().types.get(type_text.rpartition("#")[2], {})
+
+
+def _merge_map(original: JsonObject, patch: JsonObject, fields: Mapping[str, Field]) -> JsonObject:
     match patch.get(_DIRECTIVE):
         case "replace":
             return {
@@ -123,9 +77,9 @@ def _merge_map(
             _merge_field(merged, name, value, fields.get(name))
     for name, order in orders.items():
         merging = fields.get(name)
-        if isinstance(merging, _MergedList) and isinstance(merged.get(name), list):
+        if merging is not None and _merges(merging) and isinstance(merged.get(name), list):
             server_order = original.get(name) or []
-            merged[name] = _in_order(merged[name], order, server_order, merging.merge_key)
+            merged[name] = _in_order(merged[name], order, server_order, merging.patch_merge_key)
     return merged
 
 
@@ -136,42 +90,40 @@ def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
     return {name: value for name, value in original.items() if name in retained}
 
 
-def _merge_field(
-    merged: JsonObject, name: str, value: Any, merging: str | _MergedList | None
-) -> None:
+def _merge_field(merged: JsonObject, name: str, value: Any, field: Field | None) -> None:
     if value is None:
         merged.pop(name, None)
         return
     known = merged.get(name)
     if isinstance(value, dict):
-        fields = _TYPES[merging] if isinstance(merging, str) else {}
+        fields = _fields_of(field.type) if field is not None else {}
         if isinstance(known, dict):
             merged[name] = _merge_map(known, value, fields)
         else:
             merged[name] = _merge_map({}, value, fields)
-    elif isinstance(value, list) and isinstance(merging, _MergedList):
-        merged[name] = _merge_list(known if isinstance(known, list) else [], value, merging)
+    elif isinstance(value, list) and field is not None and _merges(field):
+        merged[name] = _merge_list(known if isinstance(known, list) else [], value, field)
     else:
         merged[name] = _without_directives(value)
 
 
-def _merge_list(original: list[Any], patch: list[Any], merging: _MergedList) -> list[Any]:
-    if not merging.merge_key:
+def _merge_list(original: list[Any], patch: list[Any], field: Field) -> list[Any]:
+    if not field.patch_merge_key:
         union = original + [item for item in patch if item not in original]
         return _in_order(union, patch, original, "")
-    elements, replaces = _plain_elements(original, patch, merging.merge_key)
+    elements, replaces = _plain_elements(original, patch, field.patch_merge_key)
     if replaces:
         return [_without_directives(element) for element in elements.patch]
-    fields = _TYPES[merging.element] if merging.element else {}
+    fields = _fields_of(field.type)
     merged = elements.original
     for element in elements.patch:
-        wanted = _merge_value(element, merging.merge_key)
-        at = _find(merged, merging.merge_key, wanted)
+        wanted = _merge_value(element, field.patch_merge_key)
+        at = _find(merged, field.patch_merge_key, wanted)
         if at is None:
             merged.append(_merge_map({}, element, fields))
         else:
             merged[at] = _merge_map(merged[at], element, fields)
-    return _in_order(merged, elements.patch, original, merging.merge_key)
+    return _in_order(merged, elements.patch, original, field.patch_merge_key)
 
 
 class _Elements(NamedTuple):

@@ -23,7 +23,6 @@ def _owner(obj: JsonObject, _: float) -> Cell:
 
 
 class ControllerRevisionStrategy(Strategy):
-    fields = frozenset(("data", "revision"))
     unconditional_update = False
     columns = (
         NAME,

@@ -18,8 +18,6 @@ JsonObject = dict[str, Any]
 
 
 class DaemonSetStrategy(SelectingStrategy):
-    types = (("spec", "v1.DaemonSetSpec"),)
-    merge_type = "DaemonSet"
     selector_owner = "daemonset"
     columns = (
         NAME,

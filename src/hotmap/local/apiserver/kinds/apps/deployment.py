@@ -27,8 +27,6 @@ _PERCENT = (
 
 
 class DeploymentStrategy(SelectingStrategy):
-    types = (("spec", "v1.DeploymentSpec"),)
-    merge_type = "Deployment"
     selector_owner = "deployment"
     columns = (
         NAME,

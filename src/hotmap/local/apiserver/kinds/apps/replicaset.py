@@ -13,8 +13,6 @@ JsonObject = dict[str, Any]
 
 
 class ReplicaSetStrategy(SelectingStrategy):
-    types = (("spec", "v1.WorkloadSpec"),)
-    merge_type = "ReplicaSet"
     # Upstream's message says deployment here, too.
     selector_owner = "deployment"
     selectable_fields = field_labels("status.replicas")

@@ -18,8 +18,6 @@ JsonObject = dict[str, Any]
 
 
 class StatefulSetStrategy(SelectingStrategy):
-    types = (("spec", "v1.StatefulSetSpec"),)
-    merge_type = "StatefulSet"
     selector_owner = "statefulset"
     columns = (NAME, Column("Ready", ready_of("spec.replicas")), AGE, *TEMPLATE_COLUMNS)
 

@@ -11,8 +11,6 @@ JsonObject = dict[str, Any]
 
 
 class CronJobStrategy(WorkloadStrategy):
-    types = (("spec", "v1.CronJobSpec"),)
-    merge_type = "CronJob"
     template_path = "spec.jobTemplate.spec.template"
     restart_policies = ("OnFailure", "Never")
 

@@ -11,8 +11,6 @@ JsonObject = dict[str, Any]
 
 
 class JobStrategy(WorkloadStrategy):
-    types = (("spec", "v1.JobSpec"),)
-    merge_type = "Job"
     restart_policies = ("OnFailure", "Never")
     selectable_fields = (("status.successful", ("status", "succeeded")),)
 

@@ -7,8 +7,6 @@ from hotmap.local.strategy import Strategy
 
 
 class LeaseStrategy(Strategy):
-    fields = frozenset(("spec",))
-    types = (("spec", "v1.LeaseSpec"),)
     unconditional_update = False
     create_on_update = True
 

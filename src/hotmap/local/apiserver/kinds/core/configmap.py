@@ -13,7 +13,6 @@ JsonObject = dict[str, Any]
 
 
 class ConfigMapStrategy(DataStrategy):
-    fields = frozenset(("data", "binaryData", "immutable"))
     binary_field = "binaryData"
     columns = (NAME, DATA_COLUMN, AGE)
 

@@ -7,7 +7,6 @@ from hotmap.local.strategy import Strategy
 
 
 class EndpointsStrategy(Strategy):
-    fields = frozenset(("subsets",))
     create_on_update = True
 
 

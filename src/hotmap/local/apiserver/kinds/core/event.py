@@ -34,9 +34,6 @@ def _message(event: JsonObject, _: float) -> Cell:
 
 
 class EventStrategy(Strategy):
-    # Events have many fields of their own and are rarely written by hand.
-    fields = None
-    types = (("involvedObject", "v1.ObjectReference"),)
     create_on_update = True
     selectable_fields = (
         *field_labels(

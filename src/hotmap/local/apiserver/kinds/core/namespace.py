@@ -15,8 +15,6 @@ _FINALIZE = Subresource("finalize", ("update",), field="spec")
 
 
 class NamespaceStrategy(Strategy):
-    types = (("spec", "v1.NamespaceSpec"),)
-    merge_type = "Namespace"
     selectable_fields = field_labels("status.phase")
     columns = (NAME, Column("Status", field_cell("status.phase")), AGE)
 

@@ -31,8 +31,6 @@ def _roles(node: JsonObject, _: float) -> Cell:
 
 
 class NodeStrategy(Strategy):
-    types = (("spec", "v1.NodeSpec"),)
-    merge_type = "Node"
     selectable_fields = field_labels("spec.unschedulable")
     columns = (
         NAME,

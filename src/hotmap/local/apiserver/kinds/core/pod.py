@@ -22,8 +22,6 @@ _UPDATE_TEXT = (
 
 
 class PodStrategy(Strategy):
-    types = (("spec", "v1.PodSpec"),)
-    merge_type = "Pod"
     has_generation = True
     # Kinds that can be deleted gracefully always answer with the object.
     returns_deleted = True

@@ -28,7 +28,6 @@ _PROMISED_KEYS = {
 
 
 class SecretStrategy(DataStrategy):
-    fields = frozenset(("data", "stringData", "type", "immutable"))
     binary_field = "data"
     selectable_fields = field_labels("type")
     columns = (

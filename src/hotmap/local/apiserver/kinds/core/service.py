@@ -23,8 +23,6 @@ def _ports(service: JsonObject, _: float) -> Cell:
 
 
 class ServiceStrategy(Strategy):
-    types = (("spec", "v1.ServiceSpec"),)
-    merge_type = "Service"
     create_on_update = True
     selectable_fields = field_labels("spec.clusterIP", "spec.type")
     columns = (

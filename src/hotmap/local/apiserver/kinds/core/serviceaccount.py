@@ -7,8 +7,6 @@ from hotmap.local.strategy import Strategy
 
 
 class ServiceAccountStrategy(Strategy):
-    fields = frozenset(("secrets", "imagePullSecrets", "automountServiceAccountToken"))
-    merge_type = "ServiceAccount"
     unconditional_update = False
 
 

@@ -1,0 +1,207 @@
+"""Objects that clients send as protobuf: the envelope `k8s\\0`, and messages by the type table.
+
+apimachinery/pkg/runtime/serializer/protobuf/protobuf.go. Go writes fields that are not pointers
+also where they are zero, and JSON leaves those out; so this decoder gives what Go's would give
+as JSON. Answers are never protobuf: every client accepts JSON as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.api_types import DELETE_OPTIONS, Field, api_types, type_of_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+JsonObject = dict[str, Any]
+# A message's fields by number; an inlined struct is a message whose fields are the parent's.
+_Numbers = dict[int, Any]
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+_MAGIC = b"k8s\x00"
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def decode_object(body: bytes) -> JsonObject:
+    """Read an object in its envelope (runtime.Unknown).
+
+    Raises:
+        BadRequest: it is not well formed, or of a kind that the table does not know.
+    """
+    if not body.startswith(_MAGIC):
+        raise BadRequest(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+        )
+    try:
+        unknown = dict(_fields(body[len(_MAGIC) :]))
+        type_meta = dict(_fields(unknown.get(1, b"")))
+        api_version, kind = (type_meta.get(n, b"").decode() for n in (1, 2))
+        name = DELETE_OPTIONS if kind == "DeleteOptions" else type_of_kind(api_version, kind)
+        if name is None:
+            raise BadRequest(
+                f'no kind "{kind}" is registered for version "{api_version}" in scheme'
+            )
+        obj: JsonObject = {"kind": kind, "apiVersion": api_version}
+        _decode_message(unknown.get(2, b""), _numbers(name), obj)
+    except (IndexError, ValueError, TypeError, AttributeError, OverflowError):
+        raise BadRequest("error decoding the body of the request: invalid protobuf") from None
+    return obj
+
+
+@cache
+def _numbers(name: str) -> _Numbers:
+    numbers: _Numbers = {}
+    for field_name, field in api_types().types[name].items():
+        if not field.number:
+            continue
+        inner = numbers
+        for number in field.number[:-1]:
+            inner = inner.setdefault(number, {})
+        inner[field.number[-1]] = (field_name, field)
+    return numbers
+
+
+def _decode_message(data: bytes, numbers: _Numbers, obj: JsonObject) -> None:
+    for number, value in _fields(data):
+        known = numbers.get(number)
+        if isinstance(known, dict):
+            _decode_message(value, known, obj)
+        elif known is not None:
+            name, field = known
+            _set(obj, name, field, value)
+
+
+def _set(obj: JsonObject, name: str, field: Field, value: Any) -> None:
+    kind = field.type
+    if kind.startswith("[]"):
+        elements = obj.setdefault(name, [])
+        if kind[2:3] == "i" and isinstance(value, bytes):
+            elements += [_decode(kind[2:], number) for number in _packed(value)]
+        else:
+            elements.append(_decode(kind[2:], value))
+    elif kind.startswith("{}"):
+        entry = dict(_fields(value))
+        inner = _decode(kind[2:], entry[2]) if 2 in entry else _zero(kind[2:])
+        obj.setdefault(name, {})[entry.get(1, b"").decode()] = inner
+    else:
+        decoded = _decode(kind, value)
+        is_zero = decoded is None or (decoded in ("", 0, False) and not field.pointer)
+        if not (is_zero and (field.omitempty or decoded is None)):
+            obj[name] = decoded
+
+
+def _decode(kind: str, value: Any) -> Any:
+    if kind.startswith("string"):
+        return value.decode()
+    if kind.startswith("int"):
+        return value - (1 << 64) if value >= 1 << 63 else value
+    if kind == "bool":
+        return bool(value)
+    if kind == "bytes":
+        return base64.b64encode(value).decode()
+    if kind.startswith("wrapped[]"):
+        return [_decode(kind.removeprefix("wrapped[]"), inner) for _, inner in _fields(value)]
+    name = kind[1:]
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(value)
+    obj: JsonObject = {}
+    _decode_message(value, _numbers(name), obj)
+    return obj
+
+
+def _zero(kind: str) -> Any:
+    return 0 if kind.startswith("int") else False if kind == "bool" else _decode(kind, b"")
+
+
+def _quantity(data: bytes) -> str:
+    return str(dict(_fields(data)).get(1, b"0").decode())
+
+
+def _int_or_string(data: bytes) -> int | str:
+    parts = dict(_fields(data))
+    if parts.get(1, 0) == 0:
+        number: int = _decode("int32", parts.get(2, 0))
+        return number
+    return str(parts.get(3, b"").decode())
+
+
+def _time(data: bytes) -> str | None:
+    parts = dict(_fields(data))
+    seconds = _decode("int64", parts.get(1, 0))
+    if not seconds and not parts.get(2):
+        return None
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _micro_time(data: bytes) -> str | None:
+    whole = _time(data)
+    nanos = dict(_fields(data)).get(2, 0)
+    return whole and f"{whole[:-1]}.{nanos // 1000:06d}Z"
+
+
+def _raw(data: bytes) -> Any:
+    raw = dict(_fields(data)).get(1, b"")
+    if raw.startswith(_MAGIC):
+        return decode_object(raw)
+    return msgspec.json.decode(raw) if raw else None
+
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_SPECIAL: dict[str, Callable[[bytes], Any]] = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
+    f"{_META}Time": _time,
+    f"{_META}MicroTime": _micro_time,
+    f"{_META}FieldsV1": _raw,
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": _raw,
+}
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Split a message into (number, value): an integer, or the bytes of what has a length."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == _VARINT:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+            continue
+        if wire == _BYTES:
+            size, at = _varint(data, at)
+        elif wire in (_FIXED64, _FIXED32):
+            size = 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError(f"wire type {wire}")
+        if at + size > end:
+            raise ValueError("unexpected end")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _packed(data: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        yield value
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("integer too long")

@@ -1,0 +1,55 @@
+"""The table of types: complete for the served kinds, and what its generator makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotmap.local.apiserver.api_types import api_types, type_of
+from hotmap.local.apiserver.kinds import BUILT_IN
+from hotmap.local.scheme import Kind
+
+ROOT = Path(__file__).resolve().parents[3]
+_MODULES = Path(os.environ.get("GOMODCACHE", Path.home() / "go/pkg/mod"))
+
+
+@pytest.mark.parametrize("kind", BUILT_IN, ids=lambda kind: kind.resource)
+def test_every_served_kind_has_type(kind: Kind) -> None:
+    name = type_of(kind)
+    assert name is not None
+    assert {"kind", "apiVersion", "metadata"} <= api_types().types[name].keys()
+
+
+def test_every_type_that_fields_name_is_known_or_special() -> None:
+    table = api_types().types
+    named = {
+        field.type.rpartition("#")[2]
+        for fields in table.values()
+        for field in fields.values()
+        if "#" in field.type
+    }
+    assert {name.rpartition(".")[2] for name in named - table.keys()} == {
+        "FieldsV1",
+        "IntOrString",
+        "MicroTime",
+        "Quantity",
+        "RawExtension",
+        "Time",
+    }
+
+
+@pytest.mark.slow  # Go compiles all of k8s.io/api where nothing did so before
+@pytest.mark.skipif(
+    shutil.which("go") is None
+    or not (_MODULES / f"k8s.io/kubernetes@{api_types().version}").is_dir(),
+    reason="needs Go and Kubernetes' modules",
+)
+def test_table_is_what_generator_makes() -> None:
+    command = [sys.executable, str(ROOT / "tools/generate_api_types.py"), "--check"]
+    # Raises where the two differ.
+    subprocess.run(command, env={**os.environ, "GOPROXY": "off"}, timeout=900, check=True)

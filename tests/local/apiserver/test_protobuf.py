@@ -1,0 +1,98 @@
+"""Bodies in protobuf: decoded as Go's decoder and JSON encoder would give them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.local.apiserver.api import CONFIGMAPS
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.api_types import api_types, type_of_kind
+from hotmap.local.apiserver.protobuf import MEDIA_TYPE, decode_object
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+
+# k8s.io/api has an example of every kind in each encoding; it is there where Go fetched it.
+_MODULES = Path(os.environ.get("GOMODCACHE", Path.home() / "go/pkg/mod"))
+_EXAMPLES = _MODULES / f"k8s.io/api@{api_types().version.replace('v1.', 'v0.')}/testdata/HEAD"
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(v) for name, v in value.items() if v is not None}
+    return [_without_nulls(v) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.skipif(not _EXAMPLES.is_dir(), reason="needs the Go module k8s.io/api")
+def test_protobuf_examples_decode_to_their_json() -> None:
+    compared = 0
+    for path in sorted(_EXAMPLES.glob("*.pb")):
+        expected = json.loads(path.with_suffix(".json").read_text())
+        known = type_of_kind(expected.get("apiVersion", ""), expected.get("kind", ""))
+        if known is not None:
+            decoded = _without_nulls(decode_object(path.read_bytes()))
+            assert decoded == _without_nulls(expected), path.name
+            compared += 1
+    assert compared == 73
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def _envelope(api_version: bytes, kind: bytes, raw: bytes) -> bytes:
+    type_meta = _bytes(1, api_version) + _bytes(2, kind)
+    return b"k8s\0" + _bytes(1, type_meta) + _bytes(2, raw) + _bytes(3, b"") + _bytes(4, b"")
+
+
+# Go writes the empty fields of metadata and the false of immutable is a pointer's.
+_METADATA = _bytes(1, b"a") + _bytes(2, b"") + _bytes(6, b"") + b"\x38\x00" + _bytes(8, b"")
+_ENTRY = _bytes(1, b"k") + _bytes(2, b"v")
+CONFIGMAP = _envelope(b"v1", b"ConfigMap", _bytes(1, _METADATA) + _bytes(2, _ENTRY) + b"\x20\x00")
+
+
+def test_protobuf_leaves_out_zeros_that_are_no_pointers() -> None:
+    assert decode_object(CONFIGMAP) == {
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {"name": "a"},
+        "data": {"k": "v"},
+        "immutable": False,
+    }
+
+
+@pytest.mark.parametrize("length", range(4, len(CONFIGMAP)))
+def test_protobuf_that_is_cut_off_is_bad_request_or_less(length: int) -> None:
+    """A cut between two fields leaves a message; any other cut is an error."""
+    try:
+        decoded = decode_object(CONFIGMAP[:length])
+    except BadRequest:
+        return
+    assert decoded["kind"] == "ConfigMap"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{}", "does not appear to be a protobuf message"),
+        (_envelope(b"v1", b"Nope", b""), 'no kind "Nope" is registered for version "v1"'),
+        (
+            _envelope(b"v1", b"ConfigMap", b"\x0a" + b"\xff" * 9 + b"\x7f"),
+            "invalid",
+        ),
+        (_envelope(b"v1", b"ConfigMap", _bytes(1, _bytes(1, b"\xff"))), "invalid"),
+    ],
+)
+def test_malformed_protobuf_is_refused(body: bytes, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        decode_object(body)
+
+
+async def test_protobuf_body_creates_object(api: Api) -> None:
+    reply = await api.request("POST", CONFIGMAPS, CONFIGMAP, content_type=MEDIA_TYPE)
+    assert (reply.status, reply.body["data"]) == (201, {"k": "v"})
