@@ -19,6 +19,7 @@ from hotmap.core.errors import ApiError, Expired, SettingsError, Unauthorized, a
 from hotmap.local.apiserver import connect, discovery
 from hotmap.local.apiserver.handlers import Answer, Request, answer
 from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form
+from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.options import watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
@@ -63,6 +64,7 @@ class APIServer:
         self._tls = tls
         self._tokens = tokens
         self.kubelet = kubelet
+        self._openapi = OpenAPI(registry.scheme)
         self._bookmark_interval = bookmark_interval
         # Open watches, so that a stop can end them in an orderly way.
         self._watches: set[RegistryWatch] = set()
@@ -144,6 +146,8 @@ class APIServer:
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path in ("/healthz", "/livez", "/readyz"):
             return web.Response(text="ok")
+        if request.path.startswith("/openapi/v3") and request.method == "GET":
+            return self._openapi_document(request)
         aggregated = (
             request.path in ("/api", "/apis")
             and negotiate_form(request.headers.get("Accept", "")) == "discovery"
@@ -156,6 +160,26 @@ class APIServer:
             body=msgspec.json.encode(document),
             headers={"Content-Type": content_type, "Vary": "Accept"},
         )
+
+    def _openapi_document(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path.removeprefix("/openapi/v3").strip("/")
+        if not path:
+            body = msgspec.json.encode(self._openapi.index())
+            return web.Response(body=body, headers={"Content-Type": JSON})
+        wanted = self._openapi.hash(path)
+        if wanted is None:
+            return web.Response(status=404, text="404 page not found\n")
+        headers = {"Content-Type": JSON, "ETag": f'"{wanted}"', "Vary": "Accept"}
+        sent = request.query.get("hash")
+        if sent is not None and sent != wanted:
+            location = f"/openapi/v3/{path}?hash={wanted}"
+            return web.Response(status=301, headers={"Location": location})
+        if sent is not None:
+            # The document of a hash never changes (kube-openapi: handler3).
+            headers["Cache-Control"] = "public, immutable"
+        if request.headers.get("If-None-Match") == headers["ETag"]:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self._openapi.document(path), headers=headers)
 
     async def _watch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         options = watch_options(request.query)
