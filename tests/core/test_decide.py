@@ -1,0 +1,114 @@
+"""What a decision says beside its plan: when to act, what to read first, what to correct."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snapshot
+
+from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import SeenChanges, SentNudge, Snapshot
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.state import Record
+from hotmap.core.patch.nudge import Target
+from hotmap.core.policy.policy import Policy
+
+BEFORE = config_map("app", {"LEVEL": "info"})
+AFTER = config_map("app", {"LEVEL": "debug"}, version=2, changed_at=990)
+SETTLING = Policy(opted_in=True, auto=frozenset(("ConfigMap",)), settle=5.0, settle_max=20.0)
+
+
+def recorded(who: Consumer) -> Record:
+    """Record that a consumer was asked for BEFORE."""
+    findings = decide(snapshot(who, BEFORE)).assessment.findings
+    return record_applied(who, None, findings, key_id=KEY.id, generation=who.generation)
+
+
+def edited(*, now: float, first: float | None, last: float | None, policy: Policy) -> Decision:
+    """Decide on a Deployment whose ConfigMap was edited, as was seen at two moments."""
+    who = deployment(ENV)
+    taken = snapshot(who, AFTER, record=recorded(who), policy=policy, now=now)
+    seen = SeenChanges(frozenset(("LEVEL",)), first, last)
+    return decide(taken._replace(seen=(seen,)))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "left"),
+    [
+        pytest.param(997.0, 997.0, 2.0, id="one edit"),
+        pytest.param(990.0, 999.0, 4.0, id="edits go on"),
+        pytest.param(982.0, 999.0, 2.0, id="edits go on for longer than the bound"),
+        pytest.param(990.0, 994.9, None, id="quiet for long enough"),
+        pytest.param(990.0, 995.03, None, id="the clocks differ by a moment"),
+        pytest.param(None, None, None, id="nobody saw the change"),
+    ],
+)
+def test_settle_time_counts_from_the_changes(
+    first: float | None, last: float | None, left: float | None
+) -> None:
+    """Whatever else asked for the decision in the meantime."""
+    decision = edited(now=1000.0, first=first, last=last, policy=SETTLING)
+    assert decision.starts_new_pods
+    assert decision.settle_in == (None if left is None else pytest.approx(left))
+
+
+def test_settle_time_of_zero_waits_for_nothing() -> None:
+    """A change is acted on when it is seen."""
+    policy = SETTLING._replace(settle=0.0, settle_max=0.0)
+    assert edited(now=1000.0, first=1000.0, last=1000.0, policy=policy).settle_in is None
+
+
+def stale(waited: float) -> Snapshot:
+    """Take a snapshot in which the source is older than what was asked for."""
+    who = deployment(ENV)
+    record = recorded(who)
+    (source,) = record.sources
+    newer = msgspec.structs.replace(source, resource_version="9")
+    record = msgspec.structs.replace(record, sources=(newer,))
+    return snapshot(who, AFTER, record=record, waited=waited)
+
+
+@pytest.mark.parametrize(("waited", "asks"), [(0.0, False), (9.9, False), (10.0, True)])
+def test_older_source_is_read_consistently_after_a_while(waited: float, asks: bool) -> None:
+    """A watch may lag for a moment; what lasts is looked into."""
+    decision = decide(stale(waited))
+    assert not decision.plan.actions
+    assert bool(decision.stale_sources) is asks
+
+
+def test_older_source_counts_once_it_is_confirmed() -> None:
+    """After a restore of etcd the older version is what there is."""
+    taken = stale(10.0)
+    confirmed = taken._replace(confirmed=frozenset(source.source for source in taken.sources))
+    decision = decide(confirmed)
+    assert decision.starts_new_pods
+    assert not decision.stale_sources
+
+
+def test_deletion_is_not_followed_at_once() -> None:
+    """It may be undone in a moment, and a nudge would empty the files."""
+    optional = FILES.replace("{name: app}", "{name: app, optional: true}")
+    who = deployment(optional)
+    policy = Policy(opted_in=True, auto=frozenset(("ConfigMap",)), rereads=True)
+    before = config_map("app", {"app.yaml": "a"})
+    findings = decide(snapshot(who, before, policy=policy)).assessment.findings
+    record = record_applied(who, None, findings, key_id=KEY.id, generation=1)
+    gone = decide(snapshot(who, record=record, policy=policy))
+    assert (gone.only_nudges, gone.follows_deletion) == (True, True)
+    other = config_map("app", {"app.yaml": "b"}, version=2)
+    edit = decide(snapshot(who, other, record=record, policy=policy))
+    assert (edit.only_nudges, edit.follows_deletion) == (True, False)
+
+
+def test_nudge_that_is_not_true_any_more_is_corrected() -> None:
+    """An edit that is taken back before anything is recorded leaves no other trace."""
+    who = deployment(FILES)
+    policy = Policy(opted_in=True, auto=frozenset(("ConfigMap",)), rereads=True)
+    taken = snapshot(who, config_map("app", {"app.yaml": "a"}), policy=policy)
+    assert not decide(taken).corrects_nudge
+    told = taken._replace(sent=SentNudge(Target(0, "other", "-")))
+    record = record_applied(
+        who, None, decide(taken).assessment.findings, key_id=KEY.id, generation=1
+    )
+    assert decide(told._replace(record=record)).corrects_nudge
