@@ -95,13 +95,13 @@ class _Scenario:
         timeline.add(timeline.elapsed, "running", text, passed=len(self._pods) == len(WORKLOADS))
         await cluster.start_controller()
         for app in WORKLOADS:
-            await cluster.decision(app, since=0, about="first time")
+            await cluster.decision(app, since=0, about="now tracking")
 
     async def mounted_file(self) -> None:
         """Edit a mounted file: no pod restarts."""
         self._timeline.heading("Edit: greeting becomes “good morning”")
         began = await self._cluster.edit(_CONFIG, {"greeting": "good morning"})
-        await self._decided("site", began, about="files refreshed")
+        await self._decided("site", began, about="refreshing mounted files")
         await self._printed("site", self._pods["site"], "greeting is good morning", began)
         if not await self._same_processes("site"):
             self._timeline.add(self._since(began), "loaded", "site restarted", passed=False)
@@ -111,7 +111,7 @@ class _Scenario:
         """Edit an environment variable: only the workload that uses it is rolled out."""
         self._timeline.heading("Edit: LOG_LEVEL becomes DEBUG")
         began = await self._cluster.edit(_CONFIG, {"LOG_LEVEL": "DEBUG"})
-        await self._decided("api", began, about="rollout")
+        await self._decided("api", began, about="rolling out")
         await self._rolled("api", "LOG_LEVEL is DEBUG", began)
         await self._check_unaffected(began, "site", "batch", unrelated="clock")
 
@@ -120,7 +120,7 @@ class _Scenario:
         self._timeline.heading("Revert: LOG_LEVEL becomes INFO again")
         began = await self._cluster.edit(_CONFIG, {"LOG_LEVEL": "INFO"})
         self._debug_replica_set = self._pods["api"].replica_set
-        await self._decided("api", began, about="rollout")
+        await self._decided("api", began, about="rolling out")
         await self._rolled("api", "LOG_LEVEL is INFO", began)
         await self._check_unaffected(began, "site", "batch", unrelated="clock")
 
@@ -130,7 +130,7 @@ class _Scenario:
         await self._cluster.kill_controller()
         began = await self._cluster.edit(_CONFIG, {"LOG_LEVEL": "DEBUG"})
         await self._cluster.start_controller()
-        await self._decided("api", began, about="rollout")
+        await self._decided("api", began, about="rolling out")
         await self._rolled("api", "LOG_LEVEL is DEBUG", began)
         replica_set = self._pods["api"].replica_set
         self._timeline.add(
@@ -193,7 +193,7 @@ class _Scenario:
         self,
         began: float,
         *apps: str,
-        about: str = "does not use",
+        about: str = "is not used",
         unrelated: str | None = None,
     ) -> None:
         """Check that workloads still run in the same processes; print the controller's reason.
