@@ -234,7 +234,7 @@ def test_silent_server_is_an_error(tmp_path: Path) -> None:
         with started(*call, home=tmp_path) as process:
             assert process.stderr is not None
             line = process.stderr.readline()
-            assert line.endswith(f"warning: no answer from {server} so far; still waiting\n")
+            assert line.endswith(f" WARNING no answer from {server} so far; still waiting\n")
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=20) == 0
             assert process.stderr.read() == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -59,6 +60,7 @@ async def test_follow_a_list(
 async def test_follow_a_source_that_does_not_exist_yet(world: World) -> None:
     """Named but absent: its first appearance is a change."""
     await world.workload(spec=NO_USES, annotations={"hotmap.dev/follow": "configmap/app"})
+    await world.pod("web-old", started=time.time() - 60)
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.config_map(LEVEL="info")

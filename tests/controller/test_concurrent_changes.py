@@ -203,7 +203,7 @@ async def test_source_and_workload_edited_together(world: World) -> None:
     async with world.controller() as controller:
         await world.quiet(controller)
         await _edit_with_image(world)
-        await _says(world, controller, "while the consumer rolls out for another reason")
+        await _says(world, controller, "while another rollout is in progress")
         assert await world.revision() == ""
         await world.registry.delete("pods", "default", "web-old", grace_period=0)
         await world.pod("web-new", started=time.time() + 5)

@@ -56,8 +56,8 @@ async def test_recreated_immutable_source_holds(world: World) -> None:
         message = await world.event("Held")
         await world.quiet(controller)
     assert await world.revision() == ""
-    assert "was immutable and is another object now" in message
-    assert "Give it a new name, or scale to zero first" in message
+    assert "was immutable and has been recreated" in message
+    assert "Use a new name, or scale to zero first" in message
 
 
 async def test_scaling_to_zero_ends_the_hold_of_immutable_source(world: World) -> None:
@@ -139,7 +139,7 @@ async def test_workload_without_pods_is_only_recorded(world: World) -> None:
         ({"updateStrategy": {"type": "OnDelete"}}, "(OnDelete)"),
         (
             {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}},
-            "from ordinal 2 on (partition)",
+            "from ordinal 2 (partition)",
         ),
     ],
 )

@@ -210,6 +210,7 @@ async def test_missing_source_that_appears_rolls_nothing(world: World) -> None:
 async def test_optional_source_that_appears_rolls(world: World) -> None:
     """Its consumers run without it, so its first content is a change."""
     await world.workload(spec=env("LEVEL", optional=True))
+    await world.pod("web-old", started=time.time() - 60)
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.config_map(LEVEL="info")

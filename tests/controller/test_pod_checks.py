@@ -336,7 +336,7 @@ async def test_notify_only_workload_is_latent(world: World) -> None:
         await world.edit(LEVEL="debug")
         reason = await world.event("Notified")
         await stands(world, controller, "latent")
-    assert "only reported" in reason
+    assert "reported only" in reason
     assert await world.messages("Latent") == []
 
 

@@ -36,10 +36,10 @@ async def test_change_is_left_to_running_reloader(world: World, by: tuple[str, O
     async with world.controller() as controller:
         await world.quiet(controller)
         await _write(world, by, ago=540)
-        assert "rolls it too" in await world.event("OtherController")
+        assert "also rolls it out" in await world.event("OtherController")
         before = await world.revision()
         await world.edit(LEVEL="debug")
-        assert "rolls it too" in await world.event("Held")
+        assert "also rolls it out" in await world.event("Held")
         assert await world.revision() == before
 
 

@@ -263,6 +263,7 @@ async def test_contents_that_share_a_digest(world: World) -> None:
 async def test_reload_on_create(world: World, wanted: bool) -> None:
     """A source that appears rolls its optional users only where flags say so."""
     await world.workload(spec=env("LEVEL", optional=True), annotations=AUTO)
+    await world.pod("web-old", started=time.time() - 60)
     async with controller(world, dialect={"reload_on_create": wanted}) as running:
         await world.quiet(running)
         await world.config_map(LEVEL="info")

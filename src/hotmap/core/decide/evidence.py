@@ -87,7 +87,8 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     """
     uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
     init = any(use.init for use in uses)
-    users = {use.container for use in uses}
+    # A source that is followed by name is read by any container, as far as anybody knows.
+    users = {use.container for use in uses} if all(use.container for use in uses) else set()
     return tuple(
         _pod_start(pod, users, init=init)
         for pod in pods
