@@ -113,7 +113,7 @@ class ControllerFlags(NamedTuple):
             "0 disables the checks.",
             "N",
             type=Rate(0, 100),
-            default=_from_settings(lambda settings: f"{settings.pod_checks.per_second:g}"),
+            default=_from_settings(lambda settings: f"{settings.pod_checks.rate:g}"),
         ),
     ] = None
     listen: Annotated[

@@ -194,7 +194,7 @@ async def test_recreated_immutable_source_is_held(shop: Story) -> None:
         await shop.config_map(LEVEL="debug")
         await shop.arrived()
         held = await shop.messages("Held")
-        assert "Give it a new name, or scale to zero first" in held[-1], held
+        assert "Use a new name, or scale to zero first" in held[-1], held
         await shop.ends_well({"web": 0})
 
 

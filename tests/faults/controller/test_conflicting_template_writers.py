@@ -142,8 +142,8 @@ async def test_hold_names_the_reverting_writer(shop: Story) -> None:
             return await _told(shop, "Held")
 
         ((message, _),) = await shop.until(held, "a Warning says that it is held")
-        assert "held, since it was rolled 2 times in 10 minutes" in message
-        assert "written last by kubectl-edit" in message
+        assert "rollout suppressed: 2 in 10m" in message
+        assert "last modified by kubectl-edit" in message
         assert "was removed from its pod template (" in message
         assert len(shop.rollouts.of("web")) == 2
 
@@ -199,7 +199,7 @@ async def test_second_hotmap_is_reported(shop: Story, second_home: str) -> None:
         assert len(shop.rollouts.of("web")) == 3
         assert await _count(another, "hotmap") == 0
         ((message, count),) = await _told(shop, "OtherController")
-        assert (message[:27], count) == ("another hotmap rolls it too", 3)
+        assert (message[:34], count) == ("another hotmap also rolls it out, ", 3)
         await another.kill()
         await shop.edit(LEVEL="alone")
 
@@ -207,7 +207,7 @@ async def test_second_hotmap_is_reported(shop: Story, second_home: str) -> None:
             return await _told(shop, "Held")
 
         ((message, _),) = await shop.until(held, "ours waits whether the other does it")
-        assert "another hotmap rolls it too" in message
+        assert "another hotmap also rolls it out" in message
         assert len(shop.rollouts.of("web")) == 3
 
 
@@ -226,7 +226,7 @@ async def test_reloader_beside_is_reported_once(shop: Story) -> None:
             await shop.until(told, "a metric tells of it")
             await shop.runs_with_the_present_content()
             ((message, count),) = await _told(shop, "OtherController")
-            assert (message[:24], count) == ("Reloader rolls it too, s", 1)
+            assert (message[:28], count) == ("Reloader also rolls it out, ", 1)
             before = len(shop.rollouts.of("web"))
             await shop.aged()
             for level in ("v2", "v3"):
