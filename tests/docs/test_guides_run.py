@@ -75,6 +75,6 @@ def test_nginx_is_reloaded_in_its_pod(plane: Plane, tmp_path: Path) -> None:
             eventually(lambda: re.match(r"two(.*\n)+web-\S+ +2/2 +Running +0 ", run(look)))
             act, _, look = breakage.partition("sleep 1\n")
             assert run(act) == "configmap/web patched\n"
-            eventually(lambda: re.match(r"refused: (.*\n)+exit status 1\n", run(look)))
+            eventually(lambda: re.match(r"rejected: (.*\n)+exit status 1\n", run(look)))
         finally:
             process.terminate()

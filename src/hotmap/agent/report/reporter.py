@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hotmap.agent.report.metrics import render_metrics
 from hotmap.agent.report.server import Server
 from hotmap.agent.report.status import make_status
 
@@ -87,6 +86,8 @@ class Reporter:
     def respond(self, path: str) -> tuple[int, str, bytes]:
         """Return status code, content type and body for a path."""
         if path == self._metrics_path:
+            from hotmap.agent.report.metrics import render_metrics  # needed by scrapes only
+
             page = render_metrics(self.status(), self._executor.calls)
             return 200, _METRICS, page.encode()
         if path == "/status":
