@@ -59,3 +59,20 @@ def test_record_imports_neither_typing_nor_dataclasses() -> None:
         env={"PYTHONPATH": "src"},
     )  # fmt: skip
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "message"),
+    [
+        ((), {}, "missing: host"),
+        (("a", 1, 2), {}, "takes 2 values, got 3"),
+        (("a",), {"host": "b"}, "repeated: host"),
+        (("a",), {"name": "b"}, "unknown: name"),
+    ],
+)
+def test_record_rejects_wrong_fields(
+    values: tuple[Any, ...], named: dict[str, Any], message: str
+) -> None:
+    """As a call of a function does."""
+    with pytest.raises(TypeError, match=message):
+        Address(*values, **named)

@@ -25,6 +25,9 @@ WRITE = select.POLLOUT
 class Timer:
     """A call at one time, unless it is cancelled."""
 
+    # Cancelled ones stay in the heap until their time, so there can be thousands.
+    __slots__ = ("_call", "at")
+
     def __init__(self, at: float, call: Callable[[], None]) -> None:
         self.at = at
         self._call: Callable[[], None] | None = call
