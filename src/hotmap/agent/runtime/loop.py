@@ -25,16 +25,18 @@ WRITE = select.POLLOUT
 class Timer:
     """A call at one time, unless it is cancelled."""
 
-    # Cancelled ones stay in the heap until their time, so there can be thousands.
-    __slots__ = ("_call", "at")
+    __slots__ = ("_call", "_loop", "at")
 
-    def __init__(self, at: float, call: Callable[[], None]) -> None:
+    def __init__(self, at: float, call: Callable[[], None], loop: Loop) -> None:
         self.at = at
         self._call: Callable[[], None] | None = call
+        self._loop = loop
 
     def cancel(self) -> None:
         """Prevent the call; cancelling twice is no error."""
-        self._call = None
+        if self._call is not None:
+            self._call = None
+            self._loop.count_cancelled()
 
     def fire(self) -> None:
         """Make the call, once."""
@@ -65,6 +67,8 @@ class Loop:
         self._calls: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = 0
+        #: Upper bound of the cancelled timers in the heap.
+        self._cancelled = 0
         self._signals: dict[int, Callable[[int], None]] = {}
         self._wake_up, self._waker = -1, -1
 
@@ -83,7 +87,7 @@ class Loop:
 
     def at(self, when: float, call: Callable[[], None]) -> Timer:
         """Call once when the clock has reached `when`."""
-        timer = Timer(when, call)
+        timer = Timer(when, call, self)
         self._count += 1
         heapq.heappush(self._timers, (when, self._count, timer))
         return timer
@@ -91,6 +95,18 @@ class Loop:
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         """Call once after some seconds."""
         return self.at(self.now() + seconds, call)
+
+    def count_cancelled(self) -> None:
+        """Record that a timer was cancelled, and drop cancelled ones once they are the majority.
+
+        A deadline is nearly always cancelled long before its time. Left in the heap until then,
+        those of a minute of changes would take more memory than everything else that changes.
+        """
+        self._cancelled += 1
+        if self._cancelled > 16 and self._cancelled > len(self._timers) // 2:
+            self._timers = [each for each in self._timers if not each[2].cancelled]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
 
     def on_signals(self, signals: Iterable[int], call: Callable[[int], None]) -> None:
         """Call with the signal's number, from the loop, soon after it arrived."""

@@ -1,0 +1,34 @@
+"""The poll loop's own bookkeeping."""
+
+from __future__ import annotations
+
+import gc
+
+from hotmap.agent.runtime.loop import Loop, Timer
+
+
+def test_loop_drops_cancelled_timers_before_their_time() -> None:
+    """A thousand deadlines that were all cancelled are not kept for the minute they had."""
+    loop = Loop()
+    kept = [loop.after(60, lambda: None) for _ in range(3)]
+    for _ in range(1000):
+        loop.after(60, lambda: None).cancel()
+    gc.collect()
+    left = [each for each in gc.get_referrers(Timer) if isinstance(each, Timer)]
+    assert set(kept) <= set(left)
+    assert len(left) < 50
+
+
+def test_loop_fires_timers_in_order_after_others_were_cancelled() -> None:
+    """Dropping cancelled timers neither loses nor reorders the rest."""
+    now = [0.0]
+    loop = Loop(lambda: now[0])
+    fired: list[int] = []
+    timers = [loop.at(number, lambda n=number: fired.append(n)) for number in range(100)]
+    for number in range(100):
+        if number % 10:
+            timers[number].cancel()
+            timers[number].cancel()
+    now[0] = 200.0
+    loop.turn()
+    assert fired == list(range(0, 100, 10))
