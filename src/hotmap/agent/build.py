@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PARTS = (
     *("__init__.py", "agent", "volume"),
     *("core/__init__.py", "core/duration.py", "core/errors.py", "core/payload.py"),
-    *("core/payload_digest.py", "core/record.py", "core/text.py"),
+    *("core/payload_digest.py", "core/text.py", "core/value.py"),
 )
 
 #: Every file has this time, so that equal sources give an equal file.

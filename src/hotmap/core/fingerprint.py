@@ -20,7 +20,7 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64encode
 
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = [
     "ABSENT",
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class FingerprintKey(Record):
+class FingerprintKey(Value):
     """A secret HMAC key, and the name that texts have for it."""
 
     id: str

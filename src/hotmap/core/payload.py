@@ -8,8 +8,8 @@ content is `hotmap.core.fingerprint`. Standard library only: the agent uses this
 from __future__ import annotations
 
 from hotmap.core.errors import InvalidPayload
-from hotmap.core.record import Record
 from hotmap.core.text import quote
+from hotmap.core.value import Value
 
 __all__ = [
     "DEFAULT_MODE",
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-class PayloadFile(Record):
+class PayloadFile(Value):
     """One projected file: its bytes as they are, its permission bits."""
 
     data: bytes
     mode: int
 
 
-class Item(Record):
+class Item(Value):
     """One `items` entry of a volume source: data key, path, own mode or None."""
 
     key: str

@@ -22,7 +22,7 @@ import struct
 import time
 
 from hotmap.core.errors import NotProjected, TornRead
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 from hotmap.volume.atomic_writer import DATA_LINK
 
 __all__ = ["Revision", "VolumeWatcher", "WatcherStatistics", "read_revision"]
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class Revision(Record):
+class Revision(Value):
     """One published content: an opaque name, and bytes by relative path."""
 
     name: str
     files: dict[str, bytes]
 
 
-class WatcherStatistics(Record):
+class WatcherStatistics(Value):
     """What a watcher has seen since it was made.
 
     mode: "inotify", or "polling" when the kernel gave no inotify instance; reason says why not

@@ -15,7 +15,7 @@ from hotmap.agent.process.process_table import Process, ProcessError, find, star
 from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
 from hotmap.agent.runtime.loop import READ
 from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["ActionContext", "perform"]
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _KUBELET_LAG = 2.0
 
 
-class ActionContext(Record):
+class ActionContext(Value):
     """What all attempts have in common; `report` takes their results."""
 
     loop: Loop

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import socket
 
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["EndpointError", "Response", "encode_request", "parse_response", "send_request"]
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hotmap.agent.settings.settings import Call
 
 
-class Response(Record):
+class Response(Value):
     """The response of an endpoint."""
 
     status: int

@@ -13,7 +13,7 @@ directory is compared with them: evidence "exact".
 from __future__ import annotations
 
 from hotmap.core.payload_digest import EMPTY
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = [
     "ANNOTATION",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Announcement(Record):
+class Announcement(Value):
     """What the pod should hold.
 
     live, frozen: fingerprints, opaque
@@ -46,7 +46,7 @@ class Announcement(Record):
     payloads: tuple[str, ...] = ()
 
 
-class TargetState(Record):
+class TargetState(Value):
     """How a directory compares with the announcement.
 
     state: NONE, MATCHED, NOT_PROJECTED or NOT_ANNOUNCED

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.settings.settings import Rule
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = [
     "ERROR",
@@ -31,7 +31,7 @@ __all__ = [
 PASSED, REJECTED, ERROR = "passed", "rejected", "error"
 
 
-class CheckFinished(Record):
+class CheckFinished(Value):
     """A check ended; result: PASSED (and published), REJECTED or ERROR."""
 
     snapshot: Snapshot
@@ -39,7 +39,7 @@ class CheckFinished(Record):
     error: str = ""
 
 
-class AttemptFinished(Record):
+class AttemptFinished(Value):
     """An attempt ended; error "" means that it succeeded.
 
     position: the action to start with next time
@@ -54,29 +54,29 @@ class AttemptFinished(Record):
     by_itself: bool = False
 
 
-class ApplicationExited(Record):
+class ApplicationExited(Value):
     """The supervised application exited and is not to be started again."""
 
     status: int
 
 
-class ExitRequested(Record):
+class ExitRequested(Value):
     """An action makes the agent exit, with a status that the kubelet has a rule for."""
 
     status: int
 
 
-class ReadDirectories(Record):
+class ReadDirectories(Value):
     """Read the directories, now: content is to be checked that is no longer in memory."""
 
 
-class StartCheck(Record):
+class StartCheck(Value):
     """Check content and publish it."""
 
     snapshot: Snapshot
 
 
-class StartAttempt(Record):
+class StartAttempt(Value):
     """Make a rule's process load what changed, starting with the action at `position`.
 
     changed: files since the last load
@@ -89,17 +89,17 @@ class StartAttempt(Record):
     desired_since: float
 
 
-class StartApplication(Record):
+class StartApplication(Value):
     """Start the supervised application for the first time."""
 
 
-class Exit(Record):
+class Exit(Value):
     """Exit with this status."""
 
     status: int
 
 
-class Transition(Record):
+class Transition(Value):
     """A change of state, as a line of the log; fields are names, digests and numbers."""
 
     event: str

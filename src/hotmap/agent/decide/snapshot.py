@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["Snapshot"]
 
 
-class Snapshot(Record):
+class Snapshot(Value):
     """One consistent reading of all directories.
 
     contents: bytes by directory and relative path

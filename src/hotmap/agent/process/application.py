@@ -8,7 +8,7 @@ import signal
 from hotmap.agent.process.environment import expand, make_environment
 from hotmap.agent.process.spawn import take_orphans
 from hotmap.agent.process.supervisor import Supervisor
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["Application", "ApplicationStatus"]
 
@@ -29,7 +29,7 @@ _FORWARDED = (
 )  # fmt: skip
 
 
-class ApplicationStatus(Record):
+class ApplicationStatus(Value):
     """What is reported of it; pid 0 while it is not running."""
 
     pid: int

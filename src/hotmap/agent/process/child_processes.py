@@ -20,7 +20,7 @@ from hotmap.agent.process.spawn import (
     reset_signals,
 )
 from hotmap.agent.runtime.loop import READ
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["ChildProcesses", "Outcome"]
 
@@ -38,7 +38,7 @@ _KEPT = 4096
 _KEPT_OF_FUNCTIONS = 1 << 20
 
 
-class Outcome(Record):
+class Outcome(Value):
     """How a child ended.
 
     status: its exit status, 128+n when signal n ended it, 126 or 127 when it could not be started

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.runtime.clock import WallClock
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = [
     "Process",
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-class Process(Record):
+class Process(Value):
     """A process: its number, and when it started, in clock ticks since boot."""
 
     pid: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["Metric", "format_metrics"]
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Metric(Record):
+class Metric(Value):
     """A metric; kind: gauge or counter; samples: (labels, value)."""
 
     name: str

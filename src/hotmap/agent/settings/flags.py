@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hotmap.agent.settings.values import quote_redacted
 from hotmap.core.errors import SettingsError
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["ALIASES", "FLAGS", "Arguments", "Flag", "help_text", "parse_arguments"]
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Flag(Record):
+class Flag(Value):
     """One flag; value is "" for a switch."""
 
     name: str
@@ -26,7 +26,7 @@ class Flag(Record):
     repeatable: bool = False
 
 
-class Arguments(Record):
+class Arguments(Value):
     """A command line, split.
 
     values: texts by flag; spelling: the flag as it was written

@@ -6,12 +6,12 @@ Debian 12 has. Other flags take precedence over what is here.
 
 from __future__ import annotations
 
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["KNOWN_PROGRAMS", "KnownProgram"]
 
 
-class KnownProgram(Record):
+class KnownProgram(Value):
     """How to reload one program.
 
     summary: what the agent does, for the documentation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hotmap.agent.settings.values import Address, Url
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = [
     "ALL_CONTAINERS_STATUS",
@@ -34,7 +34,7 @@ ALL_CONTAINERS_STATUS = 88
 FROZEN = "frozen"
 
 
-class Call(Record):
+class Call(Value):
     """An HTTP request to send. Files are read again for each call.
 
     ca, certificate, private_key: PEM files
@@ -55,7 +55,7 @@ class Call(Record):
     token: str = ""
 
 
-class Action(Record):
+class Action(Value):
     """One step of a rule: signal, http, exec, touch, restart or none.
 
     target: the process, as `process_table.find` takes it, or "child" for the application
@@ -71,7 +71,7 @@ class Action(Record):
     restart_mode: str = ""
 
 
-class Probe(Record):
+class Probe(Value):
     """What confirms an action: http, field, metric, file, log, workers, exec or output.
 
     value: None means any other value than before the action
@@ -86,7 +86,7 @@ class Probe(Record):
     command: tuple[str, ...] = ()
 
 
-class Rule(Record):
+class Rule(Value):
     """Actions for changed files, and the probes that confirm them.
 
     files: patterns
@@ -101,21 +101,21 @@ class Rule(Record):
     probes: tuple[Probe, ...]
 
 
-class EnvFrom(Record):
+class EnvFrom(Value):
     """A directory whose files are environment variables, as envFrom in a pod."""
 
     prefix: str
     directory: str
 
 
-class EnvSetting(Record):
+class EnvSetting(Value):
     """One environment variable before expansion; value None keeps the container's."""
 
     name: str
     value: str | None
 
 
-class ContentLimits(Record):
+class ContentLimits(Value):
     """Checks without a command.
 
     max_size: bytes of one file; 0 for no limit
@@ -128,7 +128,7 @@ class ContentLimits(Record):
     syntax: tuple[tuple[str, str], ...] = ()
 
 
-class WatchSettings(Record):
+class WatchSettings(Value):
     """Which directories to watch, and how.
 
     poll_interval: 0 for the watcher's own
@@ -142,7 +142,7 @@ class WatchSettings(Record):
     target_file: str
 
 
-class CheckSettings(Record):
+class CheckSettings(Value):
     """What content must pass before it is loaded, and where it is published then.
 
     timeout: of each command
@@ -158,7 +158,7 @@ class CheckSettings(Record):
     work_directory: str
 
 
-class ActionSettings(Record):
+class ActionSettings(Value):
     """Time limits of actions, of their probes and between attempts.
 
     grace: between TERM and KILL
@@ -171,7 +171,7 @@ class ActionSettings(Record):
     grace: float
 
 
-class ApplicationSettings(Record):
+class ApplicationSettings(Value):
     """The supervised application; command is () without one."""
 
     command: tuple[str, ...]
@@ -180,7 +180,7 @@ class ApplicationSettings(Record):
     forward_hup: bool
 
 
-class ReportSettings(Record):
+class ReportSettings(Value):
     """Where the agent reports.
 
     listen: None for no TCP port; socket: "" for no unix socket
@@ -193,7 +193,7 @@ class ReportSettings(Record):
     log_format: str
 
 
-class Settings(Record):
+class Settings(Value):
     """Everything that one start of the agent needs.
 
     state_file: "" to keep the state in memory only

@@ -11,8 +11,8 @@ import signal as _signal
 
 from hotmap.core.duration import InvalidDuration, parse_duration
 from hotmap.core.errors import SettingsError
-from hotmap.core.record import Record
 from hotmap.core.text import quote
+from hotmap.core.value import Value
 
 __all__ = [
     "Address",
@@ -50,7 +50,7 @@ class InvalidValue(ValueError):
         self.reason = reason
 
 
-class Url(Record):
+class Url(Value):
     """An endpoint: by TCP (`host`, `port`), or by a unix socket's path."""
 
     scheme: str
@@ -66,7 +66,7 @@ class Url(Record):
         return _redacted(self)
 
 
-class Address(Record):
+class Address(Value):
     """Where to listen; host "" is every address."""
 
     host: str

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.watch.plain_files import describe_error
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 from hotmap.volume.atomic_writer import DATA_LINK
 
 __all__ = ["Mount", "describe_mount"]
 
 
-class Mount(Record):
+class Mount(Value):
     """What is mounted: projected, plain, file or missing; note: what limits it, in a sentence."""
 
     kind: str

@@ -14,7 +14,7 @@ from hotmap.agent.runtime.loop import READ, Alarm
 from hotmap.agent.watch.detector import Detector
 from hotmap.agent.watch.mounts import describe_mount
 from hotmap.agent.watch.plain_files import NotReadable
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 __all__ = ["DirectoryStatus", "Observer", "ObserverStatus"]
 
@@ -37,7 +37,7 @@ _LINKS_INTERVAL, _LINKS_ATTEMPTS = 0.002, 50
 _MISSED_POLLS = 3
 
 
-class DirectoryStatus(Record):
+class DirectoryStatus(Value):
     """What one directory is, and how its changes are detected."""
 
     kind: str
@@ -45,7 +45,7 @@ class DirectoryStatus(Record):
     detector: str
 
 
-class ObserverStatus(Record):
+class ObserverStatus(Value):
     """What is reported of watching.
 
     changing: a change waits for its settle time, or was not taken yet

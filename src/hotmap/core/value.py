@@ -1,22 +1,22 @@
 """Immutable values with named fields, declared once: what typing.NamedTuple is, without typing.
 
-    class Address(Record):
+    class Address(Value):
         host: str
         port: int = 80
 
 Importing typing costs the agent 1.7 MB and dataclasses 2.7 MB (measured), so at runtime the fields
-are read from the annotations of the class here. For a type checker a Record is a NamedTuple.
+are read from the annotations of the class here. For a type checker a Value is a NamedTuple.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
 
-__all__ = ["Record"]
+__all__ = ["Value"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NamedTuple as Record
+    from typing import NamedTuple as Value
 else:
     from _collections import _tuplegetter
 
@@ -37,7 +37,7 @@ else:
             values += tuple(named[f] if f in named else defaults[f] for f in rest)
         return tuple.__new__(cls, values)
 
-    class _RecordType(type):
+    class _ValueType(type):
         def __new__(cls, name, bases, namespace):
             if not bases:
                 return super().__new__(cls, name, bases, namespace)
@@ -53,7 +53,7 @@ else:
             return type(name, (tuple,), made)
 
     _TEMPLATE = namedtuple("_TEMPLATE", "")
-    #: What every record shares with a namedtuple; collections.namedtuple itself compiles a
+    #: What every value shares with a namedtuple; collections.namedtuple itself compiles a
     #: constructor for each type, which takes most of the time of such a declaration.
     _METHODS = {
         "__slots__": (),
@@ -69,5 +69,5 @@ else:
         "_make": classmethod(lambda cls, values: cls(*values)),
     }
 
-    class Record(metaclass=_RecordType):
+    class Value(metaclass=_ValueType):
         """Base of such a value; the class that is made from it is a subclass of tuple."""

@@ -1,4 +1,4 @@
-"""Values of the agent's floor: fields are declared once, as typing.NamedTuple's are."""
+"""Immutable values: fields are declared once, as typing.NamedTuple's are."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hotmap.core.record import Record
+from hotmap.core.value import Value
 
 
-class Address(Record):
+class Address(Value):
     """Where something listens."""
 
     host: str
@@ -22,7 +22,7 @@ class Address(Record):
         return f"{self.host}:{self.port}"
 
 
-def test_record_has_its_declared_fields() -> None:
+def test_value_has_its_declared_fields() -> None:
     """In the order of the declaration, with their defaults."""
     assert Address._fields == ("host", "port")
     assert Address("a") == Address(host="a", port=80) == ("a", 80)
@@ -30,30 +30,30 @@ def test_record_has_its_declared_fields() -> None:
     assert repr(Address("a")) == "Address(host='a', port=80)"
 
 
-def test_record_keeps_docstring_and_methods() -> None:
+def test_value_keeps_docstring_and_methods() -> None:
     """What stands in the class body belongs to the value."""
     assert Address.__doc__ == "Where something listens."
     assert str(Address("a")) == "a:80"
 
 
-def test_record_is_immutable_and_can_be_pickled() -> None:
+def test_value_is_immutable_and_can_be_pickled() -> None:
     """It is a tuple without an instance dictionary, known by its module and name."""
     with pytest.raises(AttributeError):
         Address("a").port = 1  # type: ignore[misc]
     assert pickle.loads(pickle.dumps(Address("a"))) == Address("a")
 
 
-def test_record_with_a_field_without_default_after_one_with_is_rejected() -> None:
+def test_value_with_a_field_without_default_after_one_with_is_rejected() -> None:
     """A declaration that no call could fill is an error where it stands."""
-    metaclass: Any = type(Record)
+    metaclass: Any = type(Value)
     fields = {"__module__": __name__, "__annotations__": {"a": "int", "b": "int"}, "a": 1}
     with pytest.raises(TypeError, match="Wrong: a field without a default follows"):
-        metaclass("Wrong", (Record,), fields)
+        metaclass("Wrong", (Value,), fields)
 
 
-def test_record_imports_neither_typing_nor_dataclasses() -> None:
+def test_value_imports_neither_typing_nor_dataclasses() -> None:
     """Both are too large for the agent."""
-    code = "import sys, hotmap.core.record; print({'typing', 'dataclasses'} & set(sys.modules))"
+    code = "import sys, hotmap.core.value; print({'typing', 'dataclasses'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True,
         env={"PYTHONPATH": "src"},
@@ -70,7 +70,7 @@ def test_record_imports_neither_typing_nor_dataclasses() -> None:
         (("a",), {"name": "b"}, "unknown: name"),
     ],
 )
-def test_record_rejects_wrong_fields(
+def test_value_rejects_wrong_fields(
     values: tuple[Any, ...], named: dict[str, Any], message: str
 ) -> None:
     """As a call of a function does."""
