@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from hotmap.agent.settings.settings import Settings
 
 
+#: Seconds to the next reading after an unexpected error.
+_RECOVERY_DELAY = 1.0
+
+
 class Agent:
     """One start of the agent."""
 
@@ -40,6 +44,7 @@ class Agent:
             observer=self._observer, reconciler=self._reconciler, executor=self._executor,
         )  # fmt: skip
         self._alarm = Alarm(loop, lambda: None)
+        self._recovery = Alarm(loop, self._observer.read)
         self._stopping = False
         self._exit_status: int | None = None
 
@@ -47,10 +52,11 @@ class Agent:
         """Work until told to stop; return the exit status."""
         try:
             self._start()
-            self._step()
+            self._loop.on_error = self._on_error
+            self._loop.guard(self._step)
             while self._exit_status is None:
                 self._loop.turn()
-                self._step()
+                self._loop.guard(self._step)
             return self._exit_status
         finally:
             self._executor.close()
@@ -125,6 +131,11 @@ class Agent:
         self._reconciler.retry_now()
         self._observer.poll()
         self._observer.read()
+
+    def _on_error(self, error: Exception) -> None:
+        """Count an unexpected error, and read everything again: what it interrupted is lost."""
+        self.reporter.count_error(error)
+        self._recovery.set(self._loop.now() + _RECOVERY_DELAY)
 
     def _exit(self, fact: ApplicationExited | ExitRequested) -> None:
         if isinstance(fact, ExitRequested):

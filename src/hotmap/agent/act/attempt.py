@@ -15,11 +15,14 @@ from hotmap.agent.act.probes import confirm, read_before
 from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.process.process_table import ProcessError, find, started_at
 from hotmap.agent.runtime.clock import wall
+from hotmap.agent.runtime.errors import describe_unexpected
 
 __all__ = ["Attempt", "is_loaded_at_start"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hotmap.agent.act.actions import ActionContext
     from hotmap.agent.decide.facts import StartAttempt
     from hotmap.agent.process.child_processes import Outcome
@@ -34,13 +37,19 @@ class Attempt:
         self._context = context
         self._position = command.position
         self._before: list[str] = []
+        self._ended = False
 
     def start(self) -> None:
         """Start; ends at once or from the loop."""
-        if self._command.rule.probes:
-            self._read_probes()
-        else:
-            self._perform_next()
+        self._guard(self._read_probes if self._command.rule.probes else self._perform_next)
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """Do a step; whatever it raises is a failure of the attempt, which is then retried."""
+        try:
+            step()
+        except Exception as error:
+            is_action = self._position < len(self._command.rule.actions)
+            self._finish(describe_unexpected(error), self._position if is_action else 0)
 
     def _read_probes(self) -> None:  # 1
         import json
@@ -61,7 +70,10 @@ class Attempt:
             self._before = json.loads(outcome.output)
             self._perform_next()
 
-        self._context.children.run_function(read, seconds=timeout, done=on_read)
+        def on_ended(outcome: Outcome) -> None:
+            self._guard(lambda: on_read(outcome))
+
+        self._context.children.run_function(read, seconds=timeout, done=on_ended)
 
     def _perform_next(self) -> None:  # 2
         actions = self._command.rule.actions
@@ -75,7 +87,7 @@ class Attempt:
             self._finish(error, self._position)
             return
         self._position += 1
-        self._perform_next()
+        self._guard(self._perform_next)
 
     def _confirm(self) -> None:  # 3
         probes, before, child = self._command.rule.probes, self._before, self._child_pid()
@@ -102,6 +114,9 @@ class Attempt:
         return process.pid if process else 0
 
     def _finish(self, error: str, position: int) -> None:
+        if self._ended:
+            return
+        self._ended = True
         self._context.report(AttemptFinished(self._command.rule.name, error, position, wall()))
 
 

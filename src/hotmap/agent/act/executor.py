@@ -24,6 +24,7 @@ from hotmap.agent.decide.facts import (
 from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
 from hotmap.agent.runtime.clock import wall
+from hotmap.agent.runtime.errors import describe_unexpected
 from hotmap.core.errors import HotmapError
 
 __all__ = ["Executor"]
@@ -77,7 +78,11 @@ class Executor:
     def execute(self, command: StartCheck | StartAttempt | StartApplication) -> None:
         """Start a command; its result is taken later."""
         if isinstance(command, StartCheck):
-            self._check(command.snapshot)
+            try:
+                self._check(command.snapshot)
+            except Exception as error:
+                text = describe_unexpected(error)
+                self._results.append(CheckFinished(command.snapshot, ERROR, text))
         elif isinstance(command, StartAttempt):
             self._attempt(command)
         else:
@@ -122,11 +127,18 @@ class Executor:
                 self._stage.publish(snapshot.contents)
             except (OSError, HotmapError) as error:
                 return ERROR, f"cannot write {self._stage_directory}: {error}"
+            except Exception as error:
+                reason = describe_unexpected(error)
+                return ERROR, f"cannot write {self._stage_directory}: {reason}"
         self.application.set_content(snapshot.contents)
         return PASSED, ""
 
     def _attempt(self, command: StartAttempt) -> None:
-        if is_loaded_at_start(command):
+        try:
+            is_loaded = is_loaded_at_start(command)
+        except OSError:
+            is_loaded = False  # /proc cannot be listed now; the attempt says so if it needs it
+        if is_loaded:
             self._results.append(AttemptFinished(command.rule.name, "", 0, wall(), by_itself=True))
         else:
             Attempt(command, self._context).start()

@@ -109,6 +109,8 @@ class Exchange:
             self._end(None, str(error))
         except OSError as error:
             self._fail(error.errno or errno.EIO)
+        except ValueError:  # such as a length of thousands of digits
+            self._end(None, f"{self._call.url} does not speak HTTP")
         else:
             if response is not None:
                 self._end(response, "")

@@ -15,7 +15,7 @@ from hotmap.agent.process.process_table import (
     command_of,
     find,
 )
-from hotmap.agent.process.spawn import execute_program
+from hotmap.agent.process.spawn import execute_program, exit_status
 
 __all__ = ["NotConfirmed", "confirm", "read_before"]
 
@@ -139,8 +139,8 @@ def _run(command: tuple[str, ...]) -> str:
     os.close(writer)
     with open(reader, "rb") as file:
         output = file.read(1 << 16)
-    if os.waitpid(pid, 0)[1]:
-        raise NotConfirmed(f"{command[0]} failed")
+    if status := exit_status(os.waitpid(pid, 0)[1]):
+        raise NotConfirmed(f"{command[0]} failed with exit status {status}")
     return output.decode("utf-8", "replace").strip()
 
 

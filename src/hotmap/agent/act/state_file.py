@@ -55,7 +55,10 @@ class StateFile:
         except OSError as error:
             self.problem = f"cannot read {self._path}: {(error.strerror or '').lower()}"
             return
-        except (ValueError, KeyError, TypeError) as error:
+        except RecursionError:
+            self.problem = f"ignoring {self._path}, which is not a state file: nested too deeply"
+            return
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.problem = f"ignoring {self._path}, which is not a state file: {error}"
             return
         self.key, self.attempts = key, attempts

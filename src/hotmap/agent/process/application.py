@@ -53,7 +53,11 @@ class Application:
         self._loop = loop
         self._log = log
         self._settings = settings
-        self._supervisor = Supervisor(loop, children, grace=grace, on_exit=on_exit)
+        self._supervisor = Supervisor(
+            loop, children, grace=grace, on_exit=on_exit, on_start_error=self._on_start_error
+        )
+        #: Why it cannot be started now; "" while it can.
+        self.problem = ""
         #: Contents of the directories that its environment is made of.
         self._contents: dict[str, Mapping[str, bytes]] = {}
 
@@ -82,14 +86,13 @@ class Application:
 
     def start(self) -> None:
         """Start it for the first time."""
-        self._supervisor.start(*self._command())
-        self._log.info("application", "started", pid=self._supervisor.pid)
+        self._supervisor.restart(*self._command(), lambda: self._on_start("started"))
 
     def restart(self, done: Callable[[], None]) -> None:
         """Stop it, start it with the current content and call `done`."""
 
         def restarted() -> None:
-            self._log.info("application", "restarted", pid=self._supervisor.pid)
+            self._on_start("restarted")
             done()
 
         self._supervisor.restart(*self._command(), restarted)
@@ -105,6 +108,16 @@ class Application:
     def status(self) -> ApplicationStatus:
         """Return what is reported."""
         return ApplicationStatus(self._supervisor.pid, self._supervisor.starts)
+
+    def _on_start(self, event: str) -> None:
+        self.problem = ""
+        self._log.info("application", event, pid=self._supervisor.pid)
+
+    def _on_start_error(self, error: OSError) -> None:
+        problem = f"cannot start the application: {(error.strerror or '').lower()}; retrying"
+        if problem != self.problem:
+            self.problem = problem
+            self._log.warning("application", problem)
 
     def _command(self) -> tuple[list[str], dict[str, str]]:
         settings = self._settings

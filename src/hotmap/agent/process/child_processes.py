@@ -19,6 +19,7 @@ from hotmap.agent.process.spawn import (
     lead_group,
     reset_signals,
 )
+from hotmap.agent.runtime.errors import describe_unexpected
 from hotmap.agent.runtime.loop import READ
 from hotmap.core.value import Value
 
@@ -34,15 +35,16 @@ if TYPE_CHECKING:
 #: Bytes of output that are kept, from its end.
 _KEPT = 4096
 
-#: Bytes that a forked function may return: the response of an endpoint, at most.
-_KEPT_OF_FUNCTIONS = 1 << 20
+#: Bytes that a forked function may return: the responses of some endpoints, at most.
+_KEPT_OF_FUNCTIONS = 8 << 20
 
 
 class Outcome(Value):
     """How a child ended.
 
     status: its exit status, 128+n when signal n ended it, 126 or 127 when it could not be started
-    output: the end of what it wrote, both streams together, made printable
+    output: of a command the end of what it wrote, both streams together, made printable;
+        of a function what it returned
     timed_out: it was killed at its deadline
     """
 
@@ -80,21 +82,27 @@ class ChildProcesses:
         seconds: float,
         done: Callable[[Outcome], None],
         environment: Mapping[str, str] | None = None,
-    ) -> int:
+    ) -> None:
         """Run a command without a shell; `done` is called from the loop when it has exited.
 
         Its standard input is empty. What is left of its process group then is killed.
         """
 
-        def execute(_: int) -> NoReturn:
+        def execute(writer: int) -> NoReturn:
+            os.dup2(writer, 1)
+            os.dup2(writer, 2)
             execute_program(words, environment)
 
-        return self._start(execute, seconds, _KEPT, done)
+        self._start(execute, seconds, _KEPT, done)
 
     def run_function(
         self, call: Callable[[], str], *, seconds: float, done: Callable[[Outcome], None]
-    ) -> int:
-        """Run a function in a forked child: its text is the output, an exception is status 1."""
+    ) -> None:
+        """Run a function in a forked child: its text is the output, an exception is status 1.
+
+        The text has a pipe of its own. What the function or a program that it starts writes to the
+        standard streams is dropped.
+        """
 
         def answer(writer: int) -> NoReturn:
             status = 0
@@ -107,7 +115,7 @@ class ChildProcesses:
                 data = data[os.write(writer, data) :]
             os._exit(status)
 
-        return self._start(answer, seconds, _KEPT_OF_FUNCTIONS, done)
+        self._start(answer, seconds, _KEPT_OF_FUNCTIONS, done)
 
     def adopt(self, pid: int, ended: Callable[[int], None]) -> None:
         """Call with the exit status once a child that was started elsewhere has exited."""
@@ -125,9 +133,19 @@ class ChildProcesses:
         seconds: float,
         kept: int,
         done: Callable[[Outcome], None],
-    ) -> int:
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        pid = fork()
+    ) -> None:
+        reader = writer = -1
+        try:
+            reader, writer = os.pipe2(os.O_CLOEXEC)
+            pid = fork()
+        except OSError as error:
+            for descriptor in (reader, writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            failed = Outcome(126, f"cannot start a process: {describe_unexpected(error)}", False)
+            # From the loop, so that the caller has returned before `done` is called.
+            self._loop.after(0, lambda: done(failed))
+            return
         if pid == 0:
             _become(run, writer)
         lead_group(pid)  # by parent and child, since either may be first
@@ -136,7 +154,6 @@ class ChildProcesses:
         child = self._children[pid] = _Child(pid, reader, kept, done)
         self._loop.watch(reader, READ, lambda: self._read(child))
         child.timer = self._loop.after(seconds, lambda: self._end(child))
-        return pid
 
     def _end(self, child: _Child) -> None:
         child.timed_out = True
@@ -169,7 +186,7 @@ class ChildProcesses:
             if (child := self._children.pop(pid, None)) is not None:
                 self._ended(child, status)
             elif (ended := self._adopted.pop(pid, None)) is not None:
-                ended(status)
+                self._loop.guard(lambda ended=ended, status=status: ended(status))  # type: ignore[misc]
 
     def _ended(self, child: _Child, status: int) -> None:
         self._read(child)
@@ -177,7 +194,8 @@ class ChildProcesses:
         os.close(child.reader)
         if child.timer is not None:
             child.timer.cancel()
-        child.done(Outcome(status, _printable(child.output), child.timed_out))
+        outcome = Outcome(status, _printable(child.output), child.timed_out)
+        self._loop.guard(lambda: child.done(outcome))
 
 
 def _become(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
@@ -186,9 +204,8 @@ def _become(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
         die_with_parent()
         reset_signals()
         nothing = os.open("/dev/null", os.O_RDWR)
-        os.dup2(nothing, 0)
-        os.dup2(writer, 1)
-        os.dup2(writer, 2)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
         run(writer)
     finally:
         os._exit(126)

@@ -38,11 +38,17 @@ def fork() -> int:
 
     Otherwise a signal that is sent to it at once would go to our own handlers, which it still
     has: the child would lose it, and we would receive it, through the pipe that both share.
+
+    Raises:
+        OSError: there are too many processes, or there is too little memory.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    pid = os.fork()
-    if pid != 0:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    pid = -1
+    try:
+        pid = os.fork()
+    finally:
+        if pid != 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
 

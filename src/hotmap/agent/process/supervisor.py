@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from hotmap.agent.runtime.loop import Loop, Timer
 
 
+#: Seconds to the next attempt to start, where there are too many processes.
+_START_INTERVAL = 1.0
+
+
 class Supervisor:
     """Starts, restarts and stops one application."""
 
@@ -43,11 +47,14 @@ class Supervisor:
         *,
         grace: float,
         on_exit: Callable[[int], None],
+        on_start_error: Callable[[OSError], None],
     ) -> None:
+        """`on_start_error`: there was no process for it; starting is retried."""
         self._loop = loop
         self._children = children
         self._grace = grace
         self._on_exit = on_exit
+        self._on_start_error = on_start_error
         self.pid = 0
         self.starts = 0
         #: While the current instance is stopping: what to do once it has exited.
@@ -55,6 +62,7 @@ class Supervisor:
         self._waiting: list[Callable[[], None]] = []
         self._last = False
         self._timer: Timer | None = None
+        self._start_timer: Timer | None = None
 
     @property
     def running(self) -> bool:
@@ -62,9 +70,23 @@ class Supervisor:
         return self.pid != 0
 
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the application; no instance must exist."""
+        """Start the application, now or as soon as there is a process for it.
+
+        No instance must exist.
+        """
         assert not self.running
-        pid = fork()
+        if self._start_timer is not None:
+            self._start_timer.cancel()
+        if self._last:
+            return
+        try:
+            pid = fork()
+        except OSError as error:
+            self._start_timer = self._loop.after(
+                _START_INTERVAL, lambda: self.start(words, environment)
+            )
+            self._on_start_error(error)
+            return
         if pid == 0:
             try:
                 lead_group(0)
@@ -77,6 +99,9 @@ class Supervisor:
         self.pid = pid
         self.starts += 1
         self._children.adopt(pid, self._exited)
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
 
     def restart(
         self, words: Sequence[str], environment: Mapping[str, str], done: Callable[[], None]
@@ -87,15 +112,8 @@ class Supervisor:
         next instance started, the newer words are used. Once the agent itself is stopping, nothing
         is started and `done` is not called.
         """
-        waiting = [done] if self._then is None else [*self._waiting, done]
-        self._waiting = waiting
-
-        def again() -> None:
-            self.start(words, environment)
-            for call in waiting:
-                call()
-
-        self._then = again
+        self._waiting.append(done)
+        self._then = lambda: self.start(words, environment)
         if self.running:
             self._stop()
         else:
@@ -104,6 +122,8 @@ class Supervisor:
     def stop(self) -> None:
         """Stop the application for good; a second call kills it."""
         self._then = None
+        if self._start_timer is not None:
+            self._start_timer.cancel()
         if self._last:
             self._kill()
             return

@@ -33,6 +33,11 @@ def render_metrics(status: Mapping[str, Any], calls: CallStatistics) -> str:
                 "Number of starts of the supervised application.",
                 [({}, status["application"]["starts"])],
             ),
+            Metric(
+                "hotmap_agent_internal_errors_total", "counter",
+                "Number of unexpected errors; what they interrupted is retried.",
+                [({}, status["internal_errors"])],
+            ),
             *configmap_reload_metrics(calls, status["detector"]["watches_lost"]),
         ]
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hotmap.agent.report.server import Server
 from hotmap.agent.report.status import make_status
+from hotmap.agent.runtime.errors import describe_unexpected
 
 __all__ = ["Reporter"]
 
@@ -43,6 +44,8 @@ class Reporter:
         self._observer = observer
         self._reconciler = reconciler
         self._executor = executor
+        #: Number of exceptions that nothing was prepared for.
+        self.internal_errors = 0
         self._server = Server(loop, settings.listen, settings.socket, self.respond)
 
     @property
@@ -64,6 +67,7 @@ class Reporter:
             self._server.problem,
             self._executor.state_problem,
             self._observer.problem,
+            self._executor.application.problem,
         )
         return [problem for problem in problems if problem]
 
@@ -73,15 +77,21 @@ class Reporter:
             write = self._log.warning if transition.is_warning else self._log.info
             write(transition.event, transition.message, **transition.fields)
 
+    def count_error(self, error: Exception) -> None:
+        """Log and count an exception that nothing was prepared for."""
+        self.internal_errors += 1
+        self._log.warning("error", describe_unexpected(error))
+
     def status(self) -> dict[str, Any]:
         """Return the status document."""
-        return make_status(
+        document = make_status(
             self._loop.now(),
             self._observer.status(),
             self._reconciler,
             self._executor.application.status(),
             self.problems(),
         )
+        return {**document, "internal_errors": self.internal_errors}
 
     def respond(self, path: str) -> tuple[int, str, bytes]:
         """Return status code, content type and body for a path."""
@@ -89,7 +99,7 @@ class Reporter:
             from hotmap.agent.report.metrics import render_metrics  # needed by scrapes only
 
             page = render_metrics(self.status(), self._executor.calls)
-            return 200, _METRICS, page.encode()
+            return 200, _METRICS, page.encode("utf-8", "backslashreplace")
         if path == "/status":
             import json  # not needed by probes and scrapes
 

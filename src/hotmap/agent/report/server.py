@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LISTEN_HOST = "HOTMAP_LISTEN_HOST"
 
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
-            503: "Service Unavailable"}  # fmt: skip
+            500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 #: Connections at the same time, bytes of a request, seconds for request and response.
 _MAX_CONNECTIONS, _MAX_REQUEST, _TIMEOUT = 32, 8192, 5.0
@@ -122,7 +122,11 @@ class Server:
         elif words[0] not in ("GET", "HEAD"):
             status, kind, body = 405, "text/plain", b"only GET is supported\n"
         else:
-            status, kind, body = self._respond(words[1].partition("?")[0])
+            try:
+                status, kind, body = self._respond(words[1].partition("?")[0])
+            except Exception as error:
+                self._loop.on_error(error)
+                status, kind, body = 500, "text/plain", b"internal error\n"
         head = (
             f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -63,6 +63,8 @@ class Loop:
         """Use a clock and a poll object: both or neither are the machine's."""
         #: Reads the clock that the timers go by.
         self.now = clock
+        #: Gets what a call raised: one defect must not end what all others depend on.
+        self.on_error: Callable[[Exception], None] = _raise
         self._poll = poll or select.poll()
         self._calls: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
@@ -125,10 +127,17 @@ class Loop:
         for descriptor, _ in ready:
             # A call before it in this turn may have forgotten it.
             if call := self._calls.get(descriptor):
-                call()
+                self.guard(call)
         now = self.now()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2].fire()
+            self.guard(heapq.heappop(self._timers)[2].fire)
+
+    def guard(self, call: Callable[[], None]) -> None:
+        """Make a call; `on_error` gets what it raises."""
+        try:
+            call()
+        except Exception as error:
+            self.on_error(error)
 
     def close(self) -> None:
         """Close what the loop itself opened."""
@@ -155,7 +164,7 @@ class Loop:
             return
         for number in dict.fromkeys(arrived):
             if call := self._signals.get(number):
-                call(number)
+                self.guard(lambda call=call, number=number: call(number))  # type: ignore[misc]
 
 
 class Alarm:
@@ -173,6 +182,10 @@ class Alarm:
                 return
             self._timer.cancel()
         self._timer = self._loop.at(when, self._call)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _ignore(number: int, frame: object) -> None:

@@ -1,0 +1,176 @@
+"""Failures of the machine and of programs that the agent runs: told, counted and retried."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, agent, eventually
+from tests.agent.test_supervised_application import application, starts
+
+#: Makes the first forks of the agent fail as on a machine without memory or processes.
+FAILING_FORKS = """
+import errno, os
+fork, left = os.fork, [{count}]
+def failing_fork():
+    if left[0] > 0:
+        left[0] -= 1
+        raise OSError(errno.{name}, os.strerror(errno.{name}))
+    return fork()
+os.fork = failing_fork
+"""
+
+
+def failing_forks(folder: Path, name: str, count: int) -> dict[str, str]:
+    """Return an environment in which the first `count` forks of a Python process fail."""
+    (folder / "sitecustomize.py").write_text(FAILING_FORKS.format(count=count, name=name))
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+@pytest.mark.parametrize("kind", ["output", "exec"])
+def test_probe_writing_to_stderr_confirms(tmp_path: Path, kind: str) -> None:
+    """A warning on standard error is not part of the probe's result."""
+    volume = Volume(tmp_path / "volume", text="one")
+    probe = f"{kind} sh -c 'echo warning >&2; cat {volume}/text'"
+    touched = tmp_path / "touched"
+    with agent(
+        tmp_path, "--dir", volume, "--touch", touched, "--verify", probe,
+        "--verify-timeout", "1s", *application(tmp_path),
+    ) as running:  # fmt: skip
+        eventually(lambda: starts(tmp_path))
+        (tmp_path / "before").write_text("one")
+        volume.write(text="two")
+        expected = "failing" if kind == "output" else "loaded"
+        eventually(touched.exists)
+        running.reaches(expected)
+        if kind == "output":  # the output was the new one before the action already
+            eventually(lambda: "has not changed" in running.message)
+        assert running.process.poll() is None
+        assert len(starts(tmp_path)) == 1
+
+
+def test_failing_probe_command_is_retried(tmp_path: Path) -> None:
+    """A server that is not up yet, as pg_isready says on standard error, ends nothing."""
+    volume, ready = Volume(tmp_path / "volume", text="one"), tmp_path / "ready"
+    probe = f"output sh -c 'test -e {ready} && date +%N || {{ echo refused >&2; exit 2; }}'"
+    flags = ("--dir", volume, "--touch", tmp_path / "touched", "--verify", probe)
+    with agent(tmp_path, *flags, "--verify-timeout", "50ms") as running:
+        running.reaches("failing")
+        assert "sh failed with exit status 2" in running.message
+        ready.write_text("up")
+        running.reaches("loaded")
+
+
+@pytest.mark.parametrize("name", ["EAGAIN", "ENOMEM"])
+def test_failing_fork_of_an_action_is_retried(tmp_path: Path, name: str) -> None:
+    """An action that gets no process fails, in words, and is retried."""
+    volume, done = Volume(tmp_path / "volume", text="one"), tmp_path / "done"
+    environment = failing_forks(tmp_path, name, 2)
+    flags = ("--dir", volume, "--exec", f"touch {done}")
+    with agent(tmp_path, *flags, env=environment) as running:
+        running.reaches("loaded")
+        assert done.exists()
+        assert running.rule()["failures"] == 2
+        assert "cannot start a process" in running.log
+
+
+def test_failing_fork_of_a_check_is_retried(tmp_path: Path) -> None:
+    """A check that gets no process says nothing of the content."""
+    volume = Volume(tmp_path / "volume", text="one")
+    environment = failing_forks(tmp_path, "EAGAIN", 2)
+    flags = ("--dir", volume, "--touch", tmp_path / "touched", "--check", "true")
+    with agent(tmp_path, *flags, env=environment) as running:
+        status = running.reaches("loaded")
+        assert status["check"]["counts"] == {"passed": 1, "rejected": 0, "error": 2}
+
+
+def test_failing_fork_of_the_application_is_retried(tmp_path: Path) -> None:
+    """The application is started as soon as there is a process for it, and restarted as well."""
+    volume = Volume(tmp_path / "volume", APP_LEVEL="info")
+    environment = failing_forks(tmp_path, "EAGAIN", 1)
+    with agent(tmp_path, "--env-from", volume, *application(tmp_path), env=environment) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        assert "cannot start the application: " in running.log
+        volume.write(APP_LEVEL="debug")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        assert running.reaches("loaded")["problems"] == []
+
+
+def test_too_long_environment_of_an_action_is_reported(tmp_path: Path) -> None:
+    """E2BIG of exec is a failure of that action only."""
+    volume = Volume(tmp_path / "volume", text="one")
+    volume.publish({f"{number:03d}{'x' * 200}": b"1" for number in range(800)})
+    flags = ("--dir", volume, "--exec", "true")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("failing")
+        assert "Argument list too long" in running.message
+        volume.write(text="two")
+        assert running.rule()["failures"] > 0
+
+
+def test_deeply_nested_state_file_is_ignored(tmp_path: Path) -> None:
+    """It is reported, and the agent starts without it."""
+    volume, state = Volume(tmp_path / "volume", text="one"), tmp_path / "state"
+    state.write_text("[" * 100_000)
+    flags = ("--dir", volume, "--touch", tmp_path / "touched", "--state", state)
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        assert "is not a state file: nested too deeply" in running.log
+
+
+def test_directory_name_that_is_not_utf8_is_shown(tmp_path: Path) -> None:
+    """Metrics and status escape it."""
+    place = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    Volume(Path(place), text="one")
+    with agent(tmp_path, "--dir", place, "--touch", tmp_path / "touched") as running:
+        running.reaches("loaded")
+        assert running.get("/metrics")[0] == 200
+        assert "caf\\udce9" in running.get("/metrics")[1]
+        assert running.get("/healthz")[0] == 200
+
+
+def test_unexpected_error_is_counted_and_retried(tmp_path: Path) -> None:
+    """An exception that nothing was prepared for is logged without its text, and work goes on."""
+    volume = Volume(tmp_path / "volume", text="one")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import json\n"
+        "from hotmap.agent.watch.detector import Detector\n"
+        "read, left = Detector.read, [2]\n"
+        "def failing(self):\n"
+        "    if left[0] > 0:\n"
+        "        left[0] -= 1\n"
+        "        raise LookupError('hunter2')\n"
+        "    return read(self)\n"
+        "def begin(self, begin=__import__('hotmap.agent.watch.observer').agent.watch.observer"
+        ".Observer.begin):\n"
+        "    begin(self)\n"
+        "    Detector.read = failing\n"
+        "__import__('hotmap.agent.watch.observer').agent.watch.observer.Observer.begin = begin\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    flags = ("--dir", volume, "--touch", tmp_path / "touched")
+    with agent(tmp_path, *flags, env=environment) as running:
+        running.reaches("loaded")
+        volume.write(text="two")
+        eventually(lambda: running.rule()["loads"] == 2)
+        assert running.status()["internal_errors"] == 2
+        assert "hotmap_agent_internal_errors_total 2" in running.get("/metrics")[1]
+        assert "internal error: LookupError" in running.log
+        assert "hunter2" not in running.log
+
+
+def test_exhausted_descriptors_are_retried(tmp_path: Path) -> None:
+    """An agent that gets no descriptor for a while continues when there are some again."""
+    volume, limit = Volume(tmp_path / "volume", text="one"), tmp_path / "done"
+    with agent(tmp_path, "--dir", volume, "--exec", f"touch {limit}") as running:
+        running.reaches("loaded")
+        used = max(int(path.name) for path in Path(f"/proc/{running.pid}/fd").iterdir()) + 1
+        before = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (used, before[1]))
+        volume.write(text="two")
+        eventually(lambda: "too many open files" in running.log.lower())
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, before)
+        eventually(lambda: running.rule()["loads"] == 2)
+        assert running.process.poll() is None
