@@ -257,6 +257,31 @@ def test_large_and_many_files_are_delivered(tmp_path: Path) -> None:
         eventually(lambda: (tmp_path / "stage" / "file-7").read_bytes() == b"z")
 
 
+@pytest.mark.parametrize(
+    ("flags", "limit"), [((), 64 << 20), (("--max-directory-size", "1Ki"), 1024)]
+)
+def test_plain_file_over_the_limit_is_refused(
+    tmp_path: Path, flags: tuple[str, ...], limit: int
+) -> None:
+    """It is never published cut off; up to the limit it is published whole."""
+    folder, stage = tmp_path / "plain", tmp_path / "stage"
+    folder.mkdir()
+    (folder / "file").write_bytes(b"x" * limit)
+    more = ("--poll-interval", "50ms", *flags)
+    with agent(tmp_path, "--dir", folder, "--stage", stage, *more) as running:
+        running.reaches("loaded")
+        assert (stage / "file").stat().st_size == limit
+        with (folder / "file").open("ab") as file:
+            file.write(b"y")
+        message = running.reaches("waiting")["message"]
+        assert f"{folder} has more than {limit} bytes" in message
+        assert "--max-directory-size" in message
+        assert (stage / "file").stat().st_size == limit
+        (folder / "file").write_bytes(b"z")
+        eventually(lambda: (stage / "file").read_bytes() == b"z")
+        running.reaches("loaded")
+
+
 def test_empty_directory_is_loaded(tmp_path: Path) -> None:
     """Asked for another verdict on content that is gone, the agent waits instead of spinning."""
     volume = Volume(tmp_path / "volume", text="evil")

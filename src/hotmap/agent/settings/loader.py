@@ -96,6 +96,7 @@ def load_settings(arguments: Arguments) -> Settings:
             settle_max=flags.one("settle-max", parse_duration, 2.0),
             poll_interval=flags.one("poll-interval", parse_positive_duration, 0.0),
             target_file=flags.path("target-file"),
+            max_directory_size=flags.one("max-directory-size", parse_size, 64 << 20),
         ),
         rules=rules,
         checks=_check_settings(flags, tables, rules_file),

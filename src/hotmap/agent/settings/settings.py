@@ -133,6 +133,7 @@ class WatchSettings(Value):
 
     poll_interval: 0 for the watcher's own
     target_file: the pod's annotations, "" for none
+    max_directory_size: bytes of a directory that no kubelet writes
     """
 
     directories: tuple[str, ...]
@@ -140,6 +141,7 @@ class WatchSettings(Value):
     settle_max: float
     poll_interval: float
     target_file: str
+    max_directory_size: int
 
 
 class CheckSettings(Value):

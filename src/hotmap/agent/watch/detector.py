@@ -35,11 +35,14 @@ class Detector:
         *,
         also: Iterable[str] = (),
         payloads: bool = False,
+        max_size: int = 64 << 20,
     ) -> None:
         """Watch `directories`, and those in `also`, which are not read here.
 
         key: of digests; payloads: whether to compute payload digests as well
+        max_size: bytes that a directory may hold that no kubelet writes
         """
+        self._max_size = max_size
         self._payloads = payloads
         self.directories = tuple(dict.fromkeys(directories))
         self._key = key
@@ -142,7 +145,7 @@ class Detector:
         self._plain[directory] = now
         if now != before:
             self._again.add(directory)
-        found = read_plain(directory)
+        found = read_plain(directory, self._max_size)
         if signature(directory) != self._plain[directory]:
             self._plain[directory] = None
             raise NotReadable(f"{directory} changed while it was read")

@@ -73,7 +73,10 @@ class Observer:
         target = settings.target_file
         self._target_directory = os.path.dirname(target) if target else ""
         also = [self._target_directory] if target else []
-        self._detector = Detector(settings.directories, key, also=also, payloads=bool(target))
+        self._detector = Detector(
+            settings.directories, key,
+            also=also, payloads=bool(target), max_size=settings.max_directory_size,
+        )  # fmt: skip
         self._mounts = {path: describe_mount(path) for path in settings.directories}
         self._settle = SettleTimer(settings.settle, settings.settle_max)
         self._read_alarm = Alarm(loop, self.read)

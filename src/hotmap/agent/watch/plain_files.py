@@ -10,9 +10,6 @@ import stat
 
 __all__ = ["NotReadable", "describe_error", "read_plain", "signature"]
 
-#: Bytes that one directory may hold; Kubernetes' own limit for a source is 1 MiB.
-_MAX_BYTES = 64 << 20
-
 
 class NotReadable(Exception):
     """Raised when a directory cannot be read now; its text is one sentence."""
@@ -21,21 +18,24 @@ class NotReadable(Exception):
     directory = ""
 
 
-def read_plain(directory: str) -> dict[str, bytes]:
+def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
     """Read the files below a directory, or a single file, by relative path.
 
     Raises:
-        NotReadable: a file cannot be read, or there is too much.
+        NotReadable: a file cannot be read, or there are more than `max_size` bytes.
     """
     found: dict[str, bytes] = {}
-    size = 0
+    left = max_size
     is_file = not os.path.isdir(directory)
     folder = os.path.dirname(directory) if is_file else directory
     for path in [directory] if is_file else _list_files(directory):
-        found[os.path.relpath(path, folder)] = data = _read_file(path)
-        size += len(data)
-        if size > _MAX_BYTES:
-            raise NotReadable(f"{directory} has more than {_MAX_BYTES >> 20} MiB: watch a part")
+        found[os.path.relpath(path, folder)] = data = _read_file(path, left + 1)
+        left -= len(data)
+        if left < 0:
+            raise NotReadable(
+                f"{directory} has more than {max_size} bytes: watch a part of it, or raise "
+                "--max-directory-size"
+            )
     return found
 
 
@@ -81,12 +81,13 @@ def _stamp(path: str) -> tuple[int, int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _read_file(path: str) -> bytes:
+def _read_file(path: str, length: int) -> bytes:
+    """Read at most `length` bytes."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise NotReadable(f"{path} is not a regular file")
-            return file.read(_MAX_BYTES)
+            return file.read(length)
     except OSError as error:
         raise NotReadable(describe_error(error, path)) from None
 
