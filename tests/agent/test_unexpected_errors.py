@@ -135,19 +135,14 @@ def test_unexpected_error_is_counted_and_retried(tmp_path: Path) -> None:
     """An exception that nothing was prepared for is logged without its text, and work goes on."""
     volume = Volume(tmp_path / "volume", text="one")
     (tmp_path / "sitecustomize.py").write_text(
-        "import json\n"
         "from hotmap.agent.watch.detector import Detector\n"
         "read, left = Detector.read, [2]\n"
-        "def failing(self):\n"
+        "def failing_read(self):\n"
         "    if left[0] > 0:\n"
         "        left[0] -= 1\n"
         "        raise LookupError('hunter2')\n"
         "    return read(self)\n"
-        "def begin(self, begin=__import__('hotmap.agent.watch.observer').agent.watch.observer"
-        ".Observer.begin):\n"
-        "    begin(self)\n"
-        "    Detector.read = failing\n"
-        "__import__('hotmap.agent.watch.observer').agent.watch.observer.Observer.begin = begin\n"
+        "Detector.read = failing_read\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     flags = ("--dir", volume, "--touch", tmp_path / "touched")

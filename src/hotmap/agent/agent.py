@@ -44,15 +44,15 @@ class Agent:
             observer=self._observer, reconciler=self._reconciler, executor=self._executor,
         )  # fmt: skip
         self._alarm = Alarm(loop, lambda: None)
-        self._recovery = Alarm(loop, self._observer.read)
+        self._recovery = Alarm(loop, self._observer.recover)
         self._stopping = False
         self._exit_status: int | None = None
 
     def run(self) -> int:
         """Work until told to stop; return the exit status."""
         try:
-            self._start()
             self._loop.on_error = self._on_error
+            self._start()
             self._loop.guard(self._step)
             while self._exit_status is None:
                 self._loop.turn()
@@ -114,7 +114,7 @@ class Agent:
             detector=self._observer.mode,
             port=self.reporter.port or None,
         )
-        self._observer.begin()
+        self._loop.guard(self._observer.begin)
 
     def _on_stop_signal(self, number: int) -> None:
         self._log.info("stopping", f"shutting down ({signal.Signals(number).name})")

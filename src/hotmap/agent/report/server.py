@@ -6,6 +6,7 @@ tried again and reported in the status.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -29,8 +30,12 @@ _LISTEN_HOST = "HOTMAP_LISTEN_HOST"
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
             500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
-#: Connections at the same time, bytes of a request, seconds for request and response.
+#: Connections at the same time, bytes of a request, seconds for request and response. The oldest
+#: connection gives way to a new one, so that clients which send nothing keep nobody out.
 _MAX_CONNECTIONS, _MAX_REQUEST, _TIMEOUT = 32, 8192, 5.0
+
+#: Seconds without accepting, where there is no descriptor for a connection.
+_ACCEPT_PAUSE = 0.5
 
 
 class Server:
@@ -89,16 +94,26 @@ class Server:
     def _accept(self, listening: socket.socket) -> None:
         try:
             accepted, _ = listening.accept()
-        except OSError:
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                # It would be ready again at once, for as long as there is none.
+                self._loop.forget(listening.fileno())
+                self._loop.after(_ACCEPT_PAUSE, lambda: self._resume(listening))
             return
         if len(self._connections) >= _MAX_CONNECTIONS:
-            accepted.close()
-            return
+            self._drop(next(iter(self._connections.values())))
         accepted.setblocking(False)
         connection = _Connection(accepted)
         connection.timer = self._loop.after(_TIMEOUT, lambda: self._drop(connection))
         self._connections[accepted.fileno()] = connection
         self._loop.watch(accepted.fileno(), READ, lambda: self._receive(connection))
+        self._receive(connection)  # most requests are here by now
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            self._watch(listening)
 
     def _receive(self, connection: _Connection) -> None:
         try:

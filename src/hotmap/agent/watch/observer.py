@@ -165,6 +165,12 @@ class Observer:
             self._mounts = {path: describe_mount(path) for path in self._settings.directories}
         self._observations.append(snapshot)
 
+    def recover(self) -> None:
+        """Poll and read everything, after an unexpected error; polling continues in any case."""
+        self._poll_alarm.set(self._loop.now() + self._interval())
+        self.poll()
+        self.read()
+
     def _on_events(self) -> None:
         self._on_changes(self._detector.changed())
 

@@ -1,0 +1,75 @@
+"""The agent's web server with clients that are idle, slow or many."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+from tests.agent.agents import Agent, Volume, agent, free_port
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[Agent, int]]:
+    """Run an agent with a TCP port."""
+    volume, port = Volume(folder / "volume", text="one"), free_port()
+    flags = ("--dir", volume, "--touch", folder / "touched", "--listen", f"127.0.0.1:{port}")
+    with agent(folder, *flags) as running:
+        running.reaches("loaded")
+        yield running, port
+
+
+def healthz(port: int) -> int:
+    """Return the status code of /healthz, as a kubelet would get it."""
+    with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1) as response:
+        return int(response.status)
+
+
+def test_healthz_answers_despite_idle_connections(tmp_path: Path) -> None:
+    """Two hundred clients that send nothing keep nobody out."""
+    with serving(tmp_path) as (_, port), ExitStack() as stack:
+        for number in range(200):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            if number % 20 == 0:
+                assert healthz(port) == 200
+        assert healthz(port) == 200
+
+
+def test_healthz_answers_despite_slow_clients(tmp_path: Path) -> None:
+    """Clients that send a byte now and then, and such that never read, keep nobody out."""
+    with serving(tmp_path) as (running, port), ExitStack() as stack:
+        clients = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(40)
+        ]
+        for round_ in range(5):
+            for client in clients:
+                try:
+                    client.send(b"GET /metrics HTTP/1.1\r\n"[round_ : round_ + 1])
+                except OSError:
+                    continue
+            assert healthz(port) == 200
+            assert running.get("/healthz")[0] == 200
+
+
+def test_server_does_not_spin_without_descriptors(tmp_path: Path) -> None:
+    """A client that cannot be accepted waits, and the agent sleeps meanwhile."""
+    with serving(tmp_path) as (running, port):
+        used = max(int(path.name) for path in Path(f"/proc/{running.pid}/fd").iterdir()) + 1
+        before = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (used, before[1]))
+        with socket.create_connection(("127.0.0.1", port)):
+            ticks = cpu_ticks(running.pid)
+            time.sleep(0.5)
+            assert cpu_ticks(running.pid) - ticks < 20, "of 50"
+        resource.prlimit(running.pid, resource.RLIMIT_NOFILE, before)
+        assert healthz(port) == 200
+
+
+def cpu_ticks(pid: int) -> int:
+    """Return the processor time of a process, in clock ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return int(fields[11]) + int(fields[12])
