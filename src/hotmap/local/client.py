@@ -18,7 +18,7 @@ __all__ = ["Client", "EventType", "ObjectList", "PatchKind", "Propagation", "Wat
 
 JsonObject = dict[str, Any]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-PatchKind = Literal["json", "merge", "strategic"]
+PatchKind = Literal["json", "merge", "strategic", "apply"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 

@@ -18,7 +18,7 @@ def owners(obj: dict[str, Any]) -> dict[str, tuple[str, list[str]]]:
     return {
         entry["manager"]: (
             entry["time"][-9:],
-            sorted(key[2:] for key in entry["fieldsV1"].get("f:data", {})),
+            sorted(key[2:] for key in entry["fieldsV1"].get("f:data", {}) if key != "."),
         )
         for entry in obj["metadata"].get("managedFields", [])
     }
@@ -71,6 +71,36 @@ async def test_status_has_own_managed_fields_entry(registry: Registry) -> None:
         == ("Update", "apps/v1", "FieldsV1")
         for entry in entries
     )
+
+
+async def test_managed_fields_follow_structure(registry: Registry) -> None:
+    """List items by their keys; `.` where a field that may be left out was added itself."""
+    spec = {"containers": [{"name": "main", "image": "host", "env": [{"name": "A", "value": "1"}]}]}
+    obj = await registry.create("deployments", "default", deployment("web", spec), manager="one")
+    fields = obj["metadata"]["managedFields"][0]["fieldsV1"]
+    assert "f:metadata" not in fields
+    pod = fields["f:spec"]["f:template"]["f:spec"]
+    container = pod["f:containers"]['k:{"name":"main"}']
+    assert container["."] == {}
+    assert container["f:env"] == {
+        ".": {},
+        'k:{"name":"A"}': {".": {}, "f:name": {}, "f:value": {}},
+    }
+    assert fields["f:spec"]["f:template"]["f:metadata"] == {"f:labels": {".": {}, "f:app": {}}}
+
+
+async def test_malformed_managed_fields_are_left_out(registry: Registry) -> None:
+    entry = {
+        "manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:k": 1, "k:{": {}, "odd": {}}},
+    }  # fmt: skip
+    made = configmap("a", k="1")
+    made["metadata"]["managedFields"] = [entry]
+    obj = await registry.create("configmaps", "default", made, manager="one")
+    patch = {"data": {"k": "2"}}
+    obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")
+    managers = [entry["manager"] for entry in obj["metadata"]["managedFields"]]
+    assert "two" in managers
 
 
 async def test_managed_fields_can_be_cleared(registry: Registry) -> None:

@@ -22,6 +22,7 @@ from hotmap.local.apiserver.negotiation import (
 )
 from hotmap.local.apiserver.options import (
     WriteOptions,
+    check_patch_options,
     delete_options,
     list_options,
     write_options,
@@ -182,12 +183,20 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
 async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     options = write_options(request.query, request.user_agent, "PatchOptions")
     kind, patch = decode_patch(request.body, request.content_type)
+    check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":
         workload = await registry.get(*_target(registry, path))
         scale = apply_patch(kind, scale_of(workload), patch, of=path.kind)
         return await _rescale(registry, path, scale, options)
     warnings: tuple[str, ...] = ()
-    if isinstance(patch, dict):
+    status = 200
+    if kind == "apply":
+        if not isinstance(patch, dict) or not patch.get("apiVersion") or not patch.get("kind"):
+            raise BadRequest(f"invalid object type: /, Kind={path.kind.kind}")
+        _check_type(registry.scheme, path.kind, patch)
+        if not path.subresource and not registry.reader.exists(path):
+            status = 201
+    elif isinstance(patch, dict):
         warnings = _field_warnings(path.kind, patch, options, request.body)
     patched = await registry.patch(
         *_target(registry, path),
@@ -196,7 +205,9 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         subresource=path.subresource,
         **options._asdict(),
     )
-    return _answer_with_object(registry, path.kind, patched, request)._replace(warnings=warnings)
+    return _answer_with_object(registry, path.kind, patched, request)._replace(
+        status=status, warnings=warnings
+    )
 
 
 async def _rescale(

@@ -1,45 +1,52 @@
 """Who wrote which fields, and when: metadata.managedFields.
 
-Update entries follow structured-merge-diff's Updater.Update: the writer owns what it changed
-or added on top of what it owned; others lose what was changed under them; removed fields
-belong to no manager. So a write that only removes another manager's fields leaves no entry and no
-time behind. Field sets go down to single data keys, labels and annotations (the pod template's
-too), and to the fields directly below spec and status; lists and deeper maps count as one field.
+structured-merge-diff's Updater, which apimachinery/pkg/util/managedfields wraps. After an update
+the writer owns what it changed or added on top of what it owned; others lose what was changed
+under them; removed fields belong to no manager. So a write that only removes another manager's
+fields leaves no entry and no time behind. After an apply the applier owns exactly what it sent.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from hotmap.local.apiserver.field_sets import (
+    Difference,
+    FieldSet,
+    Path,
+    compare,
+    fields_of_object,
+    merge,
+    path_text,
+    read_fields_v1,
+    remove,
+    root_field,
+    without_removed,
+    write_fields_v1,
+)
+from hotmap.local.apiserver.status import apply_conflict
+
+if TYPE_CHECKING:
+    from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
-FieldSet = set[tuple[str, ...]]
 
-# Maps whose keys are owned one by one, beside spec and status.
-_GRANULAR = (
-    ("metadata", "labels"),
-    ("metadata", "annotations"),
-    ("data",),
-    ("binaryData",),
-    ("stringData",),
-    ("spec",),
-    ("spec", "template"),
-    ("spec", "template", "metadata"),
-    ("spec", "template", "metadata", "labels"),
-    ("spec", "template", "metadata", "annotations"),
-    ("status",),
-)
-# Written by the server or naming the object, so owned by no manager (upstream: strip.go).
-_STRIPPED = {
-    ("apiVersion",), ("kind",),
-    *(
-        ("metadata", name)
-        for name in (
-            "name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
-            "deletionGracePeriodSeconds", "generation", "resourceVersion", "selfLink",
-            "managedFields",
-        )
-    ),
-}  # fmt: skip
+# Written by the server or naming the object, so owned by no manager (upstream: stripmeta.go).
+_STRIPPED: frozenset[Path] = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{name}")
+            for name in (
+                "name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
+                "deletionGracePeriodSeconds", "generation", "resourceVersion", "selfLink",
+                "clusterName", "managedFields",
+            )
+        ),
+    }
+)  # fmt: skip
 
 
 class Writer(NamedTuple):
@@ -49,106 +56,146 @@ class Writer(NamedTuple):
     api_version: str
     subresource: str
     time: str
+    operation: Literal["Update", "Apply"] = "Update"
 
     def owns(self, entry: JsonObject) -> bool:
         """Whether an entry is this writer's own."""
         return (
-            entry.get("operation") == "Update"
+            entry.get("operation") == self.operation
             and entry.get("manager") == self.manager
             and entry.get("apiVersion") == self.api_version
             and entry.get("subresource", "") == self.subresource
         )
 
 
-def record_write(old: JsonObject | None, new: JsonObject, writer: Writer) -> list[JsonObject]:
+class Applied(NamedTuple):
+    """An applied configuration merged into its object, and the managers from then on."""
+
+    obj: JsonObject
+    managed_fields: list[JsonObject]
+
+
+def record_write(
+    kind: Kind, old: JsonObject | None, new: JsonObject, writer: Writer
+) -> list[JsonObject]:
     """Give the managedFields of `new`, which `writer` made out of `old`.
 
     An explicit `managedFields: []` in the write clears what was known of the others.
     """
-    before = _leaves(old) if old is not None else {}
-    after = _leaves(new)
-    # The main resource cannot write status, nor anything else through /status
-    # (upstream: GetResetFields of the strategies).
-    foreign = ("spec",) if writer.subresource == "status" else ("status",)
-    changed = {
-        path
-        for path, value in after.items()
-        if path[:1] != foreign and (path not in before or before[path] != value)
-    }
+    difference = _own_difference(compare(root_field(kind), old or {}, new), writer)
     # Go's clients send a single empty entry to clear the list; others an empty list.
     kept = [entry for entry in new["metadata"].get("managedFields") or () if entry]
-    entries: list[JsonObject] = []
-    own: FieldSet = set(changed)
+    own: FieldSet = set(difference.changed)
     for entry in kept:
-        fields = _field_set(entry.get("fieldsV1") or {})
         if writer.owns(entry):
-            own |= fields & after.keys()
+            own |= without_removed(read_fields_v1(entry.get("fieldsV1") or {}), difference.removed)
+    return _entries(kept, difference, writer, own)
+
+
+def apply(
+    kind: Kind, live: JsonObject, config: JsonObject, writer: Writer, *, force: bool
+) -> Applied:
+    """Merge an applied configuration into the live object (Updater.Apply).
+
+    `live` is {} for an object that does not exist. What the manager applied before and no longer
+    sends is removed unless another manager owns it.
+
+    Raises:
+        Conflict: other managers own fields that would change, and `force` is not given.
+    """
+    root = root_field(kind)
+    entries = [e for e in live.get("metadata", {}).get("managedFields") or () if e]
+    own = _without_stripped(fields_of_object(root, config), writer)
+    last: FieldSet = set()
+    owned = set(own)
+    for entry in entries:
+        fields = read_fields_v1(entry.get("fieldsV1") or {})
+        if writer.owns(entry):
+            last = fields
+        else:
+            owned |= fields
+    merged = merge(root, live, config)
+    kept_parents = {path[:length] for path in owned for length in range(1, len(path) + 1)}
+    pruned = remove(root, merged, last - kept_parents)
+    difference = _own_difference(compare(root, live, pruned), writer)
+    if not force:
+        _check_conflicts(entries, difference.changed, writer)
+    return Applied(pruned, _entries(entries, difference, writer, own))
+
+
+def _own_difference(difference: Difference, writer: Writer) -> Difference:
+    return Difference(_without_stripped(difference.changed, writer), difference.removed)
+
+
+def _without_stripped(fields: FieldSet, writer: Writer) -> FieldSet:
+    """Leave out what nobody owns, and what this kind of write cannot change.
+
+    The main resource cannot write status, nor anything else through /status (upstream:
+    GetResetFields of the strategies).
+    """
+    foreign = "f:spec" if writer.subresource == "status" else "f:status"
+    return {path for path in fields if path[0] != foreign and path not in _STRIPPED}
+
+
+def _check_conflicts(entries: list[JsonObject], changed: FieldSet, writer: Writer) -> None:
+    conflicts: list[tuple[str, str]] = []
+    for entry in entries:
+        if not writer.owns(entry):
+            fields = read_fields_v1(entry.get("fieldsV1") or {}) & changed
+            conflicts += [(_shown_manager(entry), path_text(path)) for path in sorted(fields)]
+    if conflicts:
+        raise apply_conflict(conflicts)
+
+
+def _shown_manager(entry: JsonObject) -> str:
+    """apimachinery/pkg/util/managedfields/internal/conflict.go: printManager."""
+    shown = f'"{entry.get("manager", "")}"'
+    if entry.get("subresource"):
+        shown += f' with subresource "{entry["subresource"]}"'
+    if entry.get("operation") == "Update":
+        shown += f" using {entry.get('apiVersion', '')}"
+    return shown
+
+
+def _entries(
+    kept: list[JsonObject], difference: Difference, writer: Writer, own: FieldSet
+) -> list[JsonObject]:
+    """Give the entries after a write, in upstream's order."""
+    entries: list[JsonObject] = []
+    for entry in kept:
+        if writer.owns(entry):
             continue
-        fields = {path for path in fields if path in after} - changed
-        if fields:
-            entries.append({**entry, "fieldsV1": _fields_v1(fields)})
+        fields = read_fields_v1(entry.get("fieldsV1") or {})
+        left = without_removed(fields, difference.removed) - difference.changed
+        if left == fields:
+            entries.append(entry)
+        elif left:
+            entries.append({**entry, "fieldsV1": write_fields_v1(left)})
     if own:
         entries.append(_entry(writer, own))
-    return entries
+    return sorted(entries, key=_order)
+
+
+def _order(entry: JsonObject) -> tuple[str, ...]:
+    fields = ("operation", "time", "manager", "apiVersion", "subresource")
+    return tuple(str(entry.get(field) or "") for field in fields)
 
 
 def without_times(entries: list[JsonObject] | None) -> list[JsonObject]:
     """Strip the times, which alone are no change (upstream: SkipNonApplied, equality.go)."""
-    return [{k: v for k, v in entry.items() if k != "time"} for entry in entries or ()]
+    stripped = [{k: v for k, v in entry.items() if k != "time"} for entry in entries or ()]
+    return sorted(stripped, key=_order)
 
 
 def _entry(writer: Writer, fields: FieldSet) -> JsonObject:
     entry = {
         "manager": writer.manager,
-        "operation": "Update",
+        "operation": writer.operation,
         "apiVersion": writer.api_version,
         "time": writer.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": _fields_v1(fields),
+        "fieldsV1": write_fields_v1(fields),
     }
     if writer.subresource:
         entry["subresource"] = writer.subresource
     return entry
-
-
-def _leaves(obj: JsonObject) -> dict[tuple[str, ...], Any]:
-    leaves: dict[tuple[str, ...], Any] = {}
-    for name, value in obj.items():
-        if name == "metadata":
-            for inner, inner_value in value.items():
-                _add(leaves, (name, inner), inner_value)
-        else:
-            _add(leaves, (name,), value)
-    return leaves
-
-
-def _add(leaves: dict[tuple[str, ...], Any], path: tuple[str, ...], value: Any) -> None:
-    if path in _STRIPPED:
-        return
-    if path in _GRANULAR and isinstance(value, dict):
-        for key, inner in value.items():
-            _add(leaves, (*path, key), inner)
-    else:
-        leaves[path] = value
-
-
-def _field_set(fields: JsonObject, path: tuple[str, ...] = ()) -> FieldSet:
-    found: FieldSet = set()
-    for name, inner in fields.items():
-        if not name.startswith("f:"):
-            continue
-        at = (*path, name[2:])
-        if isinstance(inner, dict) and inner and (at in _GRANULAR or at == ("metadata",)):
-            found |= _field_set(inner, at)
-        else:
-            found.add(at)
-    return found
-
-
-def _fields_v1(fields: FieldSet) -> JsonObject:
-    tree: JsonObject = {}
-    for path in sorted(fields):
-        node = tree
-        for part in path:
-            node = node.setdefault(f"f:{part}", {})
-    return tree

@@ -26,6 +26,7 @@ _PATCH_KINDS: dict[str, PatchKind] = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
     "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
 }
 
 
@@ -114,6 +115,8 @@ def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
     kind = _PATCH_KINDS.get(_parse(content_type).media)
     if kind is None:
         raise api_error(415, "415: Unsupported Media Type", reason="UnsupportedMediaType")
+    if kind == "apply" and not body.lstrip().startswith(b"{"):
+        return kind, _decode_yaml(body)
     return kind, decode_json(body, what="patch")
 
 

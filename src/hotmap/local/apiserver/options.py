@@ -14,6 +14,7 @@ from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,
+    required,
     too_long,
     unsupported,
 )
@@ -35,6 +36,8 @@ class WriteOptions(NamedTuple):
     manager: str
     dry_run: bool = False
     field_validation: FieldValidation = ""
+    #: Whether an apply takes fields of other managers over.
+    force: bool = False
 
 
 class ListOptions(NamedTuple):
@@ -94,8 +97,26 @@ def write_options(query: Mapping[str, str], user_agent: str, options: str) -> Wr
     if errors:
         raise invalid_options(options, errors)
     return WriteOptions(
-        manager or "unknown", "dryRun" in query, cast("FieldValidation", validation)
+        manager or "unknown",
+        "dryRun" in query,
+        cast("FieldValidation", validation),
+        is_true(query.get("force")),
     )
+
+
+def check_patch_options(query: Mapping[str, str], *, is_apply: bool) -> None:
+    """Check what apply needs and other patches may not have (ValidatePatchOptions).
+
+    Raises:
+        Invalid: fieldManager is missing, or force is given to another patch.
+    """
+    if is_apply and not query.get("fieldManager"):
+        raise invalid_options(
+            "PatchOptions", [required("fieldManager", "is required for apply patch")]
+        )
+    if not is_apply and "force" in query:
+        why = "may not be specified for non-apply patch"
+        raise invalid_options("PatchOptions", [forbidden_field("force", why)])
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:

@@ -36,7 +36,7 @@ def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) ->
         patched = json_patch(obj, patch)
     elif not isinstance(patch, dict):
         raise BadRequest("error decoding patch: it must be an object")
-    elif kind == "merge":
+    elif kind in ("merge", "apply"):  # apply is for scale only; others are merged by structure
         patched = merge_patch(obj, patch)
     else:
         patched = strategic_merge_patch(obj, patch, type_name=type_of(of))

@@ -50,6 +50,10 @@ class ObjectReader:
             raise not_found(kind, name)
         return entry
 
+    def exists(self, path: ResourcePath) -> bool:
+        """Tell whether an object exists now."""
+        return self._store.get(path.kind.key(path.namespace, path.name)) is not None
+
     def get(self, path: ResourcePath) -> JsonObject:
         """Get one object as it is now.
 

@@ -19,13 +19,9 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
-# Types whose JSON form is not an object.
-_ANY = frozenset(
-    {
-        "#io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
-        "#io.k8s.apimachinery.pkg.runtime.RawExtension",
-    }
-)
+_FIELDS = "#io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
+# What it holds is any JSON.
+_RAW = "#io.k8s.apimachinery.pkg.runtime.RawExtension"
 _QUANTITY = "#io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "#io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _TIMES = frozenset(
@@ -107,7 +103,7 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
     elif wanted.startswith("{}"):
         for inner in value.values():
             _check(inner, wanted[2:], place)
-    elif isinstance(value, dict) and wanted not in _ANY:
+    elif isinstance(value, dict) and wanted not in (_FIELDS, _RAW):
         owner = wanted.rpartition(".")[2]
         fields = api_types().types[wanted[1:]]
         _check_fields(value, fields, _Place(place.kind, owner, f"{place.path}."))
@@ -125,7 +121,7 @@ def _has_type(value: Any, wanted: str) -> bool:
         return isinstance(value, (int, str, float)) and not isinstance(value, bool)
     if wanted.startswith(("[]", "wrapped[]")):
         return isinstance(value, list)
-    return wanted in _ANY or isinstance(value, dict)
+    return wanted == _RAW or isinstance(value, dict)
 
 
 def _go_type(wanted: str) -> str:

@@ -96,6 +96,27 @@ def conflict(kind: Kind, name: str, why: str = STALE) -> Conflict:
     )
 
 
+def apply_conflict(conflicts: Sequence[tuple[str, str]]) -> Conflict:
+    """Make the 409 for an apply that would change fields of others, as (manager, field)."""
+    by_manager: dict[str, list[str]] = {}
+    for manager, field in conflicts:
+        by_manager.setdefault(manager, []).append(field)
+    if len(conflicts) == 1:
+        text = f"1 conflict: conflict with {conflicts[0][0]}: {conflicts[0][1]}"
+    else:
+        lines = [
+            line
+            for manager in sorted(by_manager)
+            for line in (f"conflicts with {manager}:", *(f"- {f}" for f in by_manager[manager]))
+        ]
+        text = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": field}
+        for manager, field in conflicts
+    ]
+    return Conflict(f"Apply failed with {text}", details={"causes": causes})
+
+
 def failed_precondition(kind: Kind, name: str, why: str) -> Conflict:
     """Make the 409 for a delete whose precondition fails; upstream names the Kind here."""
     return Conflict(

@@ -9,18 +9,18 @@ from __future__ import annotations
 import contextlib
 import random
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest
-from hotmap.local.apiserver import admission, deletion
+from hotmap.local.apiserver import admission, deletion, managed_fields
 from hotmap.local.apiserver.encoding import arrange_fields, decode, encode
-from hotmap.local.apiserver.managed_fields import Writer, record_write, without_times
+from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.patch import apply_patch
-from hotmap.local.apiserver.shapes import decode_error
+from hotmap.local.apiserver.shapes import check_shape, decode_error, without_nulls
 from hotmap.local.apiserver.status import (
     already_exists,
     conflict,
@@ -94,7 +94,15 @@ class ObjectWriter:
                 return self._create(path, candidate, options)
         raise no_name_left(path.kind, name)
 
-    def _create(self, path: ResourcePath, new: JsonObject, options: WriteOptions) -> JsonObject:
+    def _create(
+        self,
+        path: ResourcePath,
+        new: JsonObject,
+        options: WriteOptions,
+        *,
+        managers: list[JsonObject] | None = None,
+    ) -> JsonObject:
+        """Create an object; `managers` are its managedFields where they are known already."""
         kind, metadata = path.kind, new["metadata"]
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
             metadata.pop(field, None)
@@ -106,7 +114,7 @@ class ObjectWriter:
         errors = admission.validate_create(kind, new)
         if errors:
             raise invalid(kind, name, errors)
-        self._record(path, None, new, options)
+        self._record(path, None, new, options, managers)
         key = kind.key(path.namespace, name)
         if self._store.get(key) is not None:
             raise already_exists(kind, name)
@@ -159,6 +167,10 @@ class ObjectWriter:
             Conflict: the patch names another resourceVersion.
             Invalid: the result breaks the rules of its kind, or the patch names another uid.
         """
+        if kind == "apply":
+            if not isinstance(patch, dict):
+                raise BadRequest("error decoding patch: it must be an object")
+            return self._apply(path, patch, options)
         entry = self._reader.entry(path.kind, path.namespace, path.name)
         old = decode(entry)
         patched = apply_patch(kind, decode(entry), patch, of=path.kind)
@@ -166,6 +178,33 @@ class ObjectWriter:
         check_name(new["metadata"], path.name)
         admission.decode(path.kind, new)
         return self._replace(path, entry, old, new, options)
+
+    def _apply(self, path: ResourcePath, patch: JsonObject, options: WriteOptions) -> JsonObject:
+        """Apply a configuration; create the object if it does not exist (server-side apply)."""
+        kind = path.kind
+        config = _copy_request(kind, path.namespace, patch)
+        if config["metadata"].get("managedFields"):
+            raise BadRequest("metadata.managedFields must be nil")
+        config["metadata"].setdefault("name", path.name)
+        check_name(config["metadata"], path.name)
+        _check_declared(path, config)
+        config = without_nulls(config)
+        check_shape(kind, config)
+        entry = self._store.get(kind.key(path.namespace, path.name))
+        if entry is None and path.subresource:
+            raise not_found(kind, path.name)
+        live = {} if entry is None else decode(entry)
+        applied = managed_fields.apply(
+            kind, live, config, self._writer(path, options, "Apply"), force=options.force
+        )
+        new = _copy_request(kind, path.namespace, applied.obj)
+        managers = applied.managed_fields
+        if entry is None:
+            check_namespace(self._reader, kind, path.namespace, path.name)
+            admission.decode(kind, new)
+            return self._create(path, new, options, managers=managers)
+        admission.decode(kind, new)
+        return self._replace(path, entry, live, new, options, managers=managers)
 
     def modify(
         self,
@@ -197,6 +236,8 @@ class ObjectWriter:
         old: JsonObject,
         new: JsonObject,
         options: WriteOptions,
+        *,
+        managers: list[JsonObject] | None = None,
     ) -> JsonObject:
         """Steps of apiserver/pkg/registry/generic/registry/store.go, Update."""
         kind, name = path.kind, old["metadata"]["name"]
@@ -213,7 +254,7 @@ class ObjectWriter:
             raise invalid(kind, name, errors)
         if not path.subresource and kind.strategy.changes_generation(old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        self._record(path, old, new, options)
+        self._record(path, old, new, options, managers)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if is_unchanged(old, new):
             return old
@@ -231,12 +272,24 @@ class ObjectWriter:
         old: JsonObject | None,
         new: JsonObject,
         options: WriteOptions,
+        managers: list[JsonObject] | None,
     ) -> None:
         metadata = new["metadata"]
+        if managers is not None:
+            metadata["managedFields"] = managers
+            return
         if old is not None and "managedFields" not in metadata:
             metadata["managedFields"] = old["metadata"].get("managedFields", [])
-        writer = Writer(options.manager, path.kind.api_version, path.subresource, self._now())
-        metadata["managedFields"] = record_write(old, new, writer)
+        metadata["managedFields"] = managed_fields.record_write(
+            path.kind, old, new, self._writer(path, options, "Update")
+        )
+
+    def _writer(
+        self, path: ResourcePath, options: WriteOptions, operation: Literal["Update", "Apply"]
+    ) -> managed_fields.Writer:
+        return managed_fields.Writer(
+            options.manager, path.kind.api_version, path.subresource, self._now(), operation
+        )
 
     def _generated_name(self, base: str) -> str:
         suffix = "".join(self._random.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
@@ -287,5 +340,24 @@ def _copy_request(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObj
     return new
 
 
+def _check_declared(path: ResourcePath, config: JsonObject) -> None:
+    """Refuse an applied configuration with fields that the kind does not have.
+
+    Raises:
+        ApiError: 500, as upstream.
+    """
+    unknown = [f".{e.split(chr(34))[1]}" for e in strict_errors(path.kind, config)]
+    if not unknown:
+        return
+    errors = [f"{field}: field not declared in schema" for field in unknown]
+    text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
+    kind = path.kind
+    shown = f"{path.namespace or ''}/{path.name}; {kind.group}/{kind.version}, Kind={kind.kind}"
+    raise internal(f"failed to create typed patch object ({shown}): {text}")
+
+
 def _without_times(metadata: JsonObject) -> JsonObject:
-    return {**metadata, "managedFields": without_times(metadata.get("managedFields"))}
+    return {
+        **metadata,
+        "managedFields": managed_fields.without_times(metadata.get("managedFields")),
+    }

@@ -1,0 +1,263 @@
+"""Sets of fields of objects: what an object has, what differs, and how FieldsV1 writes it.
+
+sigs.k8s.io/structured-merge-diff: fieldpath (sets), typed (compare, merge). A path is a tuple of
+elements as FieldsV1 writes them: `f:<field>`, `k:<keys of a list item>`, `v:<value of a set>`. The
+structure comes from `api_types`; kinds without a type have maps of fields and atomic lists.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from hotmap.local.apiserver.api_types import METADATA, Field, api_types, type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hotmap.local.scheme import Kind
+
+JsonObject = dict[str, Any]
+Path = tuple[str, ...]
+FieldSet = set[Path]
+# Elements of a map or a list, by the last element of their paths.
+_Children = dict[str, tuple[Field, Any]]
+
+_ANY = Field("any", pointer=True)
+
+
+class Difference(NamedTuple):
+    """What a write did to an object; `removed` are the roots of what is gone."""
+
+    changed: FieldSet
+    removed: FieldSet
+
+
+@cache
+def _custom_root() -> dict[str, Field]:
+    return {"metadata": Field(f"#{METADATA}")}
+
+
+def _children(field: Field, value: Any) -> _Children | None:
+    """Split a value by its structure, None for a scalar or what is written as a whole."""
+    if isinstance(value, dict):
+        return _map_children(field, value)
+    if isinstance(value, list) and field.list_type in ("map", "set"):
+        return _list_children(field, value)
+    return None
+
+
+def _map_children(field: Field, value: JsonObject) -> _Children | None:
+    text = field.type
+    if field.map_type == "atomic":
+        return None
+    if text.startswith("{}"):
+        inner = Field(text[2:], pointer=True, omitempty=True)
+        return {f"f:{name}": (inner, value[name]) for name in value}
+    if text in ("any", "custom"):
+        known = _custom_root() if text == "custom" else {}
+        return {f"f:{name}": (known.get(name, _ANY), value[name]) for name in value}
+    table = api_types()
+    fields = table.types.get(text[1:])
+    if fields is None or text[1:] in table.atomic_types:
+        return None
+    return {f"f:{name}": (fields.get(name, _ANY), value[name]) for name in value}
+
+
+def _list_children(field: Field, value: list[Any]) -> _Children | None:
+    inner = Field(field.type[2:], pointer=True, omitempty=True)
+    if field.list_type == "set":
+        values = {f"v:{_json(item)}": (inner, item) for item in value}
+        return values if len(values) == len(value) else None
+    defaults = api_types().types.get(inner.type[1:], {})
+    found: _Children = {}
+    for item in value:
+        if not isinstance(item, dict):
+            return None
+        keys = {
+            key: item.get(key, defaults[key].default)
+            for key in sorted(field.list_keys)
+            if key in item or defaults[key].default
+        }
+        if not keys:
+            return None
+        found[f"k:{_json(keys)}"] = (inner, item)
+    # A list with duplicates is compared as a whole.
+    return found if len(found) == len(value) else None
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def root_field(kind: Kind) -> Field:
+    """Give the structure of a kind's objects."""
+    name = type_of(kind)
+    return Field("custom") if name is None else Field(f"#{name}")
+
+
+def fields_of_object(field: Field, value: Any, path: Path = ()) -> FieldSet:
+    """Give the fields that a configuration has (TypedValue.ToFieldSet)."""
+    children = _children(field, value)
+    if children is None:
+        return {path}
+    found: FieldSet = set()
+    is_struct = field.type.startswith("#")
+    for element, (inner, item) in children.items():
+        at = (*path, element)
+        if not is_struct or item in ({}, []):
+            found.add(at)
+        found |= fields_of_object(inner, item, at)
+    return found
+
+
+def compare(field: Field, old: Any, new: Any, path: Path = ()) -> Difference:
+    """Find what differs between two values of one structure (TypedValue.Compare)."""
+    difference = Difference(set(), set())
+    _compare(field, old, new, path, difference)
+    return difference
+
+
+def _compare(field: Field, old: Any, new: Any, path: Path, difference: Difference) -> None:
+    if old == new and isinstance(old, bool) == isinstance(new, bool):
+        return
+    before, after = _children(field, old), _children(field, new)
+    if before is None or after is None:
+        difference.changed.add(path)
+        return
+    for element in before.keys() - after.keys():
+        difference.removed.add((*path, element))
+    for element, (inner, item) in after.items():
+        at = (*path, element)
+        if element in before:
+            _compare(inner, before[element][1], item, at, difference)
+        else:
+            _add(inner, item, at, difference.changed)
+
+
+def _add(field: Field, value: Any, path: Path, added: FieldSet) -> None:
+    """Add everything that is in a new part of an object.
+
+    Go always has structs that are no pointers and lists that may not be left out, so those
+    themselves are never new.
+    """
+    children = _children(field, value)
+    if children is None:
+        added.add(path)
+        return
+    if field.pointer or (field.omitempty and not field.type.startswith("#")):
+        added.add(path)
+    for element, (inner, item) in children.items():
+        _add(inner, item, (*path, element), added)
+
+
+def merge(field: Field, live: Any, applied: Any) -> Any:
+    """Put an applied configuration on top of a live value (TypedValue.Merge)."""
+    before, after = _children(field, live), _children(field, applied)
+    if before is None or after is None:
+        return applied
+    merged = {
+        element: merge(inner, before[element][1], item) if element in before else item
+        for element, (inner, item) in after.items()
+    }
+    if isinstance(applied, dict):
+        kept = {name: item for name, item in live.items() if f"f:{name}" not in after}
+        return {**kept, **{element[2:]: item for element, item in merged.items()}}
+    return [
+        merged[element] if element in merged else before[element][1]
+        for element in _merged_order(list(before), list(after))
+    ]
+
+
+def _merged_order(before: list[str], after: list[str]) -> list[str]:
+    """Keep the applied order; items that only the live list has stay before their successors."""
+    order: list[str] = []
+    rest = list(before)
+    for element in after:
+        if element in rest:
+            at = rest.index(element)
+            order += [other for other in rest[:at] if other not in after]
+            rest = rest[at + 1 :]
+        order.append(element)
+    return order + [other for other in rest if other not in after]
+
+
+def remove(field: Field, value: Any, paths: Iterable[Path]) -> Any:
+    """Take fields and list items out of a value (TypedValue.RemoveItems)."""
+    inside: dict[str, list[Path]] = {}
+    for path in paths:
+        inside.setdefault(path[0], []).append(path[1:])
+    children = _children(field, value)
+    if not inside or children is None:
+        return value
+    kept = {
+        element: remove(inner, item, inside.get(element, ()))
+        for element, (inner, item) in children.items()
+        if () not in inside.get(element, ())
+    }
+    if isinstance(value, dict):
+        return {element[2:]: item for element, item in kept.items()}
+    return list(kept.values())
+
+
+def without_removed(fields: FieldSet, removed: FieldSet) -> FieldSet:
+    """Take what lies at or below removed roots out of a set."""
+    if not removed:
+        return fields
+    return {
+        path
+        for path in fields
+        if not any(path[:length] in removed for length in range(1, len(path) + 1))
+    }
+
+
+def read_fields_v1(fields: JsonObject, path: Path = ()) -> FieldSet:
+    """Read a FieldsV1; what is malformed in it is left out."""
+    found: FieldSet = set()
+    for element, inner in fields.items():
+        if element == ".":
+            found.add(path)
+        elif element[:2] not in ("f:", "k:", "v:", "i:"):
+            continue
+        elif not inner or not isinstance(inner, dict):
+            found.add((*path, element))
+        else:
+            found |= read_fields_v1(inner, (*path, element))
+    return found
+
+
+def write_fields_v1(fields: FieldSet) -> JsonObject:
+    """Write a FieldsV1; `.` says that a field with fields below is a member itself."""
+    tree: JsonObject = {}
+    for path in sorted(fields):
+        node = tree
+        for element in path[:-1]:
+            if not node.get(element) and element in node:
+                node[element] = {".": {}}
+            node = node.setdefault(element, {})
+        node[path[-1]] = {}
+    return tree
+
+
+def path_text(path: Path) -> str:
+    """Write a path as messages do (fieldpath.Path.String)."""
+    text = ""
+    for element in path:
+        kind, _, rest = element.partition(":")
+        if kind in ("f", "i"):
+            text += f".{rest}"
+        elif kind == "v":
+            text += f"[={rest}]"
+        else:
+            text += f"[{_keys_text(rest)}]"
+    return text
+
+
+def _keys_text(text: str) -> str:
+    try:
+        keys = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return text
+    return ",".join(f"{key}={_json(value)}" for key, value in keys.items())

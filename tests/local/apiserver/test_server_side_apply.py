@@ -1,0 +1,175 @@
+"""Server-side apply: structured merge, ownership, conflicts, removal (KEP-555)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, MERGE, configmap
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api, Reply
+
+APPLY = "application/apply-patch+yaml"
+
+
+async def apply(api: Api, path: str, config: Any, manager: str = "m1", **query: str) -> Reply:
+    return await api.patch(path, config, APPLY, fieldManager=manager, **query)
+
+
+def applied_configmap(**data: str) -> dict[str, Any]:
+    return configmap("a", **data)
+
+
+def web(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": list(containers)},
+            },
+            **spec,
+        },
+    }
+
+
+async def test_apply_creates_and_owns_what_it_sent(api: Api) -> None:
+    reply = await apply(api, f"{CONFIGMAPS}/a", applied_configmap(k="v"))
+    assert reply.status == 201
+    (entry,) = reply.body["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("m1", "Apply")
+    assert entry["fieldsV1"] == {"f:data": {"f:k": {}}}
+    again = await apply(api, f"{CONFIGMAPS}/a", applied_configmap(k="v"))
+    assert again.status == 200
+    assert again.body["metadata"]["resourceVersion"] == reply.body["metadata"]["resourceVersion"]
+
+
+async def test_apply_takes_yaml(api: Api) -> None:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n"
+    assert (await apply(api, f"{CONFIGMAPS}/a", body)).body["data"] == {"k": "v"}
+
+
+async def test_apply_removes_what_it_no_longer_sends(api: Api) -> None:
+    path = f"{CONFIGMAPS}/a"
+    await apply(api, path, applied_configmap(k="v", m="v"))
+    await api.patch(path, {"data": {"other": "1"}}, MERGE, fieldManager="m2")
+    assert (await apply(api, path, applied_configmap(k="v"))).body["data"] == {
+        "k": "v",
+        "other": "1",
+    }
+
+
+async def test_apply_keeps_field_that_another_manager_owns(api: Api) -> None:
+    path = f"{CONFIGMAPS}/a"
+    await apply(api, path, applied_configmap(k="v", m="v"))
+    assert (await apply(api, path, applied_configmap(m="v"), "m2")).status == 200
+    reply = await apply(api, path, applied_configmap(k="v"))
+    assert reply.body["data"] == {"k": "v", "m": "v"}
+
+
+async def test_apply_conflict_names_manager_and_field(api: Api) -> None:
+    path = f"{CONFIGMAPS}/a"
+    await apply(api, path, applied_configmap(k="v"))
+    refused = await apply(api, path, applied_configmap(k="w"), "m2")
+    assert refused.status == 409
+    assert refused.message == 'Apply failed with 1 conflict: conflict with "m1": .data.k'
+    assert refused.body["details"]["causes"] == [
+        {"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.k"}
+    ]
+    forced = await apply(api, path, applied_configmap(k="w"), "m2", force="true")
+    assert forced.body["data"] == {"k": "w"}
+    assert [e["manager"] for e in forced.body["metadata"]["managedFields"]] == ["m2"]
+
+
+async def test_apply_conflicts_with_updates_are_listed_by_manager(api: Api) -> None:
+    path = f"{CONFIGMAPS}/a"
+    await api.post(CONFIGMAPS, applied_configmap(k="1", m="1"), fieldManager="u")
+    refused = await apply(api, path, applied_configmap(k="2", m="2"))
+    assert refused.message == (
+        'Apply failed with 2 conflicts: conflicts with "u" using v1:\n- .data.k\n- .data.m'
+    )
+
+
+async def test_apply_merges_lists_by_their_keys(api: Api) -> None:
+    path = f"{DEPLOYMENTS}/web"
+    ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]
+    main = {"name": "main", "image": "a", "ports": ports}
+    made = await apply(api, path, web(main))
+    assert made.status == 201
+    (entry,) = made.body["metadata"]["managedFields"]
+    containers = entry["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]
+    assert containers == {
+        'k:{"name":"main"}': {
+            ".": {},
+            "f:image": {},
+            "f:name": {},
+            "f:ports": {
+                'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}},
+                'k:{"containerPort":80,"protocol":"UDP"}': {
+                    ".": {},
+                    "f:containerPort": {},
+                    "f:protocol": {},
+                },
+            },
+        }
+    }
+    side = await apply(api, path, web({"name": "side", "image": "b"}), "m2")
+    names = [c["name"] for c in side.body["spec"]["template"]["spec"]["containers"]]
+    assert sorted(names) == ["main", "side"]
+    other = await apply(api, path, web({"name": "main", "image": "c"}), "m2")
+    assert other.message == (
+        'Apply failed with 1 conflict: conflict with "m1": '
+        '.spec.template.spec.containers[name="main"].image'
+    )
+    without_side = await apply(api, path, web({"name": "main", "image": "a"}), "m2")
+    (left,) = without_side.body["spec"]["template"]["spec"]["containers"]
+    assert left["name"] == "main"
+    assert len(left["ports"]) == 2
+
+
+async def test_update_of_applied_object_moves_single_fields(api: Api) -> None:
+    path = f"{DEPLOYMENTS}/web"
+    await apply(api, path, web({"name": "main", "image": "a"}, replicas=1))
+    reply = await api.patch(path, {"spec": {"replicas": 2}}, MERGE, fieldManager="hpa")
+    entries = {e["manager"]: e["fieldsV1"] for e in reply.body["metadata"]["managedFields"]}
+    assert entries["hpa"] == {"f:spec": {"f:replicas": {}}}
+    assert "f:replicas" not in entries["m1"]["f:spec"]
+
+
+async def test_apply_refuses_undeclared_field(api: Api) -> None:
+    reply = await apply(api, f"{CONFIGMAPS}/a", {**applied_configmap(), "foo": 1})
+    assert reply.status == 500
+    assert reply.message == (
+        "failed to create typed patch object (default/a; /v1, Kind=ConfigMap): "
+        ".foo: field not declared in schema"
+    )
+
+
+async def test_apply_checks_its_options(api: Api) -> None:
+    path = f"{CONFIGMAPS}/a"
+    reply = await api.patch(path, applied_configmap(), APPLY)
+    assert reply.message == (
+        'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: '
+        "is required for apply patch"
+    )
+    reply = await apply(api, path, {"data": {"k": "v"}})
+    assert reply.message == "invalid object type: /, Kind=ConfigMap"
+    await apply(api, path, applied_configmap())
+    reply = await api.patch(path, {}, MERGE, force="true")
+    assert reply.message.endswith("force: Forbidden: may not be specified for non-apply patch")
+
+
+async def test_apply_with_managed_fields_is_refused(api: Api) -> None:
+    config = applied_configmap(k="v")
+    config["metadata"]["managedFields"] = [{"manager": "x"}]
+    reply = await apply(api, f"{CONFIGMAPS}/a", config)
+    assert (reply.status, reply.message) == (400, "metadata.managedFields must be nil")
+
+
+async def test_apply_dry_run_stores_nothing(api: Api) -> None:
+    reply = await apply(api, f"{CONFIGMAPS}/a", applied_configmap(k="v"), dryRun="All")
+    assert reply.status == 201
+    assert (await api.get(f"{CONFIGMAPS}/a")).status == 404
