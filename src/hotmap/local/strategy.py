@@ -56,6 +56,10 @@ class Strategy:
     #: Whether a PUT may create (AllowCreateOnUpdate).
     create_on_update = False
 
+    def review(self, obj: JsonObject, user: str) -> JsonObject | None:
+        """Answer an object that is a question of `user`; None where objects are stored."""
+        return None
+
     def name_errors(self, name: str) -> list[str]:
         """Say why a name is not acceptable (ValidateNameFunc)."""
         return subdomain_errors(name)

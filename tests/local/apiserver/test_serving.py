@@ -131,18 +131,17 @@ async def test_aggregated_discovery(api: Api) -> None:
     assert configmaps["responseKind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
     groups = await api.request("GET", "/apis", accept=AGGREGATED)
     names = [item["metadata"]["name"] for item in groups.body["items"]]
-    assert names == ["apps", "batch", "coordination.k8s.io"]
+    assert names[:3] == ["apps", "batch", "coordination.k8s.io"]
+    assert "rbac.authorization.k8s.io" in names
 
 
 async def test_plain_discovery(api: Api) -> None:
     """One document for each group version, subresources included."""
     assert (await api.get("/api")).body["versions"] == ["v1"]
     groups = (await api.get("/apis")).body["groups"]
-    assert [group["preferredVersion"]["groupVersion"] for group in groups] == [
-        "apps/v1",
-        "batch/v1",
-        "coordination.k8s.io/v1",
-    ]
+    preferred = [group["preferredVersion"]["groupVersion"] for group in groups]
+    assert preferred[:3] == ["apps/v1", "batch/v1", "coordination.k8s.io/v1"]
+    assert "autoscaling/v2" in preferred
     resources = {r["name"]: r for r in (await api.get("/api/v1")).body["resources"]}
     assert {"pods", "pods/log", "pods/exec", "pods/status", "namespaces/finalize"} <= set(resources)
     scale = {r["name"]: r for r in (await api.get("/apis/apps/v1")).body["resources"]}
@@ -205,3 +204,44 @@ async def test_tokens_expire() -> None:
     assert tokens.user(tokens.issue_for_pod(pod, audience="vault", expiration_seconds=600)) is None
     now = 600.0
     assert tokens.user(token) is None
+
+
+async def test_access_reviews_allow_and_are_not_stored(api: Api) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    attributes = {"verb": "get", "resource": "pods"}
+    reply = await api.post(path, {"spec": {"resourceAttributes": attributes}})
+    assert (reply.status, reply.body["kind"]) == (201, "SelfSubjectAccessReview")
+    assert reply.body["status"] == {"allowed": True}
+    assert (await api.get(path)).status == 405
+
+
+async def test_self_subject_review_names_user_of_token(api: Api) -> None:
+    reply = await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+    assert reply.body["status"]["userInfo"]["username"] == "system:masters"
+
+
+async def test_stored_kinds_are_discovered_with_short_names(api: Api) -> None:
+    resources = (await api.get("/api/v1")).body["resources"]
+    by_name = {resource["name"]: resource for resource in resources}
+    assert by_name["persistentvolumeclaims"]["shortNames"] == ["pvc"]
+    assert by_name["replicationcontrollers"]["categories"] == ["all"]
+    assert by_name["persistentvolumes"]["namespaced"] is False
+
+
+async def test_stored_kind_gets_status_and_generation(api: Api) -> None:
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    body = {"metadata": {"name": "a"}, "spec": {"minAvailable": 1}, "status": {"expectedPods": 9}}
+    made = (await api.post(path, body)).body
+    assert made["status"]["expectedPods"] == 0
+    assert made["metadata"]["generation"] == 1
+    changed = await api.patch(f"{path}/a", {"spec": {"minAvailable": "50%"}})
+    assert changed.body["metadata"]["generation"] == 2
+    wrong = await api.patch(f"{path}/a", {"spec": {"selector": "x"}})
+    assert wrong.status == 400
+
+
+async def test_role_names_are_path_segments(api: Api) -> None:
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    assert (await api.post(path, {"metadata": {"name": "system:x"}})).status == 201
+    refused = await api.post(path, {"metadata": {"name": "a%b"}})
+    assert refused.message.endswith("metadata.name: Invalid value: \"a%b\": may not contain '%'")

@@ -50,6 +50,8 @@ class Request(NamedTuple):
     content_type: str = ""
     user_agent: str = ""
     body: bytes = b""
+    #: Whose token it has.
+    user: str = ""
 
 
 class Answer(NamedTuple):
@@ -133,6 +135,10 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     obj = decode_body(request.body, request.content_type)
     _check_type(registry.scheme, path.kind, obj)
     warnings = _field_warnings(path.kind, obj, options, _json_of(request))
+    reviewed = path.kind.strategy.review(obj, request.user)
+    if reviewed is not None:
+        reviewed = {"kind": path.kind.kind, "apiVersion": path.kind.api_version, **reviewed}
+        return _json(reviewed)._replace(status=201, warnings=warnings)
     created = await registry.create(
         registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
     )

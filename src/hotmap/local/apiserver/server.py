@@ -110,12 +110,19 @@ class APIServer:
             text = "an error on the server prevented the request from succeeding"
             return _failure(api_error(500, text, reason="InternalError"))
 
-    def _authenticate(self, request: web.BaseRequest) -> None:
+    def _authenticate(self, request: web.BaseRequest) -> str:
+        """Name the user of a request.
+
+        Raises:
+            Unauthorized: it has no valid token.
+        """
         if request.path.startswith(_PUBLIC):
-            return
+            return "system:anonymous"
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or self._tokens.user(token.strip()) is None:
+        user = self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
             raise Unauthorized("Unauthorized")
+        return user
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         path = parse_path(self._registry.scheme, request.path)
@@ -139,6 +146,7 @@ class APIServer:
                     request.headers.get("Content-Type", ""),
                     request.headers.get("User-Agent", ""),
                     await _body(request),
+                    self._authenticate(request),
                 ),
             )
         )

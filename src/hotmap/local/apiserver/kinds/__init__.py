@@ -1,4 +1,7 @@
-"""The built-in kinds, one module each, named like pkg/registry/<group>/<resource>."""
+"""The built-in kinds, one module each, named like pkg/registry/<group>/<resource>.
+
+Those without rules of their own are in `stored`, those that are only answered in `reviews`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ from hotmap.local.apiserver.kinds.core.pod import PODS
 from hotmap.local.apiserver.kinds.core.secret import SECRETS
 from hotmap.local.apiserver.kinds.core.service import SERVICES
 from hotmap.local.apiserver.kinds.core.serviceaccount import SERVICEACCOUNTS
+from hotmap.local.apiserver.kinds.reviews import REVIEWS
+from hotmap.local.apiserver.kinds.stored import STORED
 from hotmap.local.scheme import Scheme
 
 BUILT_IN = (
@@ -39,6 +44,8 @@ BUILT_IN = (
     JOBS,
     CRONJOBS,
     LEASES,
+    *STORED,
+    *REVIEWS,
 )
 
 

@@ -1,0 +1,262 @@
+"""Kinds that are stored, validated by their types and shown, and that nothing here acts on.
+
+Names, scopes and subresources are those of Kubernetes' discovery document; the columns are a
+selection of pkg/printers/internalversion/printers.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.names import qualified_name_errors
+from hotmap.local.scheme import SCALE, STATUS, Kind, Names, Subresource
+from hotmap.local.strategy import Column, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.local.strategy import Cell
+
+JsonObject = dict[str, Any]
+
+
+class StoredStrategy(Strategy):
+    """Store as sent; count generations where the kind has them."""
+
+    def __init__(
+        self,
+        *columns: Column,
+        has_generation: bool = False,
+        status: JsonObject | None = None,
+        defaults: JsonObject | None = None,
+    ) -> None:
+        self.columns = (NAME, *columns, AGE) if columns else ()
+        self.has_generation = has_generation
+        self._status = {} if status is None else status
+        self._defaults = {} if defaults is None else defaults
+
+    def initial_status(self, obj: JsonObject) -> JsonObject | None:
+        return dict(self._status)
+
+    def default(self, obj: JsonObject) -> None:
+        for field, value in self._defaults.items():
+            obj.setdefault(field, value)
+
+
+class RBACStrategy(StoredStrategy):
+    """Names of RBAC objects are path segments (ValidateRBACName)."""
+
+    def name_errors(self, name: str) -> list[str]:
+        if name in (".", ".."):
+            return [f"may not be '{name}'"]
+        return [f"may not contain '{char}'" for char in "/%" if char in name]
+
+    def default(self, obj: JsonObject) -> None:
+        reference = obj.get("roleRef")
+        if reference is not None and not reference.get("apiGroup"):
+            reference["apiGroup"] = "rbac.authorization.k8s.io"
+        for subject in obj.get("subjects") or ():
+            is_account = subject.get("kind") == "ServiceAccount"
+            if not is_account:
+                subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+class PriorityClassStrategy(StoredStrategy):
+    def name_errors(self, name: str) -> list[str]:
+        return super().name_errors(name) or qualified_name_errors(name)
+
+
+def _joined(path: str, missing: str = "<none>") -> Callable[[JsonObject, float], Cell]:
+    cell = field_cell(path)
+
+    def join(obj: JsonObject, now: float) -> Cell:
+        value: Any = cell(obj, now)
+        return ",".join(map(str, value)) if isinstance(value, list) and value else missing
+
+    return join
+
+
+def _hosts(ingress: JsonObject, _: float) -> Cell:
+    rules = ingress.get("spec", {}).get("rules") or ()
+    return ",".join(rule["host"] for rule in rules if rule.get("host")) or "*"
+
+
+def _role(binding: JsonObject, _: float) -> Cell:
+    reference = binding.get("roleRef", {})
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+def _stored(
+    group_version: str,
+    names: Names,
+    strategy: Strategy | None = None,
+    *subresources: Subresource,
+    namespaced: bool = True,
+) -> Kind:
+    group, _, version = group_version.rpartition("/")
+    storage = names._replace(storage=names.storage or names.plural)
+    return Kind(group, (version,), storage, namespaced, subresources, strategy or StoredStrategy())
+
+
+_NETWORKING = "networking.k8s.io/v1"
+_RBAC = "rbac.authorization.k8s.io/v1"
+_STORAGE = "storage.k8s.io/v1"
+
+STORED = (
+    _stored(
+        "v1",
+        Names("persistentvolumes", "PersistentVolume", ("pv",)),
+        StoredStrategy(
+            Column("Capacity", field_cell("spec.capacity.storage")),
+            Column("Access Modes", _joined("spec.accessModes", "")),
+            Column("Reclaim Policy", field_cell("spec.persistentVolumeReclaimPolicy")),
+            Column("Status", field_cell("status.phase")),
+            Column("StorageClass", field_cell("spec.storageClassName")),
+            status={"phase": "Pending"},
+        ),
+        STATUS,
+        namespaced=False,
+    ),
+    _stored(
+        "v1",
+        Names("persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",)),
+        StoredStrategy(
+            Column("Status", field_cell("status.phase")),
+            Column("Volume", field_cell("spec.volumeName")),
+            Column("Capacity", field_cell("status.capacity.storage")),
+            Column("Access Modes", _joined("status.accessModes", "")),
+            Column("StorageClass", field_cell("spec.storageClassName")),
+            status={"phase": "Pending"},
+        ),
+        STATUS,
+    ),
+    _stored("v1", Names("podtemplates", "PodTemplate")),
+    _stored(
+        "v1",
+        Names(
+            "replicationcontrollers",
+            "ReplicationController",
+            ("rc",),
+            ("all",),
+            storage="controllers",
+        ),
+        StoredStrategy(
+            Column("Desired", field_cell("spec.replicas", 0), type="integer"),
+            Column("Current", field_cell("status.replicas", 0), type="integer"),
+            Column("Ready", field_cell("status.readyReplicas", 0), type="integer"),
+            has_generation=True,
+            status={"replicas": 0},
+        ),
+        STATUS,
+        SCALE,
+    ),
+    _stored("v1", Names("resourcequotas", "ResourceQuota", ("quota",)), None, STATUS),
+    _stored("v1", Names("limitranges", "LimitRange", ("limits",))),
+    _stored(
+        "autoscaling/v2",
+        Names("horizontalpodautoscalers", "HorizontalPodAutoscaler", ("hpa",), ("all",)),
+        StoredStrategy(
+            Column("MinPods", field_cell("spec.minReplicas", "<unset>")),
+            Column("MaxPods", field_cell("spec.maxReplicas", 0)),
+            Column("Replicas", field_cell("status.currentReplicas", 0)),
+            status={"desiredReplicas": 0, "currentMetrics": None},
+        ),
+        STATUS,
+    ),
+    _stored(
+        "certificates.k8s.io/v1",
+        Names("certificatesigningrequests", "CertificateSigningRequest", ("csr",)),
+        None,
+        STATUS,
+        Subresource("approval", ("get", "patch", "update"), field="status"),
+        namespaced=False,
+    ),
+    _stored(
+        "discovery.k8s.io/v1",
+        Names("endpointslices", "EndpointSlice"),
+        StoredStrategy(Column("AddressType", field_cell("addressType")), has_generation=True),
+    ),
+    _stored(
+        _NETWORKING,
+        Names("ingresses", "Ingress", ("ing",), storage="ingress"),
+        StoredStrategy(
+            Column("Class", field_cell("spec.ingressClassName", "<none>")),
+            Column("Hosts", _hosts),
+            has_generation=True,
+            status={"loadBalancer": {}},
+        ),
+        STATUS,
+    ),
+    _stored(
+        _NETWORKING,
+        Names("ingressclasses", "IngressClass"),
+        StoredStrategy(Column("Controller", field_cell("spec.controller")), has_generation=True),
+        namespaced=False,
+    ),
+    _stored(
+        _NETWORKING,
+        Names("networkpolicies", "NetworkPolicy", ("netpol",)),
+        StoredStrategy(has_generation=True),
+    ),
+    _stored("node.k8s.io/v1", Names("runtimeclasses", "RuntimeClass"), namespaced=False),
+    _stored(
+        "policy/v1",
+        Names("poddisruptionbudgets", "PodDisruptionBudget", ("pdb",)),
+        StoredStrategy(
+            Column("Min Available", field_cell("spec.minAvailable", "N/A")),
+            Column("Max Unavailable", field_cell("spec.maxUnavailable", "N/A")),
+            Column("Allowed Disruptions", field_cell("status.disruptionsAllowed", 0)),
+            has_generation=True,
+            status={
+                "disruptionsAllowed": 0,
+                "currentHealthy": 0,
+                "desiredHealthy": 0,
+                "expectedPods": 0,
+            },
+        ),
+        STATUS,
+    ),
+    _stored(_RBAC, Names("roles", "Role"), RBACStrategy()),
+    _stored(_RBAC, Names("rolebindings", "RoleBinding"), RBACStrategy(Column("Role", _role))),
+    _stored(_RBAC, Names("clusterroles", "ClusterRole"), RBACStrategy(), namespaced=False),
+    _stored(
+        _RBAC,
+        Names("clusterrolebindings", "ClusterRoleBinding"),
+        RBACStrategy(Column("Role", _role)),
+        namespaced=False,
+    ),
+    _stored(
+        "scheduling.k8s.io/v1",
+        Names("priorityclasses", "PriorityClass", ("pc",)),
+        PriorityClassStrategy(
+            Column("Value", field_cell("value", 0)),
+            Column("Global-Default", lambda obj, _: str(bool(obj.get("globalDefault"))).lower()),
+            has_generation=True,
+            defaults={"preemptionPolicy": "PreemptLowerPriority"},
+        ),
+        namespaced=False,
+    ),
+    _stored(
+        _STORAGE,
+        Names("storageclasses", "StorageClass", ("sc",)),
+        StoredStrategy(
+            Column("Provisioner", field_cell("provisioner")),
+            Column("ReclaimPolicy", field_cell("reclaimPolicy")),
+            Column("VolumeBindingMode", field_cell("volumeBindingMode")),
+            defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+        ),
+        namespaced=False,
+    ),
+    _stored(_STORAGE, Names("csidrivers", "CSIDriver"), namespaced=False),
+    _stored(_STORAGE, Names("csinodes", "CSINode"), namespaced=False),
+    _stored(_STORAGE, Names("csistoragecapacities", "CSIStorageCapacity")),
+    _stored(
+        _STORAGE, Names("volumeattachments", "VolumeAttachment"), None, STATUS, namespaced=False
+    ),
+    _stored(
+        _STORAGE,
+        Names("volumeattributesclasses", "VolumeAttributesClass", ("vac",)),
+        namespaced=False,
+    ),
+)
