@@ -17,7 +17,7 @@ async def apply(api: Api, path: str, config: Any, manager: str = "m1", **query: 
 
 
 def applied_configmap(**data: str) -> dict[str, Any]:
-    return configmap("a", **data)
+    return configmap("a", None, **data)
 
 
 def web(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
