@@ -16,6 +16,7 @@ from hotmap.agent.decide.patterns import matches, select_files
 from hotmap.agent.process import environment
 from hotmap.agent.settings.settings import Call, EnvFrom, EnvSetting
 from hotmap.agent.settings.values import parse_url
+from hotmap.core.expansion import expand
 from hotmap.local.kubelet import environment as kubelet
 
 KEY = b"0123456789abcdef"
@@ -35,13 +36,6 @@ def test_pattern_selects_by_relative_or_absolute_path() -> None:
     assert select_files(files, ["tls.*"], roots) == {"/etc/a/tls.crt", "/etc/b/tls.crt"}
     assert select_files(files, ["/etc/a/*"], roots) == {"/etc/a/tls.crt", "/etc/a/sub/tls.crt"}
     assert select_files(files, ["*"], roots) == set(files)
-
-
-@given(st.text("$()AB ", max_size=20))
-def test_expansion_equals_the_kubelets(text: str) -> None:
-    """The agent's expansion and the local kubelet's are the same function of a text."""
-    known = {"A": "1", "B": "$(A)"}
-    assert environment.expand(text, known) == kubelet.expand(text, known.get)
 
 
 #: Data keys, and texts that refer to some of them.
@@ -85,9 +79,7 @@ def test_environment_equals_the_kubelets(
     )
     assert found == wanted
     words = ["app", "$(A)-$(B)", "$$(A)", "$(P_A)$(none)"]
-    assert [environment.expand(word, found) for word in words] == kubelet.expand_command(
-        container, wanted
-    )
+    assert [expand(word, found.get) for word in words] == kubelet.expand_command(container, wanted)
 
 
 def test_environment_ignores_invalid_names() -> None:

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotmap.agent.process.environment import expand, make_environment
+from hotmap.agent.process.environment import make_environment
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
 from hotmap.cli.injection.agent_addition import Injection, add_agent
 from hotmap.cli.injection.environment import convert_environment
+from hotmap.core.expansion import expand
 
 Sources = dict[tuple[str, str], dict[str, str]]
 
@@ -42,7 +43,7 @@ def kubelet_environment(container: dict[str, Any], sources: Sources) -> dict[str
         result |= {one.get("prefix", "") + key: value for key, value in found.items()}
     for one in container.get("env") or ():
         if one.get("value"):
-            result[one["name"]] = expand(one["value"], {**SERVICES, **result})
+            result[one["name"]] = expand(one["value"], {**SERVICES, **result}.get)
             continue
         source = one.get("valueFrom")
         value: str | None = ""
@@ -89,8 +90,8 @@ def supervised(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[s
     """Start an injected pod's application: its words and its environment."""
     container = pod["spec"]["containers"][0]
     inherited = kubelet_environment(container, sources)
-    command = [expand(one, inherited) for one in container["command"]]
-    arguments = [expand(one, inherited) for one in container.get("args") or ()]
+    command = [expand(one, inherited.get) for one in container["command"]]
+    arguments = [expand(one, inherited.get) for one in container.get("args") or ()]
     settings = load_settings(parse_arguments([*command[2:], *arguments]))
     volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
     places = {one["mountPath"]: volumes[one["name"]] for one in container["volumeMounts"]}
@@ -99,14 +100,14 @@ def supervised(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[s
         one.directory: mounted(places[one.directory], sources) for one in application.env_from
     }
     environment = make_environment(inherited, contents, application.env_from, application.env)
-    return [expand(one, environment) for one in application.command], environment
+    return [expand(one, environment.get) for one in application.command], environment
 
 
 def plain(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, str]]:
     container = pod["spec"]["containers"][0]
     environment = kubelet_environment(container, sources)
     words = [*container["command"], *(container.get("args") or ())]
-    return [expand(one, environment) for one in words], environment
+    return [expand(one, environment.get) for one in words], environment
 
 
 def both(pod: dict[str, Any], sources: Sources) -> list[object]:

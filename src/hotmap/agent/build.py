@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 #: What goes in, relative to the package: the agent's floor, as pyproject.toml has it.
 _PARTS = (
     *("__init__.py", "agent", "volume"),
-    *("core/__init__.py", "core/duration.py", "core/errors.py", "core/payload.py"),
+    *(
+        "core/__init__.py",
+        "core/duration.py",
+        "core/errors.py",
+        "core/expansion.py",
+        "core/payload.py",
+    ),
     *("core/payload_digest.py", "core/text.py", "core/value.py"),
 )
 

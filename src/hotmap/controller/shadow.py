@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
@@ -66,18 +66,7 @@ class ShadowExecutor:
 class ShadowRecorder(Recorder):
     """Writes no Events; the log has the reasons."""
 
-    def event(
-        self,
-        regarding: ObjectKey,
-        *,
-        api_version: str,
-        uid: str,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        resource_version: str = "",
-        once: bool = False,
-    ) -> bool:
+    def event(self, regarding: ObjectKey, **fields: Any) -> bool:
         """Write nothing."""
         return True
 

@@ -21,7 +21,7 @@ import time
 
 from hotmap.core.payload import clean_payload, parents
 
-__all__ = ["DATA_LINK", "AtomicWriter"]
+__all__ = ["DATA_LINK", "AtomicWriter", "remove_contents"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,7 +230,8 @@ def _write_files(root: str, wanted: Payload) -> None:
         os.chmod(target, mode)  # the umask has taken its part of the mode above
 
 
-def _remove_tree(root: str) -> None:
+def remove_contents(root: str) -> None:
+    """Remove everything below a directory; links are removed, never followed."""
     for folder, folders, files in os.walk(root, topdown=False):
         for name in files:
             os.remove(os.path.join(folder, name))
@@ -240,5 +241,9 @@ def _remove_tree(root: str) -> None:
                 os.remove(path)
             else:
                 os.rmdir(path)
+
+
+def _remove_tree(root: str) -> None:
+    remove_contents(root)
     if os.path.lexists(root):
         os.rmdir(root)

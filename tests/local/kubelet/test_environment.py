@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotmap.core.errors import NotFound
+from hotmap.core.expansion import expand
 from hotmap.local.kubelet.environment import (
     ConfigError,
     SourceName,
-    expand,
     expand_command,
     expand_sub_path,
     make_environment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["fill_placeholders", "make_work_directory", "remove_contents", "write_copies"]
+__all__ = ["fill_placeholders", "make_work_directory", "write_copies"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,19 +46,6 @@ def write_copies(root: str, contents: Sequence[Mapping[str, bytes]]) -> list[str
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(data)
     return copies
-
-
-def remove_contents(root: str) -> None:
-    """Remove everything below a directory."""
-    for folder, folders, files in os.walk(root, topdown=False):
-        for name in files:
-            os.remove(os.path.join(folder, name))
-        for name in folders:
-            path = os.path.join(folder, name)
-            if os.path.islink(path):
-                os.remove(path)
-            else:
-                os.rmdir(path)
 
 
 def fill_placeholders(words: Iterable[str], copies: Sequence[str]) -> list[str]:

@@ -11,11 +11,11 @@ import os
 from hotmap.agent.act.check_copy import (
     fill_placeholders,
     make_work_directory,
-    remove_contents,
     write_copies,
 )
 from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REJECTED
+from hotmap.volume.atomic_writer import remove_contents
 
 __all__ = ["Checker"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
-from hotmap.agent.process.environment import expand, make_environment
+from hotmap.agent.process.environment import make_environment
 from hotmap.agent.process.spawn import take_orphans
 from hotmap.agent.process.supervisor import Supervisor
+from hotmap.core.expansion import expand
 from hotmap.core.value import Value
 
 __all__ = ["Application", "ApplicationStatus"]
@@ -122,4 +123,4 @@ class Application:
     def _command(self) -> tuple[list[str], dict[str, str]]:
         settings = self._settings
         environment = make_environment(os.environ, self._contents, settings.env_from, settings.env)
-        return [expand(word, environment) for word in settings.command], environment
+        return [expand(word, environment.get) for word in settings.command], environment

@@ -11,7 +11,9 @@ mounted files: `binaryData`, which envFrom ignores, is a file like any other.
 
 from __future__ import annotations
 
-__all__ = ["expand", "make_environment"]
+from hotmap.core.expansion import expand
+
+__all__ = ["make_environment"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,30 +47,7 @@ def make_environment(
     known = {**inherited, **variables}
     for name, value in env:
         if value is not None:
-            known[name] = expand(value, known)
+            known[name] = expand(value, known.get)
         elif name in inherited:
             known[name] = inherited[name]
     return known
-
-
-def expand(text: str, known: Mapping[str, str]) -> str:
-    """Replace $(NAME) by the variable's value, in one pass.
-
-    `$$` is a `$`; an unknown name, an unterminated `$(` and a `$` before anything else stay; what
-    was put in is not expanded again (kubernetes: third_party/forked/golang/expansion/expand.go).
-    """
-    parts: list[str] = []
-    position = 0
-    while True:
-        dollar = text.find("$", position)
-        if dollar < 0 or dollar + 1 == len(text):
-            return "".join([*parts, text[position:]])
-        parts.append(text[position:dollar])
-        follower = text[dollar + 1]
-        end = text.find(")", dollar + 2) if follower == "(" else -1
-        if end >= 0:
-            parts.append(known.get(text[dollar + 2 : end], text[dollar : end + 1]))
-            position = end + 1
-        else:
-            parts.append("$" if follower == "$" else f"${follower}")
-            position = dollar + 2

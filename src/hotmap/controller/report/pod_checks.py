@@ -37,7 +37,6 @@ from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
-from hotmap.core.policy.policy import Policy, Strategy
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, status_from_pods
 from hotmap.core.status.pods import (
     DesiredContent,
@@ -100,14 +99,9 @@ async def check_pods(
         desired,
         stalled=stalled,
         retried=retried,
-        agents_restart=_agents_restart(snapshot.policy),
+        agents_restart=snapshot.policy.agent_restarts,
     )
     return PodCheckResult(desired, proofs, status)
-
-
-def _agents_restart(policy: Policy) -> bool:
-    agent = policy.agent
-    return policy.strategy is Strategy.AUTO and agent is not None and agent.restart != "none"
 
 
 class PodCheckStores(NamedTuple):

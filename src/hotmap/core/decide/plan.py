@@ -175,7 +175,7 @@ def _choose(
             return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
         outcome = "refreshing mounted files; the rest takes effect at the next restart"
         return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
-    if _agent_restarts(policy):
+    if policy.agent_restarts:
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "the agent restarts the application in place"
     why = _why_new_pods(policy, assessment, changed)
@@ -241,7 +241,7 @@ def _choose_without_rollout(
         return (), "no pods are running; new pods read the new content"
     if not frozen and policy.takes_live_changes():
         return (Action(ActionType.NUDGE),), f"refreshing mounted files{_taker(policy)}"
-    if _agent_restarts(policy):
+    if policy.agent_restarts:
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "the agent restarts the application in place"
     if on_change is OnChange.RECREATE:
@@ -251,15 +251,6 @@ def _choose_without_rollout(
     return (
         Action(ActionType.NOTIFY),
     ), f"reported only, since a {consumer.key.kind} has no rollout"
-
-
-def _agent_restarts(policy: Policy) -> bool:
-    """Tell whether an agent may take a frozen change."""
-    return (
-        policy.strategy is Strategy.AUTO
-        and policy.agent is not None
-        and policy.agent.restart != "none"
-    )
 
 
 # -- words -------------------------------------------------------------------------------------

@@ -125,6 +125,15 @@ class Policy(NamedTuple):
             return True
         return self.named.covers(source)
 
+    @property
+    def agent_restarts(self) -> bool:
+        """Whether an agent in the pods takes what is read at start, by restarting in place."""
+        return (
+            self.strategy is Strategy.AUTO
+            and self.agent is not None
+            and self.agent.restart != "none"
+        )
+
     def takes_live_changes(self) -> bool:
         """Tell whether a live change needs no new pods."""
         if self.strategy is Strategy.ROLLOUT:

@@ -15,10 +15,11 @@ from collections import ChainMap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import HotmapError, ManifestError, NotFound
+from hotmap.core.expansion import expand
 from hotmap.local.kubelet.downward import field_text, resource_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: containerd: oci/spec.go, defaultUnixEnv.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -102,31 +103,6 @@ def make_environment(
 def with_runtime_defaults(env: Mapping[str, str], *, hostname: str) -> dict[str, str]:
     """Add what a container runtime sets: PATH, HOSTNAME and HOME, where the pod does not."""
     return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": "/root", **env}
-
-
-def expand(text: str, lookup: Callable[[str], str | None]) -> str:
-    """Replace $(NAME) by what `lookup` gives for the name, in one pass.
-
-    `$$` is a `$`, so `$$(NAME)` is left as `$(NAME)`; an unknown name (None), an unterminated
-    `$(` and a `$` before anything else stay as they are; what was put in is not expanded again
-    (kubernetes: third_party/forked/golang/expansion/expand.go).
-    """
-    parts: list[str] = []
-    position = 0
-    while True:
-        dollar = text.find("$", position)
-        if dollar < 0 or dollar + 1 == len(text):
-            return "".join([*parts, text[position:]])
-        parts.append(text[position:dollar])
-        follower = text[dollar + 1]
-        end = text.find(")", dollar + 2) if follower == "(" else -1
-        if end >= 0:
-            value = lookup(text[dollar + 2 : end])
-            parts.append(text[dollar : end + 1] if value is None else value)
-            position = end + 1
-        else:
-            parts.append("$" if follower == "$" else f"${follower}")
-            position = dollar + 2
 
 
 def expand_command(container: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ import ssl
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from hotmap.core.errors import HotmapError
-from hotmap.local.kubelet.environment import expand
+from hotmap.core.expansion import expand
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
