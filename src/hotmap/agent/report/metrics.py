@@ -38,6 +38,11 @@ def render_metrics(status: Mapping[str, Any], calls: CallStatistics) -> str:
                 "Number of unexpected errors; what they interrupted is retried.",
                 [({}, status["internal_errors"])],
             ),
+            Metric(
+                "hotmap_agent_log_lines_dropped_total", "counter",
+                "Number of log lines that were dropped because standard error was not read.",
+                [({}, status["log_lines_dropped"])],
+            ),
             *configmap_reload_metrics(calls, status["detector"]["watches_lost"]),
         ]
     )  # fmt: skip

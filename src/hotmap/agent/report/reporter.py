@@ -91,7 +91,11 @@ class Reporter:
             self._executor.application.status(),
             self.problems(),
         )
-        return {**document, "internal_errors": self.internal_errors}
+        return {
+            **document,
+            "internal_errors": self.internal_errors,
+            "log_lines_dropped": self._log.dropped,
+        }
 
     def respond(self, path: str) -> tuple[int, str, bytes]:
         """Return status code, content type and body for a path."""

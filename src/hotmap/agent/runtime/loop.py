@@ -124,7 +124,8 @@ class Loop:
     def turn(self) -> None:
         """Wait for the next event, and make the calls that are due."""
         ready = self._poll.poll(self._wait())
-        for descriptor, _ in ready:
+        # Signals first: whatever else is ready may take its time.
+        for descriptor, _ in sorted(ready, key=lambda each: each[0] != self._wake_up):
             # A call before it in this turn may have forgotten it.
             if call := self._calls.get(descriptor):
                 self.guard(call)
