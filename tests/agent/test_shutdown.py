@@ -135,7 +135,7 @@ def test_sigterm_stops_the_supervised_application(tmp_path: Path, name: str) -> 
     with agent(tmp_path, "--dir", volume, *AROUND[name], *program) as running:
         if name == "not started":
             running.reaches("rejected")
-            assert ends_at_once(running) == 0
+            assert ends_at_once(running) == 128 + signal.SIGTERM
             assert not (tmp_path / "started").exists()
             return
         eventually((tmp_path / "started").exists)
@@ -154,4 +154,4 @@ def test_sigint_stops_the_agent(tmp_path: Path) -> None:
     with agent(tmp_path, "--dir", volume, "--", "sleep", "600") as running:
         running.reaches("loaded")
         running.process.send_signal(signal.SIGINT)
-        assert running.process.wait(20) == 128 + signal.SIGTERM
+        assert running.process.wait(20) == 128 + signal.SIGINT

@@ -123,7 +123,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """Give a world, and this process its signals back."""
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+    numbers = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     before = {number: signal.getsignal(number) for number in numbers}
     made = World(tmp_path)
     try:

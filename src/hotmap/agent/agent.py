@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 _RECOVERY_DELAY = 1.0
 
 
+#: Signals that would end a process which does not expect them; the application may.
+_OTHER_SIGNALS = (
+    signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+)  # fmt: skip
+
+
 class Agent:
     """One start of the agent."""
 
@@ -103,6 +110,7 @@ class Agent:
     def _start(self) -> None:
         self._loop.on_signals([signal.SIGTERM, signal.SIGINT], self._on_stop_signal)
         self._loop.on_signals([signal.SIGHUP], self._on_hang_up)
+        self._loop.on_signals(_OTHER_SIGNALS, self._executor.application.forward)
         self._executor.application.prepare()
         self.reporter.listen()
         for text in (*self._settings.warnings, *self.reporter.problems()):
@@ -119,8 +127,10 @@ class Agent:
     def _on_stop_signal(self, number: int) -> None:
         self._log.info("stopping", f"shutting down ({signal.Signals(number).name})")
         self._stopping = True
-        if not self._executor.stop():
-            self._exit_status = 0
+        if not self._executor.stop(number):
+            # What should have run did not: an init container has not published anything.
+            unfinished = self._settings.application.command or self._settings.once
+            self._exit_status = 128 + number if unfinished else 0
 
     def _on_hang_up(self, number: int) -> None:
         application = self._executor.application

@@ -100,12 +100,12 @@ class Executor:
         """Why the state file cannot be used; "" while it can."""
         return self._state_file.problem
 
-    def stop(self) -> bool:
-        """Kill children and stop the application; whether there is one to wait for."""
+    def stop(self, number: int) -> bool:
+        """Kill children and stop the application by a signal; whether there is one to wait for."""
         self._children.kill_all()
         if not self.application.running:
             return False
-        self.application.stop()
+        self.application.stop(number)
         return True
 
     def close(self) -> None:

@@ -98,9 +98,9 @@ class Application:
 
         self._supervisor.restart(*self._command(), restarted)
 
-    def stop(self) -> None:
-        """Stop it for good; a second call kills it."""
-        self._supervisor.stop()
+    def stop(self, number: int) -> None:
+        """Stop it for good by a signal; a second call kills it."""
+        self._supervisor.stop(number)
 
     def forward(self, number: int) -> None:
         """Forward a signal to it."""

@@ -119,8 +119,8 @@ class Supervisor:
         else:
             self._continue(0)
 
-    def stop(self) -> None:
-        """Stop the application for good; a second call kills it."""
+    def stop(self, number: int) -> None:
+        """Stop the application for good by a signal; a second call kills it."""
         self._then = None
         if self._start_timer is not None:
             self._start_timer.cancel()
@@ -128,7 +128,7 @@ class Supervisor:
             self._kill()
             return
         self._last = True
-        self._stop()
+        self._stop(number)
 
     def forward(self, number: int) -> None:
         """Forward a signal to the application, if it is running."""
@@ -139,9 +139,9 @@ class Supervisor:
         """Identify the current instance; None without one."""
         return identify(self.pid) if self.running else None
 
-    def _stop(self) -> None:
+    def _stop(self, number: int = signal.SIGTERM) -> None:
         if self._timer is None:
-            self.forward(signal.SIGTERM)
+            self.forward(number)
             self._timer = self._loop.after(self._grace, self._kill)
 
     def _kill(self) -> None:

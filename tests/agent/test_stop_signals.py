@@ -1,0 +1,67 @@
+"""Which signals end the agent, how, and with which exit status."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import PATIENCE, Volume, agent, eventually
+
+#: Notes the signals that it gets, and exits with 7 at TERM and INT.
+NOTING = """
+import signal, sys, time
+def note(number, _):
+    with open(sys.argv[1], "a") as file: file.write(f"{number}\\n")
+    if number in (signal.SIGTERM, signal.SIGINT): sys.exit(7)
+for number in (2, 10, 14, 15, 29, 34, 64): signal.signal(number, note)
+open(sys.argv[1], "a").close()
+while True: time.sleep(0.01)
+"""
+
+OTHERS = (signal.SIGALRM, signal.SIGIO, signal.SIGRTMIN, signal.SIGRTMAX)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stop_signal_reaches_the_application_as_it_is(tmp_path: Path, number: int) -> None:
+    """INT stays INT, TERM stays TERM; the exit status is the application's."""
+    volume, notes = Volume(tmp_path / "volume", text="one"), tmp_path / "notes"
+    words = ("--", sys.executable, "-S", "-c", NOTING, notes)
+    with agent(tmp_path, "--dir", volume, *words) as running:
+        eventually(notes.exists)
+        running.process.send_signal(number)
+        assert running.process.wait(PATIENCE) == 7
+    assert notes.read_text().split() == [str(int(number))]
+
+
+@pytest.mark.parametrize("number", OTHERS)
+def test_other_signal_is_forwarded(tmp_path: Path, number: int) -> None:
+    """A timer's or an application's own signal reaches it, and ends nothing."""
+    volume, notes = Volume(tmp_path / "volume", text="one"), tmp_path / "notes"
+    words = ("--", sys.executable, "-S", "-c", NOTING, notes)
+    with agent(tmp_path, "--dir", volume, *words) as running:
+        eventually(notes.exists)
+        running.process.send_signal(number)
+        eventually(lambda: notes.read_text().split() == [str(int(number))])
+
+
+def test_other_signals_do_not_end_the_agent(tmp_path: Path) -> None:
+    """Without an application they are ignored."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--touch", tmp_path / "touched") as running:
+        running.reaches("loaded")
+        for number in OTHERS:
+            running.process.send_signal(number)
+        volume.write(text="two")
+        eventually(lambda: running.rule()["loads"] == 2)
+        assert running.end() == 0
+
+
+@pytest.mark.parametrize("flags", [("--", "sleep", "600"), ("--once",)])
+def test_term_before_anything_ran_exits_with_143(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """An init container that was stopped before its content passed did not succeed."""
+    folder, stage = tmp_path / "missing", tmp_path / "stage"
+    with agent(tmp_path, "--dir", folder, "--stage", stage, *flags) as running:
+        running.reaches("waiting")
+        assert running.end() == 143
