@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, MERGE, configmap
@@ -160,6 +161,24 @@ async def test_apply_checks_its_options(api: Api) -> None:
     await apply(api, path, applied_configmap())
     reply = await api.patch(path, {}, MERGE, force="true")
     assert reply.message.endswith("force: Forbidden: may not be specified for non-apply patch")
+
+
+async def test_apply_of_kubectl_takes_over_from_client_side_apply(api: Api) -> None:
+    """Fields that the annotation names with their present values are no conflicts."""
+    path = f"{CONFIGMAPS}/a"
+    note = "kubectl.kubernetes.io/last-applied-configuration"
+    made = applied_configmap(k="1", m="1")
+    made["metadata"]["annotations"] = {note: json.dumps(applied_configmap(k="1", m="1"))}
+    await api.post(CONFIGMAPS, made, fieldManager="kubectl-client-side-apply")
+    other = await apply(api, path, applied_configmap(k="2"), "other")
+    assert other.status == 409
+    reply = await apply(api, path, applied_configmap(k="2"), "kubectl")
+    assert reply.body["data"] == {"k": "2", "m": "1"}
+    last = json.loads(reply.body["metadata"]["annotations"][note])
+    assert last["data"] == {"k": "2"}
+    await api.patch(path, {"data": {"k": "3"}}, MERGE, fieldManager="someone")
+    changed = await apply(api, path, applied_configmap(k="4"), "kubectl")
+    assert 'conflict with "someone" using v1: .data.k' in changed.message
 
 
 async def test_apply_with_managed_fields_is_refused(api: Api) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import msgspec
+
 from hotmap.local.apiserver.field_sets import (
     Difference,
     FieldSet,
@@ -47,6 +49,11 @@ _STRIPPED: frozenset[Path] = frozenset(
         ),
     }
 )  # fmt: skip
+
+
+# Who may migrate from client-side apply, and where that keeps what it applied last.
+_KUBECTL = "kubectl"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Writer(NamedTuple):
@@ -119,7 +126,9 @@ def apply(
     pruned = remove(root, merged, last - kept_parents)
     difference = _own_difference(compare(root, live, pruned), writer)
     if not force:
-        _check_conflicts(entries, difference.changed, writer)
+        changed = difference.changed - _allowed_conflicts(kind, live, writer)
+        _check_conflicts(entries, changed, writer)
+    _update_last_applied(live, pruned, config, writer)
     return Applied(pruned, _entries(entries, difference, writer, own))
 
 
@@ -135,6 +144,38 @@ def _without_stripped(fields: FieldSet, writer: Writer) -> FieldSet:
     """
     foreign = "f:spec" if writer.subresource == "status" else "f:status"
     return {path for path in fields if path[0] != foreign and path not in _STRIPPED}
+
+
+def _allowed_conflicts(kind: Kind, live: JsonObject, writer: Writer) -> FieldSet:
+    """Find what kubectl may take over from its own client-side apply (lastappliedmanager.go).
+
+    That is what its annotation says and the live object still has.
+    """
+    text = _last_applied(live)
+    if writer.manager != _KUBECTL or text is None:
+        return set()
+    try:
+        last = msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return set()
+    root = root_field(kind)
+    difference = compare(root, live, last)
+    return fields_of_object(root, last) - difference.changed
+
+
+def _update_last_applied(
+    live: JsonObject, new: JsonObject, config: JsonObject, writer: Writer
+) -> None:
+    """Keep the annotation of client-side apply up to date (lastappliedupdater.go)."""
+    if writer.manager == _KUBECTL and _last_applied(live) is not None:
+        text = msgspec.json.encode(config, order="sorted").decode() + "\n"
+        annotations = new["metadata"].get("annotations", {})
+        new["metadata"] = {**new["metadata"], "annotations": {**annotations, _LAST_APPLIED: text}}
+
+
+def _last_applied(obj: JsonObject) -> str | None:
+    text = obj.get("metadata", {}).get("annotations", {}).get(_LAST_APPLIED)
+    return text if isinstance(text, str) else None
 
 
 def _check_conflicts(entries: list[JsonObject], changed: FieldSet, writer: Writer) -> None:
