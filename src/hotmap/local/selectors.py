@@ -85,13 +85,17 @@ class Selector(NamedTuple):
 EVERYTHING = Selector()
 
 
+# Selectable fields that are false where they are absent (pkg/registry/core/node/strategy.go).
+_FLAGS = frozenset({("spec", "unschedulable")})
+
+
 def field_text(obj: Mapping[str, Any], path: FieldPath) -> str:
     """Read a field as field selectors see it: text, "" where it is absent."""
     value: Any = obj
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     if value is None:
-        return ""
+        return "false" if path in _FLAGS else ""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -103,6 +103,14 @@ def test_json_patch_must_be_bounded_list() -> None:
         json_patch({}, [{"op": "add", "path": "/a", "value": 1}] * 10_001)
 
 
+def test_json_patch_bounds_what_it_copies() -> None:
+    """A document that is copied into itself doubles with each step."""
+    step = {"op": "copy", "from": "/data", "path": "/data/x"}
+    patch = [{**step, "path": f"/data/{index}"} for index in range(64)]
+    with pytest.raises(ApiError, match="exceeding the limit 3145728"):
+        json_patch({"data": {"k": "v" * 100}}, patch)
+
+
 POD_TYPE = "io.k8s.api.core.v1.Pod"
 POD = {
     "spec": {

@@ -206,6 +206,35 @@ async def test_tokens_expire() -> None:
     assert tokens.user(token) is None
 
 
+async def test_deeply_nested_body_is_bad_request(api: Api) -> None:
+    body = b'{"metadata":{"name":"a"},"data":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001
+    reply = await api.request("POST", CONFIGMAPS, body)
+    assert (reply.status, reply.body["reason"]) == (400, "BadRequest")
+
+
+async def test_long_query_is_accepted(api: Api) -> None:
+    selector = ",".join(f"label-{index}" for index in range(2_000))
+    assert (await api.get(CONFIGMAPS, labelSelector=selector)).status == 200
+
+
+async def test_node_without_flag_is_schedulable(api: Api) -> None:
+    await api.post("/api/v1/nodes", {"metadata": {"name": "a"}})
+    await api.post("/api/v1/nodes", {"metadata": {"name": "b"}, "spec": {"unschedulable": True}})
+    found = await api.get("/api/v1/nodes", fieldSelector="spec.unschedulable=false")
+    assert [node["metadata"]["name"] for node in found.body["items"]] == ["a"]
+
+
+async def test_job_selects_its_pods_by_its_uid(api: Api) -> None:
+    template = {"spec": {"containers": [{"name": "m", "image": "i"}], "restartPolicy": "Never"}}
+    body = {"metadata": {"name": "once"}, "spec": {"template": template}}
+    job = (await api.post("/apis/batch/v1/namespaces/default/jobs", body)).body
+    uid = job["metadata"]["uid"]
+    label = "batch.kubernetes.io/controller-uid"
+    assert job["spec"]["selector"] == {"matchLabels": {label: uid}}
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert (labels[label], labels["job-name"]) == (uid, "once")
+
+
 async def test_access_reviews_allow_and_are_not_stored(api: Api) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     attributes = {"verb": "get", "resource": "pods"}

@@ -130,6 +130,8 @@ def decode_json(body: bytes, *, what: str = "the body of the request") -> object
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"error decoding {what}: {error}") from None
+    except RecursionError:
+        raise BadRequest(f"error decoding {what}: exceeded max depth") from None
 
 
 def _decode_yaml(body: bytes) -> object:

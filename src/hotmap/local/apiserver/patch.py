@@ -10,6 +10,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.api_types import type_of
 from hotmap.local.apiserver.strategic import strategic_merge_patch
@@ -22,6 +24,8 @@ JsonObject = dict[str, Any]
 
 # apiserver/pkg/endpoints/handlers/patch.go: maxJSONPatchOperations
 MAX_OPERATIONS = 10_000
+# Bytes that all copies of a JSON patch may make (jsonpatch.AccumulatedCopySizeLimit).
+MAX_COPIED = 3 << 20
 
 
 def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) -> JsonObject:
@@ -70,9 +74,17 @@ def json_patch(document: Any, patch: object) -> Any:
         )
     # A list around the document lets the empty path mean the document itself.
     root = [document]
+    copied = 0
     try:
         for step in patch:
-            _operate(root, step)
+            copied += _operate(root, step)
+            if copied > MAX_COPIED:
+                raise api_error(
+                    413,
+                    "Unable to complete the copy, the accumulated size increase of copy is "
+                    f"{copied}, exceeding the limit {MAX_COPIED}",
+                    reason="RequestEntityTooLarge",
+                )
     except (LookupError, TypeError, ValueError):
         # Upstream does not say which operation it was, either.
         raise api_error(
@@ -83,7 +95,8 @@ def json_patch(document: Any, patch: object) -> Any:
     return root[0]
 
 
-def _operate(root: list[Any], step: JsonObject) -> None:
+def _operate(root: list[Any], step: JsonObject) -> int:
+    """Carry out a step; return the bytes that it copied."""
     path = _pointer(step["path"])
     match step["op"]:
         case "add":
@@ -95,11 +108,14 @@ def _operate(root: list[Any], step: JsonObject) -> None:
         case "move":
             _add(root, path, _remove(root, _pointer(step["from"])))
         case "copy":
-            _add(root, path, deepcopy(_get(root, _pointer(step["from"]))))
+            value = _get(root, _pointer(step["from"]))
+            _add(root, path, deepcopy(value))
+            return len(msgspec.json.encode(value))
         case "test":
             _test(root, path, step.get("value"))
         case unknown:
             raise ValueError(unknown)
+    return 0
 
 
 def _pointer(text: str) -> list[str]:

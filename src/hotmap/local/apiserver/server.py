@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 # apiserver: MaxRequestBodyBytes
 BODY_LIMIT = 3 << 20
+# Bytes of a request line or a header; net/http: DefaultMaxHeaderBytes.
+_HEADER_LIMIT = 1 << 20
 # --min-request-timeout: a watch without a time-out lasts between this and twice this.
 WATCH_TIMEOUT = 1800.0
 BOOKMARK_INTERVAL = 60.0
@@ -77,7 +79,13 @@ class APIServer:
             SettingsError: the port is taken, or may not be used.
         """
         # The handler of a disconnected client is cancelled, and its watch with it.
-        server = web.Server(self._serve, handler_cancellation=True, access_log=None)
+        server = web.Server(
+            self._serve,
+            handler_cancellation=True,
+            access_log=None,
+            max_line_size=_HEADER_LIMIT,
+            max_field_size=_HEADER_LIMIT,
+        )
         runner = web.ServerRunner(server, shutdown_timeout=_STOP_GRACE)
         await runner.setup()
         try:

@@ -14,6 +14,19 @@ class JobStrategy(WorkloadStrategy):
     restart_policies = ("OnFailure", "Never")
     selectable_fields = (("status.successful", ("status", "succeeded")),)
 
+    def prepare_create(self, obj: JsonObject) -> None:
+        """Select the pods of this Job by its uid, and label them (generateSelector)."""
+        spec, metadata = obj["spec"], obj["metadata"]
+        template = spec.get("template")
+        if template is None or spec.get("manualSelector") or "selector" in spec:
+            return
+        names = {"controller-uid": metadata["uid"], "job-name": metadata.get("name", "")}
+        labels = template["metadata"].setdefault("labels", {})
+        for label, value in names.items():
+            labels[label] = labels[f"batch.kubernetes.io/{label}"] = value
+        own = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
+        spec["selector"] = {"matchLabels": own}
+
     def default_spec(self, spec: JsonObject) -> None:
         if "completions" not in spec and "parallelism" not in spec:
             spec["completions"] = 1
