@@ -159,3 +159,47 @@ def test_frozen_rule_restarts_for_a_second_announcement_only() -> None:
     (attempt,) = decided.decide(2.0)
     assert isinstance(attempt, StartAttempt)
     assert attempt.rule.name == "frozen"
+
+
+def revert_rejected(decided: Reconciler) -> None:
+    """Load content a, reject b, and take b back to a."""
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.decide(2.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
+    decided.record(snapshot("b"), 4.0)
+    decided.decide(4.0)
+    decided.record(CheckFinished(snapshot("b"), REJECTED, "syntax"), 5.0)
+    assert decided.decide(5.0) == []
+    assert not decided.attempts()["default"][1], "the next agent cannot rely on it either"
+    decided.record(snapshot("a"), 6.0)
+
+
+def test_content_is_loaded_again_after_rejected_content_was_visible() -> None:
+    """A process that started meanwhile has read the rejected content."""
+    decided = reconciler("--exec", "true")
+    revert_rejected(decided)
+    assert decided.rules[0].state == "pending"
+    (attempt,) = decided.decide(6.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.doubted_since == 4.0
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 7.0)
+    assert decided.decide(7.0) == []
+    assert decided.rules[0].state == "loaded"
+
+
+def test_content_is_not_loaded_again_after_rejected_content_with_a_stage() -> None:
+    """With a stage no process has seen it."""
+    decided = reconciler("--exec", "true", "--stage", "/s")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.decide(2.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
+    decided.record(snapshot("b"), 4.0)
+    decided.decide(4.0)
+    decided.record(CheckFinished(snapshot("b"), REJECTED, "syntax"), 5.0)
+    decided.record(snapshot("a"), 6.0)
+    assert decided.decide(6.0) == []
+    assert decided.rules[0].state == "loaded"

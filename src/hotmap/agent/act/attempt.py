@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from hotmap.agent.process.child_processes import Outcome
 
 
+#: Seconds by which the start of a process may be rounded down.
+_TICK = 0.01
+
+
 class Attempt:
     """One attempt to make a process load what changed."""
 
@@ -127,6 +131,8 @@ def is_loaded_at_start(command: StartAttempt) -> bool:
     kernel started the process. What was there before the agent first read is unknown, so an older
     process is told once.
     """
+    if command.doubted_since is not None:
+        return _is_older(command, command.doubted_since)
     actions = command.rule.actions
     targets = {action.target for action in actions if action.kind == "signal"}
     if len(targets) != 1 or any(action.kind not in ("signal", "none") for action in actions):
@@ -136,5 +142,17 @@ def is_loaded_at_start(command: StartAttempt) -> bool:
         return False  # content of the application is adopted when it is started
     try:
         return started_at(find(target)) > command.desired_since
+    except ProcessError:
+        return False
+
+
+def _is_older(command: StartAttempt, doubted_since: float) -> bool:
+    """Whether the rule's process has run since before other content was visible."""
+    actions = [action for action in command.rule.actions if action.kind != "none"]
+    targets = {action.target for action in actions}
+    if len(targets) != 1 or any(action.kind not in ("signal", "restart") for action in actions):
+        return False
+    try:
+        return started_at(find(targets.pop())) + _TICK < doubted_since
     except ProcessError:
         return False

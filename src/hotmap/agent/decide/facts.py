@@ -81,12 +81,15 @@ class StartAttempt(Value):
 
     changed: files since the last load
     desired_since: seconds since boot
+    doubted_since: the content was loaded before; only a process that started later, in seconds
+        since boot, may have read other content since
     """
 
     rule: Rule
     position: int
     changed: tuple[str, ...]
     desired_since: float
+    doubted_since: float | None = None
 
 
 class StartApplication(Value):

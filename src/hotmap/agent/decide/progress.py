@@ -23,6 +23,11 @@ class Progress:
         #: Whether the last attempt succeeded.
         self.done = done
         self.loaded = tried if done else None
+        #: Since when the process may have read other content than was tried last: it was visible,
+        #: though it did not pass. None while it may not.
+        self.exposed_since: float | None = None
+        #: What was tried last is visible again after that, so it has to be loaded again.
+        self.doubted_since: float | None = None
         #: An attempt is running.
         self.running = False
         #: Index of the next action: those before it succeeded for this content.
@@ -37,7 +42,8 @@ class Progress:
     @property
     def pending(self) -> bool:
         """Whether the desired content is not known to be loaded."""
-        return self.desired is not None and not (self.done and self.tried == self.desired)
+        loaded = self.done and self.tried == self.desired and self.doubted_since is None
+        return self.desired is not None and not loaded
 
     def set_desired(self, digest: str, now: float) -> None:
         """Record what should be loaded; other content than before is tried at once."""
@@ -50,10 +56,27 @@ class Progress:
         self.position = 0
         self._update_pending_since(now)
 
+    def expose(self, now: float) -> None:
+        """Record that other content is visible, which a process reads that starts now."""
+        if self.exposed_since is None:
+            self.exposed_since = now
+
+    def restore(self, now: float) -> None:
+        """Record that the desired content is visible; if other content was, it is loaded again."""
+        if self.exposed_since is None:
+            return
+        if self.tried == self.desired:
+            self.doubted_since = self.exposed_since
+            self.desired_since = self.retry_at = now
+            self.position = 0
+            self._update_pending_since(now)
+        self.exposed_since = None
+
     def adopt(self, digest: str) -> None:
         """Record that the process has loaded this content without an action of ours."""
         self.desired = self.tried = self.loaded = digest
         self.done = True
+        self.exposed_since = self.doubted_since = None
         self.pending_since = None
         self.error = ""
 
@@ -66,6 +89,7 @@ class Progress:
         if self.tried != self.desired:
             self.position = 0
         self.tried, self.done, self.running = self.desired, False, True
+        self.doubted_since = None
         return self.position
 
     def succeeded(self, now: float) -> None:

@@ -95,7 +95,10 @@ class Reconciler:
     def attempts(self) -> dict[str, tuple[str, bool]]:
         """What to keep for the next start: by rule, what was tried last and whether it loaded."""
         return {
-            state.rule.name: (state.progress.tried, state.progress.done)
+            state.rule.name: (
+                state.progress.tried,
+                state.progress.done and state.progress.exposed_since is None,
+            )
             for state in self.rules
             if state.progress.tried is not None
         }
@@ -165,8 +168,11 @@ class Reconciler:
     def _next_attempt(self, state: RuleState) -> StartAttempt:
         state.attempted_files = state.files
         changed = tuple(state.changed_files())
+        doubted_since = state.progress.doubted_since
         position = state.progress.begin()
-        return StartAttempt(state.rule, position, changed, state.progress.desired_since)
+        return StartAttempt(
+            state.rule, position, changed, state.progress.desired_since, doubted_since
+        )
 
     def _record_snapshot(self, snapshot: Snapshot, now: float) -> None:
         if snapshot.digest != self.gate.seen:
@@ -177,6 +183,8 @@ class Reconciler:
         self.gate.see(snapshot.digest)
         self.directories.project(snapshot, now)
         self._snapshot = snapshot
+        if self.gate.undecided:
+            self._expose(snapshot, now)
         if not self.gate.undecided and self.gate.checking is None:
             self._snapshot = None  # nothing more is asked of it; values are not kept
             if self.gate.seen == self.gate.passed:
@@ -255,7 +263,23 @@ class Reconciler:
             if not state.is_frozen:
                 state.files = state.select(snapshot.files)
                 state.progress.set_desired(tree_digest(state.files, self._key), now)
+                if self.gate.seen == snapshot.digest:
+                    state.progress.restore(now)
         self._update_loaded(now)
+
+    def _expose(self, snapshot: Snapshot, now: float) -> None:
+        """Record that processes may read content before it passed, or although it never does.
+
+        With a stage they cannot. Starts of the supervised application are our own.
+        """
+        if self._settings.checks.stage or self._settings.application.command:
+            return
+        for state in self.rules:
+            tried = state.progress.tried
+            if state.is_frozen or tried is None:
+                continue
+            if tree_digest(state.select(snapshot.files), self._key) != tried:
+                state.progress.expose(now)
 
     def _update_loaded(self, now: float) -> None:
         pending = [d for state in self.rules if state.progress.pending for d in state.directories]
