@@ -4,18 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 # Tests mostly wait for processes, so there are more workers than cores; a file stays in one.
 TEST_WORKERS ?= 4
-# With COVERAGE=1 `make test` prints how much of hotmap the tests reach; slower, so for CI.
-COVERAGE ?=
+# More arguments for pytest, such as --last-failed or -k NAME.
+PYTEST_ARGS ?=
 # What `test-cluster` runs: everything that needs a real Kubernetes.
 CLUSTER_TESTS ?= tests
 BIN := $(VENV)/bin
-ifneq ($(COVERAGE),)
-MEASURE := HOTMAP_COVERAGE=$(CURDIR)/pyproject.toml COVERAGE_FILE=$(CURDIR)/build/coverage/data
-REPORT := --cov --cov-report=term:skip-covered
-endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench bench-cluster agent.pyz image cluster-up cluster-down test-cluster constraints docs clean
+.PHONY: help demo test coverage test-slow check bench bench-cluster agent.pyz image cluster-up cluster-down test-cluster constraints docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,12 +20,17 @@ demo: $(VENV)/.runtime ## See an edit reach processes, without any cluster
 	@$(BIN)/hotmap demo
 
 test: $(VENV)/.development ## Run the tests: minutes; neither root nor a cluster
+	@$(BIN)/python -m pytest -q -m "not cluster and not slow" \
+	  --numprocesses $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+coverage: $(VENV)/.development ## Print how much the quick tests reach
 	@mkdir -p build/coverage
-	@$(MEASURE) $(BIN)/python -m pytest -q -m "not cluster and not slow" \
-	  --numprocesses $(TEST_WORKERS) --dist loadfile $(REPORT)
+	@COVERAGE_FILE=$(CURDIR)/build/coverage/data $(BIN)/python -m pytest -q -m "not cluster and not slow" \
+	  --numprocesses $(TEST_WORKERS) --cov --cov-report=term:skip-covered \
+	  tests/core tests/kube tests/controller tests/volume
 
 test-slow: $(VENV)/.development ## Run the tests that wait for minutes of real time
-	@$(BIN)/python -m pytest -q -m "slow and not cluster" --numprocesses $(TEST_WORKERS)
+	@$(BIN)/python -m pytest -q -m "slow and not cluster" --numprocesses $(TEST_WORKERS) $(PYTEST_ARGS)
 
 check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 	@$(BIN)/ruff check .
@@ -57,7 +58,7 @@ cluster-down: $(VENV)/.development ## Stop it; nothing is left running
 # One cluster serves all its tests, so they run in the order of their files.
 test-cluster: $(VENV)/.development ## Run the tests that need a real one (root, Go)
 	@$(BIN)/python -m tests.cluster build --kwok 1 || true
-	@$(BIN)/python -m pytest -q -p no:randomly -m cluster $(CLUSTER_TESTS)
+	@$(BIN)/python -m pytest -q -p no:randomly -m cluster $(PYTEST_ARGS) $(CLUSTER_TESTS)
 
 bench-cluster: $(VENV)/.development ## Measure propagation on a real Kubernetes
 	@$(BIN)/python -m benchmarks --cluster
