@@ -25,7 +25,7 @@ async def test_openapi_document_is_cached_by_its_hash(api: Api) -> None:
     url = (await api.get("/openapi/v3")).body["paths"]["apis/apps/v1"]["serverRelativeURL"]
     path, _, wanted = url.partition("?hash=")
     reply = await api.get(path, hash=wanted)
-    assert reply.headers["ETag"] == f'"{wanted}"'
+    assert reply.headers["Etag"] == f'"{wanted}"'
     assert reply.headers["Cache-Control"] == "public, immutable"
     async with api.session.get(
         api.url + path,
