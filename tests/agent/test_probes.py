@@ -182,7 +182,7 @@ def test_failed_probe_is_retried(page: Page, tmp_path: Path) -> None:
     page.text = '{"loaded": "no"}'
     count = tmp_path / "count"
     flags = (
-        *("--exec", f"sh -c 'echo x >> {count}'", "--verify-timeout", "100ms"),
+        *("--exec", f"sh -c 'echo x >> {count}'", "--verify-timeout", "500ms"),
         *("--verify", f"field {page.url} loaded=yes"),
     )
     with agent(tmp_path, "--dir", volume, *flags) as running:

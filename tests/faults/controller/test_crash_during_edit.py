@@ -56,7 +56,7 @@ async def test_next_controller_finds_pod_started_in_between(shop: Story, moment:
         await _made_anew(shop, "debug")
         if moment is Moment.AFTER_THE_SETTLE_TIME:
             await shop.edit(LEVEL="info")
-            await controller.says("its pods are looked at in a moment")
+            await controller.says("re-checking pods")
 
         async def kept() -> bool:
             return await _seen(shop) > 0
