@@ -1,9 +1,9 @@
 """One term of leading: from the first look at every consumer to the last write.
 
-1. the records are read: what was last asked of every consumer, and what was seen of its sources;
-   and the Jobs that an earlier leader had not created again yet
-2. every consumer is looked at once, then whenever something changes
-3. in the background pods are looked at: whether what was asked is real
+1. the records are read: what was last applied to every consumer, what was seen of its sources, and
+   the Jobs that an earlier leader had not recreated yet
+2. every consumer is reconciled once, then whenever something changes
+3. pods are checked in the background
 4. at the end workers finish their key, and the records are written
 
 A controller that loses its Lease ends its term and may begin another; nothing of one reaches the
@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Self
+from typing import NamedTuple, Self
 
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.reconcile import Reconciler
@@ -34,7 +34,7 @@ from hotmap.core.model.state import SeenSource
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
-__all__ = ["LeaderTerm"]
+__all__ = ["LeaderTerm", "TermParts"]
 
 #: Changes of one source that outlive this process: enough for an edit and its revert.
 _SIGHTINGS = 8
@@ -47,6 +47,17 @@ _RETRY = "reconcile failed, retrying in %.1fs: %s"
 _log = logging.getLogger(__name__)
 
 
+class TermParts(NamedTuple):
+    """What works while a replica leads."""
+
+    reconciler: Reconciler
+    pod_checker: PodChecker
+    leader_view: LeaderView
+    annotation_warnings: AnnotationWarnings
+    #: None: no Job is ever deleted (shadow mode).
+    job_recreations: JobRecreations | None
+
+
 class LeaderTerm:
     """The queues and workers of one leader, from entering the context to leaving it."""
 
@@ -55,27 +66,23 @@ class LeaderTerm:
         *,
         index: Index,
         records: Records,
-        job_recreations: JobRecreations | None,
-        reconciler: Reconciler,
-        pod_checker: PodChecker,
-        leader_view: LeaderView,
+        parts: TermParts,
         settings: Settings,
         may_write: Callable[[], bool],
         startup_retry: StartupRetry,
-        reports: AnnotationWarnings,
         supervisor: Supervisor,
     ) -> None:
         self._index = index
         self._records = records
-        self._recreations = job_recreations
-        self._reconciler = reconciler
-        self.pod_checker = pod_checker
+        self._recreations = parts.job_recreations
+        self._reconciler = parts.reconciler
+        self.pod_checker = parts.pod_checker
         #: What the status is answered from.
-        self.leader_view = leader_view
+        self.leader_view = parts.leader_view
+        self._annotation_warnings = parts.annotation_warnings
         self._settings = settings
         self._may_write = may_write
-        self._patience = startup_retry
-        self._reports = reports
+        self._startup_retry = startup_retry
         self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
         self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
         self._workers = supervisor.tasks()
@@ -91,16 +98,20 @@ class LeaderTerm:
         Raises:
             ApiError: the records may not be read.
         """
-        await self._patience.ask(self._records.load, what="the records cannot be read")
+        await self._startup_retry.retry_until_available(
+            self._records.load, what="the records cannot be read"
+        )
         self._restore_sightings()
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._keep_sightings))
         if self._recreations is not None:
-            await self._patience.ask(self._recreations.load, what="pending Jobs cannot be read")
+            await self._startup_retry.retry_until_available(
+                self._recreations.load, what="pending Jobs cannot be read"
+            )
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
             self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
-        self._drop_records_of_the_gone()
+        self._drop_records_of_deleted()
         self._index.feed(
             Queues(
                 refresh=self._refreshes.add,
@@ -109,7 +120,7 @@ class LeaderTerm:
                 ),
             )
         )
-        self._reports.begin()
+        self._annotation_warnings.begin()
         consumers = list(self._index.all_consumers())
         for consumer in consumers:
             self._reconciles.add(consumer.key)
@@ -119,7 +130,7 @@ class LeaderTerm:
                 ("reconcile", self._reconciles, self._reconciler.reconcile),
             ):
                 self._workers.start(
-                    name, partial(_work, queue, work, self._worked), may_return=True
+                    name, partial(_work, queue, work, self._after_work), may_return=True
                 )
         self._background.start("write records", self._records.run)
         self._background.start("check records", self._records.check)
@@ -131,7 +142,7 @@ class LeaderTerm:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self._index.feed(None)
-        self._reports.end()
+        self._annotation_warnings.end()
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._refreshes.shutdown()
@@ -155,7 +166,7 @@ class LeaderTerm:
         """Tell whether a consumer's reconcile is due, settling or under way."""
         return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
 
-    def _worked(self, key: ObjectKey) -> None:
+    def _after_work(self, key: ObjectKey) -> None:
         """Follow what was decided on a consumer."""
         self.pod_checker.schedule_check(key)
         self.leader_view.consumer_states.update(key)
@@ -173,7 +184,7 @@ class LeaderTerm:
         if sightings and self._index.followers_of(key):
             self._records.note_seen(SeenSource(key, sightings))
 
-    def _drop_records_of_the_gone(self) -> None:
+    def _drop_records_of_deleted(self) -> None:
         """Forget the consumers that were deleted while nobody was watching.
 
         Those out of sight stay: a scope that grows again finds them as they were left.

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
-from hotmap.controller.leadership import LeaderTerm
+from hotmap.controller.leadership import LeaderTerm, TermParts
 from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
@@ -45,7 +45,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.pods import list_pods
-from hotmap.controller.watch.reflectors import Watching
+from hotmap.controller.watch.reflectors import Reflectors
 from hotmap.core.errors import HotmapError, NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
@@ -102,21 +102,7 @@ class Controller:
         self._recreations = JobRecreations(
             client, settings.namespace, recorder=self._recorder, may_write=self._may_write
         )
-        self._metrics = Metrics(
-            MetricSources(
-                client=client,
-                decision_log=self.decision_log,
-                records=self.records,
-                reflectors=self.reflector_statistics,
-                queues=self.queue_statistics,
-                consumer_states=lambda: (
-                    self._term.leader_view.consumer_states.statistics() if self._term else None
-                ),
-                pod_checks=lambda: self._term.pod_checker.checks if self._term else 0,
-                pending_jobs=lambda: len(self._recreations),
-                task_restarts=lambda: self.supervisor.restarts,
-            )
-        )
+        self._metrics = self._make_metrics()
         self._status_page = StatusPage(client, index=self.index, decision_log=self.decision_log)
         self._server = StatusServer(
             Endpoints(
@@ -127,9 +113,9 @@ class Controller:
                 status=self._status,
             )
         )
-        self._patience = StartupRetry()
+        self._startup_retry = StartupRetry()
         self._keys: tuple[FingerprintKey, ...] = ()
-        self._watching: Watching | None = None
+        self._reflectors: Reflectors | None = None
         self._elector: LeaderElector | None = None
         self._leading: asyncio.Task[None] | None = None
         self._term: LeaderTerm | None = None
@@ -183,7 +169,7 @@ class Controller:
         else:
             self._keys = await self._load_keyring()
             self._background.start("check keyring", self._check_keyring)
-        self._watching = Watching(
+        self._reflectors = Reflectors(
             self._client,
             index=self.index,
             settings=self._settings,
@@ -206,13 +192,13 @@ class Controller:
         else:
             self._leading = asyncio.create_task(self._lead())
             await self._elected.wait()
-        self._watching.start()
-        await self._acts_or_stands_by(self._leading, self._watching)
+        self._reflectors.start()
+        await self._acts_or_stands_by(self._leading, self._reflectors)
 
     async def _reach(self) -> None:
         """Wait for a first answer of the API server, for as long as our patience goes."""
         if self._settings.patient:
-            await self._patience.ask(
+            await self._startup_retry.retry_until_available(
                 lambda: wait_for_apiserver(self._client), what="not started yet"
             )
         else:
@@ -222,7 +208,7 @@ class Controller:
         namespace = self._settings.namespace
         if not self._settings.patient:
             return await load_keyring(self._client, namespace)
-        return await self._patience.ask(
+        return await self._startup_retry.retry_until_available(
             lambda: load_keyring(self._client, namespace), what="the key cannot be read"
         )
 
@@ -232,7 +218,7 @@ class Controller:
             async with asyncio.timeout(_FIRST_TRY):
                 await self._elected.wait()
 
-    async def _acts_or_stands_by(self, leading: asyncio.Task[None], watching: Watching) -> None:
+    async def _acts_or_stands_by(self, leading: asyncio.Task[None], watching: Reflectors) -> None:
         acting = asyncio.create_task(self._acting.wait())
         warm = asyncio.create_task(self._is_warm(watching))
         try:
@@ -243,7 +229,7 @@ class Controller:
         if leading.done():
             await leading
 
-    async def _is_warm(self, watching: Watching) -> None:
+    async def _is_warm(self, watching: Reflectors) -> None:
         """Return when the stores of a standby are complete; never for who leads."""
         await watching.complete()
         if self._may_write():
@@ -258,7 +244,7 @@ class Controller:
 
     async def _lead(self) -> None:
         """Act for as long as we may: until cancelled, at the end or when the Lease is lost."""
-        watching = self._watching
+        watching = self._reflectors
         assert watching is not None
         was_warm = watching.started.is_set()
         self._elected.set()
@@ -297,9 +283,26 @@ class Controller:
         elif keys != self._keys:
             _log.info("the fingerprint keys have changed: reading all sources again")
             self._keys = keys
-            if self._watching is not None:
-                self._watching.use_keys(keys)
+            if self._reflectors is not None:
+                self._reflectors.use_keys(keys)
             self._keys_changed.set()
+
+    def _make_metrics(self) -> Metrics:
+        return Metrics(
+            MetricSources(
+                client=self._client,
+                decision_log=self.decision_log,
+                records=self.records,
+                reflectors=self.reflector_statistics,
+                queues=self.queue_statistics,
+                consumer_states=lambda: (
+                    self._term.leader_view.consumer_states.statistics() if self._term else None
+                ),
+                pod_checks=lambda: self._term.pod_checker.checks if self._term else 0,
+                pending_jobs=lambda: len(self._recreations),
+                task_restarts=lambda: self.supervisor.restarts,
+            )
+        )
 
     def _make_term(self) -> LeaderTerm:
         reporter = EventReporter(
@@ -329,10 +332,7 @@ class Controller:
         consumer_states = ConsumerStates(
             index=self.index, decision_log=self.decision_log, records=self.records
         )
-        return LeaderTerm(
-            index=self.index,
-            records=self.records,
-            job_recreations=None if self._shadow else self._recreations,
+        parts = TermParts(
             reconciler=Reconciler(
                 observer=observer,
                 list_pods=lambda consumer: list_pods(self._client, consumer),
@@ -341,28 +341,37 @@ class Controller:
                 reporter=reporter,
                 reread=self._reread,
             ),
-            pod_checker=PodChecker(
-                self._client,
-                observer=observer,
-                stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
-                recorder=self._recorder,
-                settings=self._settings.pod_checks,
-                gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
-            ),
+            pod_checker=self._make_pod_checker(observer, consumer_states),
             leader_view=LeaderView(observer, consumer_states),
-            settings=self._settings,
-            may_write=self._may_write,
-            startup_retry=self._patience,
-            reports=AnnotationWarnings(
+            annotation_warnings=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),
+            job_recreations=None if self._shadow else self._recreations,
+        )
+        return LeaderTerm(
+            index=self.index,
+            records=self.records,
+            parts=parts,
+            settings=self._settings,
+            may_write=self._may_write,
+            startup_retry=self._startup_retry,
             supervisor=self.supervisor,
+        )
+
+    def _make_pod_checker(self, observer: Observer, consumer_states: ConsumerStates) -> PodChecker:
+        return PodChecker(
+            self._client,
+            observer=observer,
+            stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
+            recorder=self._recorder,
+            settings=self._settings.pod_checks,
+            gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
         )
 
     async def _reread(self, key: ObjectKey) -> None:
         """Read one object consistently into its store."""
-        assert self._watching is not None, "a term begins after the watches"
-        await self._watching.reread(key)
+        assert self._reflectors is not None, "a term begins after the watches"
+        await self._reflectors.reread(key)
 
     def _make_executor(self, nudges: Nudges) -> ClusterExecutor:
         return ClusterExecutor(
@@ -423,8 +432,8 @@ class Controller:
             self._leading.cancel()
             with suppress(asyncio.CancelledError):
                 await asyncio.gather(self._leading, return_exceptions=True)
-        if self._watching is not None:
-            await self._watching.stop()
+        if self._reflectors is not None:
+            await self._reflectors.stop()
         await self._background.stop()
         if self._shadow:
             self._shadow.close()
@@ -436,7 +445,7 @@ class Controller:
 
     def reflector_statistics(self) -> list[ReflectorStatistics]:
         """Say of each watched resource how it stands, over all its namespaces."""
-        return self._watching.statistics() if self._watching else []
+        return self._reflectors.statistics() if self._reflectors else []
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
         """Count the consumers that are waited for and worked on, by queue; a standby has none."""
@@ -477,8 +486,8 @@ class Controller:
             "notSynced": missing,
             "refused": refused,
             "problems": [
-                *filter(None, [self._patience.problem]),
-                *(self._watching.problems() if self._watching else ()),
+                *filter(None, [self._startup_retry.problem]),
+                *(self._reflectors.problems() if self._reflectors else ()),
             ],
         }
 

@@ -39,7 +39,7 @@ class StartupRetry:
         #: What is waited for, in words; "" for nothing.
         self.problem = ""
 
-    async def ask(self, question: Callable[[], Awaitable[T]], *, what: str) -> T:
+    async def retry_until_available(self, question: Callable[[], Awaitable[T]], *, what: str) -> T:
         """Return the answer to a question, however long it takes; `what` names it in the log.
 
         Raises:

@@ -39,7 +39,7 @@ from hotmap.kube.resources import BY_KIND, NAMESPACES, ROLLOUTS
 from hotmap.kube.store import Store
 from hotmap.kube.supervisor import Supervisor
 
-__all__ = ["Watching"]
+__all__ = ["Reflectors"]
 
 #: Seconds between two complaints about what is missing.
 _COMPLAIN = 60.0
@@ -59,7 +59,7 @@ class _Watched(NamedTuple):
     label_selector: str = ""
 
 
-class Watching:
+class Reflectors:
     """All reflectors of one controller."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Watching:
         """
         if self._rollouts:
             await self._answers(self._rollouts)
-        for one in self._reflectors():
+        for one in self._all():
             await self._answers(one)
 
     async def renew(self) -> None:
@@ -131,7 +131,7 @@ class Watching:
         self.start()
         await self.complete()
 
-    def _reflectors(self) -> list[Reflector[Any, Any]]:
+    def _all(self) -> list[Reflector[Any, Any]]:
         return [*self._fixed, *(self._rollouts.reflectors if self._rollouts else ())]
 
     async def _answers(self, one: Reflector[Any, Any] | OptionalKind) -> None:
@@ -179,7 +179,7 @@ class Watching:
     def statistics(self) -> list[ReflectorStatistics]:
         """Say of each watched resource how it stands, over all its namespaces."""
         by_resource: dict[str, list[ReflectorStatistics]] = {}
-        for one in self._reflectors():
+        for one in self._all():
             statistics = one.statistics()
             by_resource.setdefault(statistics.resource, []).append(statistics)
         return [_together(parts) for parts in by_resource.values()]
