@@ -202,8 +202,9 @@ def take_snapshot(
         rolls: recorded_revision(record, key, namespace=namespace, uid=uid, live_rolls=rolls)
         if record
         else ""
-        for rolls in (live_rolls, True)
+        for rolls in {live_rolls, True}
     }
+    revision = revision_of(snapshots, key, uid=uid, live_rolls=live_rolls)
     return Snapshot(
         consumer,
         policy,
@@ -211,8 +212,8 @@ def take_snapshot(
         key.id,
         snapshots,
         seen=(SeenChanges(),) * len(snapshots),
-        revision=revision_of(snapshots, key, uid=uid, live_rolls=live_rolls),
-        content=revision_of(snapshots, key, uid=uid, live_rolls=True),
+        revision=revision,
+        content=revision if live_rolls else revision_of(snapshots, key, uid=uid, live_rolls=True),
         recorded_revision=recorded[live_rolls],
         recorded_content=recorded[True],
         target=desired_target(snapshots, key, uid=uid),
