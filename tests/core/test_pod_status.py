@@ -384,3 +384,22 @@ def test_waiting_reason_is_that_of_the_first_container_not_running(
     }
     (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
     assert one.waiting_reason == trouble
+
+
+def test_metadata_alone_proves_nothing() -> None:
+    """Nobody saw the last change, and a removed data key would not have moved its time."""
+    every_key = "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"
+    estimated = desired(every_key)._replace(estimated=True)
+    for at in (1001.0, 1002.0, 2000.0):
+        _, loaded = only(estimated, seen(at))
+        assert loaded.confidence is Confidence.INFERRED
+        assert loaded.reason.endswith("that its metadata shows")
+    _, loaded = only(estimated, seen(999.0))
+    assert loaded.confidence is Confidence.UNKNOWN
+
+
+def test_pods_of_a_source_that_is_gone_are_not_proven() -> None:
+    """What a required source held before it was deleted is not known any more."""
+    gone = desired_content(snapshot(WEB, policy=Policy(opted_in=True)))
+    _, loaded = only(gone, seen(2000.0))
+    assert loaded.confidence is Confidence.UNKNOWN

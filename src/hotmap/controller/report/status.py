@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from hotmap import __version__
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
+from hotmap.controller.report.events import missing_sources
 from hotmap.controller.report.pod_checks import PodCheckResult, check_pods
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
@@ -196,7 +197,7 @@ def _status_after_check(
     """
     if snapshot.record is None or known.state in (State.FAILED, State.HELD):
         return known
-    if snapshot.recorded_target != snapshot.target:
+    if snapshot.recorded_target != snapshot.target and not missing_sources(snapshot):
         return ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
     waits = known.state is State.WAITING and not known.behind
     if isinstance(result, HotmapError) or waits or known.state is State.STUCK:

@@ -108,6 +108,9 @@ class DesiredContent(NamedTuple):
     has_files: bool
     #: Whether nothing in the pods re-reads files, so that they too are read at start.
     files_read_at_start: bool
+    #: Whether these times are what the sources' metadata tells and nobody saw the changes: the
+    #: removal of a data key moves no time there.
+    estimated: bool = False
 
 
 class ObservedPod(NamedTuple):
@@ -144,15 +147,17 @@ class PodProof(NamedTuple):
 
 def desired_content(snapshot: Snapshot) -> DesiredContent:
     """Describe the content that the pods of a consumer should have now."""
-    existing = [source for source in snapshot.sources if source.exists]
+    # What a required source that is gone held, its pods may or may not have.
+    known = [source for source in snapshot.sources if source.exists or source.required]
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
         target=snapshot.target,
-        start_changed=_last_change([source for source in existing if source.frozen]),
-        files_changed=_last_change([source for source in existing if source.live]),
+        start_changed=_last_change([source for source in known if source.frozen]),
+        files_changed=_last_change([source for source in known if source.live]),
         has_files=any(source.live for source in snapshot.sources),
         files_read_at_start=snapshot.live_rolls,
+        estimated=any(source.estimated for source in known),
     )
 
 
@@ -281,8 +286,15 @@ def _pod_proof(
         files_pending = not files.reached and all(stage.reached for stage in loaded)
         again = "; the application re-reads files" if files.reached else ""
         loaded.append(files._replace(reason=files.reason + again))
-    projected = files if desired.has_files else None
-    return PodProof(pod, projected, _weakest(loaded), files_pending)
+    projected = _as_known(desired, files) if desired.has_files else None
+    return PodProof(pod, projected, _as_known(desired, _weakest(loaded)), files_pending)
+
+
+def _as_known(desired: DesiredContent, stage: Stage) -> Stage:
+    """Call nothing proven by a time that the removal of a data key would not have moved."""
+    if desired.estimated and stage.confidence in (Confidence.PROVEN, Confidence.PROBABLE):
+        return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
+    return stage
 
 
 def _why_not_serving(pod: ObservedPod) -> str:
