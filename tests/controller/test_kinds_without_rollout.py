@@ -414,7 +414,7 @@ async def test_rejected_job_creation_is_retried(world: World) -> None:
         world.registry.create_guards.append(refuse)
         await world.end_deletion("jobs", "load")
         message = await world.event("Failed")
-        assert "is not created again yet, and is tried again: spec.template: too bad" in message
+        assert "is not recreated yet; retrying: spec.template: too bad" in message
         world.registry.create_guards.clear()
         await world.event("JobRecreated")
     assert len(await world.messages("Failed")) == 1

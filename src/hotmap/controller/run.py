@@ -236,9 +236,9 @@ class Controller:
             await asyncio.Event().wait()
         lease = self._elector.statistics() if self._elector else None
         if lease and lease.holder:
-            _log.info("standing by: %s leads", lease.holder)
+            _log.info("standby; %s is the leader", lease.holder)
         else:
-            _log.info("standing by until the Lease is ours")
+            _log.info("standby; waiting for the Lease")
 
     # -- leading -------------------------------------------------------------------------------
 

@@ -194,7 +194,7 @@ class JobRecreations:
                 JOBS, namespace, pending.job, type=Job, idempotent=True, attempts=1
             )
         except NotFound:
-            _log.warning("%s is not created again: its namespace is gone", pending.key)
+            _log.warning("%s is not recreated: its namespace is gone", pending.key)
             return True
         except (AlreadyExists, Forbidden, Invalid) as error:
             # Also a refused one may be there, put there by somebody who may.
@@ -231,7 +231,7 @@ class JobRecreations:
 
     def _tell_failure(self, pending: _Pending, error: HotmapError) -> None:
         """Say once what keeps a Job from its return."""
-        message = f"is not created again yet, and is tried again: {error}"
+        message = f"is not recreated yet; retrying: {error}"
         if self._recorder.event(
             pending.key,
             api_version=JOBS.api_version,
