@@ -241,8 +241,10 @@ async def test_job_is_created_again(world: World) -> None:
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     assert new["metadata"]["annotations"] == RECREATE
     assert new["spec"]["parallelism"] == 2
-    assert "selector" not in new["spec"]
-    assert new["spec"]["template"]["metadata"]["labels"] == {"app": "load"}
+    uid = "batch.kubernetes.io/controller-uid"
+    assert new["spec"]["selector"]["matchLabels"] == {uid: new["metadata"]["uid"]}
+    labels = new["spec"]["template"]["metadata"]["labels"]
+    assert (labels["app"], labels[uid]) == ("load", new["metadata"]["uid"])
     (event,) = await world.events()
     assert event["involvedObject"]["uid"] == new["metadata"]["uid"]
     assert message.endswith(": recreating the Job")
