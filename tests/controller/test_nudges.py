@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
+from tests.support.objects import FILES, deployment, snapshot
 
 from hotmap.controller.reconcile import nudges as nudging
+from hotmap.controller.reconcile.nudges import Nudges
+from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.core.errors import api_error
+from hotmap.core.patch.nudge import Target
 from hotmap.core.payload_digest import file_digest, payload_digest
+from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 
 hurried = pytest.mark.usefixtures("hurry")
 
@@ -388,3 +394,23 @@ async def test_pod_without_agent_gets_no_digests(world: World) -> None:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
         assert (await nudged(world, "web-1")).count("/") == 2
+
+
+async def test_pod_that_becomes_due_during_a_decision_is_still_told() -> None:
+    """Only what was due in the snapshot is done with once its decision was carried out."""
+    who = deployment(FILES)
+    nudges = Nudges(
+        cast(Client, None),
+        cast(PayloadDigests, None),
+        check_leading=lambda: None,
+        report_refusal=lambda consumer, why: None,
+    )
+    nudges._sent[who.key] = Target(0, "live", "-")
+    nudges._second[who.key] = {"uid-1": loop_time() + 0.01}
+    early = snapshot(who)._replace(sent=nudges.sent(who.key))
+    await asyncio.sleep(0.02)
+    assert nudges.second_in(early)
+    late = snapshot(who)._replace(sent=nudges.sent(who.key))
+    assert late.sent is not None
+    assert late.sent.due
+    assert nudges.second_in(late) is None

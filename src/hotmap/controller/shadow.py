@@ -23,6 +23,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.reloader.patch import Traces, variable_name
@@ -55,7 +56,7 @@ class ShadowExecutor:
         """Tell nobody."""
         return 0
 
-    def second_nudge_in(self, key: ObjectKey) -> float | None:
+    def second_nudge_in(self, snapshot: Snapshot) -> float | None:
         """Tell nobody a second time."""
         return None
 

@@ -14,6 +14,7 @@ from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import Action, ActionType
 from hotmap.core.decide.record import Outcome, distinct_revision
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import AlreadyExists, Conflict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
@@ -53,8 +54,11 @@ class Executor(Protocol):
         """
         ...
 
-    def second_nudge_in(self, key: ObjectKey) -> float | None:
-        """Seconds until pods of a consumer are to be told a second time; None: nobody is."""
+    def second_nudge_in(self, snapshot: Snapshot) -> float | None:
+        """Seconds until pods of a consumer are to be told a second time; None: nobody is.
+
+        Asked after a decision on `snapshot` was carried out.
+        """
         ...
 
     def forget(self, key: ObjectKey) -> None:
@@ -112,9 +116,9 @@ class ClusterExecutor:
         """Tell a consumer's pods what to hold; returns how many were told."""
         return await self._nudges.send(decision)
 
-    def second_nudge_in(self, key: ObjectKey) -> float | None:
+    def second_nudge_in(self, snapshot: Snapshot) -> float | None:
         """Seconds until pods of a consumer are to be told a second time; None: nobody is."""
-        return self._nudges.second_in(key)
+        return self._nudges.second_in(snapshot)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.decide import Decision
-from hotmap.core.decide.snapshot import SentNudge
+from hotmap.core.decide.snapshot import SentNudge, Snapshot
 from hotmap.core.errors import (
     ApiError,
     Conflict,
@@ -36,6 +37,9 @@ __all__ = ["SECOND_NUDGE", "Nudges"]
 
 #: Seconds after which pods are nudged a second time.
 SECOND_NUDGE = 2.0
+
+#: Seconds until a consumer is decided on again whose pods have become due meanwhile.
+_AT_ONCE = 0.001
 
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
 #: then reads the API server, so a burst is spread.
@@ -79,16 +83,22 @@ class Nudges:
         if target is None:
             return None
         now = loop_time()
-        return SentNudge(target, due=any(at <= now for at in self._second.get(key, {}).values()))
+        due = any(at <= now for at in self._second.get(key, {}).values())
+        return SentNudge(target, due=due, as_of=now)
 
-    def second_in(self, key: ObjectKey) -> float | None:
-        """Seconds until pods are to be told again; those whose time is over are dropped."""
-        now = loop_time()
-        later = {uid: at for uid, at in self._second.pop(key, {}).items() if at > now}
+    def second_in(self, snapshot: Snapshot) -> float | None:
+        """Seconds until pods are to be told again, after a decision on a snapshot was carried out.
+
+        Those that were due in the snapshot are dropped: the decision has told them, or not to.
+        Those that have become due since are still to be told.
+        """
+        key = snapshot.consumer.key
+        decided = snapshot.sent.as_of if snapshot.sent else -inf
+        later = {uid: at for uid, at in self._second.pop(key, {}).items() if at > decided}
         if not later:
             return None
         self._second[key] = later
-        return min(later.values()) - now
+        return max(min(later.values()) - loop_time(), _AT_ONCE)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""

@@ -75,9 +75,10 @@ class Reconciler:
             snapshot = self._observer.snapshot(key)
             if snapshot is None:
                 self.forget(key)
-            elif snapshot.policy.opted_in:
+                return None
+            if snapshot.policy.opted_in:
                 await self._refresh(await self._decide(snapshot))
-            return self._executor.second_nudge_in(key)
+            return self._executor.second_nudge_in(snapshot)
 
     async def _refresh(self, decision: Decision) -> None:
         if decision.snapshot.record is None:
@@ -122,7 +123,7 @@ class Reconciler:
             self._keep(decision, next_record(decision, outcome))
             self._reporter.report(decision)
             again = (decision.plan.requeue_after, decision.resume_in)
-            return _soonest(*again, self._executor.second_nudge_in(key))
+            return _soonest(*again, self._executor.second_nudge_in(snapshot))
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot)

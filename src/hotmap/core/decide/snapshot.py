@@ -8,6 +8,7 @@ part of a snapshot: what it combines is, so a snapshot can be written down and r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from sys import intern
 from typing import NamedTuple
 
@@ -104,6 +105,8 @@ class SentNudge(NamedTuple):
     target: Target
     #: Whether some of them are due to be told a second time.
     due: bool = False
+    #: When that was asked, in seconds of the event loop's clock.
+    as_of: float = -inf
 
 
 class Snapshot(NamedTuple):
