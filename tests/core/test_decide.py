@@ -42,6 +42,7 @@ def edited(*, now: float, first: float | None, last: float | None, policy: Polic
         pytest.param(990.0, 994.9, None, id="quiet for long enough"),
         pytest.param(990.0, 995.03, None, id="the clocks differ by a moment"),
         pytest.param(None, None, None, id="nobody saw the change"),
+        pytest.param(4600.0, 4600.0, None, id="the clock was set back by an hour"),
     ],
 )
 def test_settle_time_counts_from_the_changes(

@@ -13,14 +13,8 @@ _PARENT, _GROUP = 1, 2
 
 
 def child_environment(**variables: str) -> dict[str, str]:
-    """Return an environment for a controller: PATH and `variables`, nothing of the user's.
-
-    It is measured when the tests are (`make test COVERAGE=1`).
-    """
-    kept = {name: os.environ[name] for name in ("PATH", "COVERAGE_FILE") if name in os.environ}
-    if settings := os.environ.get("HOTMAP_COVERAGE"):
-        kept["COVERAGE_PROCESS_START"] = settings
-    return kept | variables
+    """Return an environment for a controller: PATH and `variables`, nothing of the user's."""
+    return {"PATH": os.environ["PATH"], **variables}
 
 
 def children_of(pid: int) -> list[int]:

@@ -110,7 +110,8 @@ class Decision(NamedTuple):
         last = max(one.last for one in seen if one.last is not None)
         policy = snapshot.policy
         left = min(first + policy.settle_max, last + policy.settle) - snapshot.now
-        return left if left > _SETTLED else None
+        # A clock that was set back makes a change lie in the future; that delays nothing.
+        return left if _SETTLED < left <= policy.settle_max else None
 
     @property
     def corrects_nudge(self) -> bool:
