@@ -145,7 +145,7 @@ class _Event(msgspec.Struct):
 
 @asynccontextmanager
 async def person(cluster: Cluster) -> AsyncIterator[Person]:
-    """Give somebody access to a cluster for the length of a block."""
+    """Connect a client to a cluster for the length of a block."""
     config = load_kubeconfig(str(cluster.kubeconfig))
     async with Client(config, user_agent="hotmap-benchmarks") as client:
         yield Person(client)

@@ -85,7 +85,7 @@ class Table(NamedTuple):
         return "\n\n".join([f"## {self.title}", self.machine, "\n".join(lines), *self.notes])
 
     def missed(self) -> bool:
-        """Tell whether any target is missed."""
+        """Return whether any target is missed."""
         return any(
             _statistic(figure, target) > target.limit
             for figure in self.figures

@@ -56,7 +56,7 @@ _ROWS: dict[str, tuple[str, str, str, str]] = {
 
 
 def beside(*beginnings: str) -> list[str]:
-    """Give one sentence for each quantity that begins so."""
+    """Return one sentence for each quantity whose name starts with the prefix."""
     return [
         f"Peers, {quantity}: "
         + "; ".join(f"{peer} {figure}" for peer, figure in zip(_PEERS, figures, strict=True))

@@ -13,7 +13,7 @@ TIMEOUTS = {"cluster": 3600, "slow": 900}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that are marked as long their time, where they do not name their own."""
+    """Set the time-out of tests marked as slow, unless they set their own."""
     for item in items:
         if item.get_closest_marker("timeout"):
             continue

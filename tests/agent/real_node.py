@@ -46,7 +46,7 @@ class Pods:
         self("annotate", "--overwrite", f"pod/{name}", f"hotmap.dev/target={target}")
 
     def life(self, name: str) -> tuple[str, str]:
-        """Give a pod's UID and address."""
+        """Return a pod's UID and address."""
         found = json.loads(self("get", "pod", name, "--output=json"))
         return found["metadata"]["uid"], found["status"]["podIP"]
 

@@ -69,7 +69,7 @@ def removed(text: str) -> str:
 
 
 def pod(text: str) -> dict[str, Any]:
-    """Give the pod template of the manifest's only workload."""
+    """Return the pod template of the manifest's only workload."""
     documents = [one for one in yaml.safe_load_all(text) if one["kind"] != "ConfigMap"]
     template: dict[str, Any] = documents[0]["spec"]["template"]
     return template

@@ -37,7 +37,7 @@ class VirtualTime:
         return self.now
 
     def poll(self, milliseconds: int | None) -> list[tuple[int, int]]:
-        """Give what is ready; where nothing is, it is later now."""
+        """Return what is ready; if nothing is, advance the clock."""
         if ready := self._poll.poll(0):
             return ready
         assert milliseconds is not None, "nothing can ever happen any more"
@@ -122,7 +122,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """Give a world, and this process its signals back."""
+    """Yield a world; restore this process's signal handlers afterwards."""
     numbers = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     before = {number: signal.getsignal(number) for number in numbers}
     made = World(tmp_path)

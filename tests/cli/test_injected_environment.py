@@ -111,7 +111,7 @@ def plain(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, s
 
 
 def both(pod: dict[str, Any], sources: Sources) -> list[object]:
-    """Give the outcome without and with a supervisor."""
+    """Return the results without and with a supervisor."""
     injection = Injection("hotmap:1", "", (), "supervisor")
     new, _ = add_agent(pod, injection, "Pod/x", lambda _: None)
     outcomes: list[object] = []
@@ -166,7 +166,7 @@ VALUES = st.dictionaries(st.sampled_from(["A", "B", "k"]), st.sampled_from(["1",
 
 
 def refers_forward(env: list[dict[str, Any]]) -> bool:
-    """Tell whether a text refers to a name that a later entry sets, and no earlier one."""
+    """Return whether a text refers to a name that a later entry sets, and no earlier one."""
     for index, one in enumerate(env):
         before = {other["name"] for other in env[:index]}
         later = {other["name"] for other in env[index + 1 :]} - before
@@ -176,7 +176,7 @@ def refers_forward(env: list[dict[str, Any]]) -> bool:
 
 
 def tangled(env: list[dict[str, Any]]) -> bool:
-    """Tell whether texts take part where a data key's variable goes over others of its name."""
+    """Return whether texts take part where a data key's variable goes over others of its name."""
     for index, one in enumerate(env):
         others = [other for other in env[:index] if other["name"] == one["name"]]
         if "KeyRef" in str(one) and any("KeyRef" not in str(other) for other in others):

@@ -326,7 +326,7 @@ def test_repeated_signals_end_with_status_0(
 
 
 async def annotate_wrongly(plane: Plane) -> None:
-    """Give the controller something to say, and wait until it has said it in an Event."""
+    """Create an object that the controller reports, and wait for the Event."""
     annotations = {"hotmap.dev/ignore": "yes"}
     body = {"metadata": {"generateName": "unread-", "annotations": annotations}}
     async with Client(load_kubeconfig(str(plane.kubeconfig))) as client, asyncio.timeout(20):

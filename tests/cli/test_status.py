@@ -89,7 +89,7 @@ class Stage(NamedTuple):
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """Give a cluster with the ConfigMap `app`, which the tests of this file share."""
+    """Return a cluster with the ConfigMap `app`, which the tests of this file share."""
     with _running(tmp_path_factory.mktemp("status")) as stage:
         asyncio.run(stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"}))
         yield stage
@@ -97,7 +97,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture
 def empty_stage(tmp_path: Path) -> Iterator[Stage]:
-    """Give a cluster of one test's own."""
+    """Return a cluster of one test's own."""
     with _running(tmp_path) as stage:
         yield stage
 

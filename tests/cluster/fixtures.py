@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def real_control_plane() -> Iterator[Cluster]:
-    """Give a real control plane without a node: the running default one, or one of our own.
+    """Return a real control plane without a node: the running default one, or one of our own.
 
     Shared by the session: use a namespace per test, and break nothing that others need.
     """
@@ -39,7 +39,7 @@ def real_control_plane() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def real_cluster() -> Iterator[Cluster]:
-    """Give a real one-node cluster: the running default one, or one that ends with the session.
+    """Return a real one-node cluster: the running default one, or one that ends with the session.
 
     Shared by the session, and the only one of the machine: use a namespace per test.
     """

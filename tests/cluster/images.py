@@ -73,7 +73,7 @@ def _has_hotmap(name: str) -> bool:
 
 
 def can_make_hotmap() -> bool:
-    """Tell whether this Python's compiled dependencies work in the python image."""
+    """Return whether this Python's compiled dependencies work in the python image."""
     return sys.version_info[:2] == PYTHON_VERSION
 
 

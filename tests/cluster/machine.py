@@ -28,7 +28,7 @@ def cache_folder() -> Path:
 
 
 def is_root() -> bool:
-    """Tell whether this process may mount, make network namespaces and install packages."""
+    """Return whether this process may mount, make network namespaces and install packages."""
     return os.geteuid() == 0
 
 

@@ -18,7 +18,7 @@ CHAINS = ("KUBE-", "CNI-")
 
 
 def has_address() -> bool:
-    """Tell whether the node's address is on the loopback device."""
+    """Return whether the node's address is on the loopback device."""
     return f" {NODE_ADDRESS}/32 " in _run("ip", "-4", "address", "show", "dev", "lo")
 
 

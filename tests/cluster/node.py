@@ -182,7 +182,7 @@ def not_ready(cluster: "Cluster", *, since: float) -> str | None:
 
 
 def publish_dns(cluster: "Cluster") -> None:
-    """Give CoreDNS, which runs on the node itself, the address that pods ask."""
+    """Return CoreDNS, which runs on the node itself, the address that pods ask."""
     port = cluster.layout.settings.port("coredns")
     protocols = {"dns": "UDP", "dns-tcp": "TCP"}
     asked = [{"name": n, "port": 53, "protocol": p} for n, p in protocols.items()]

@@ -82,7 +82,7 @@ def wait_done(cluster: Cluster, name: str) -> str:
 
 
 def answers(cluster: Cluster, pod: str) -> bool:
-    """Tell whether a command can be run in a Pod; a kubelet that has just started knows none."""
+    """Return whether a command can be run in a Pod; a kubelet that has just started knows none."""
     try:
         return in_namespace(cluster, "exec", pod, "--", "echo", "alive") == "alive\n"
     except TestBedError:

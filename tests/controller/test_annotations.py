@@ -24,7 +24,7 @@ BOTH_SOURCES = {
 
 
 async def _is_rolled_by(world: World, source: str, *, kind: str = "ConfigMap") -> bool:
-    """Tell whether an edit of a source rolls the consumer web; a controller runs for it."""
+    """Return whether an edit of a source rolls the consumer web; a controller runs for it."""
     async with world.controller() as controller:
         await world.quiet(controller)
         before = await world.revision()

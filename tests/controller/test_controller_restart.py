@@ -347,7 +347,7 @@ async def test_deleted_fingerprint_keys_are_written_again(
 
 
 async def _sources_have_keys(controller: Controller, count: int) -> bool:
-    """Tell whether every ConfigMap is marked under so many keys."""
+    """Return whether every ConfigMap is marked under so many keys."""
     values = controller.index.sources["ConfigMap"].values()
     return bool(values) and all(len(source.marks) == count for source in values)
 

@@ -143,7 +143,7 @@ class Bench:
         return self.pod_checker.checks
 
     async def latent(self) -> None:
-        """Give it a pod that is older than its source."""
+        """Add a pod that is older than its source."""
         self.index.sources["ConfigMap"].put(*self._changed())
         body = {
             "metadata": {"name": "web-1", "labels": {"app": "web"}},

@@ -52,7 +52,7 @@ async def reloader_rolls(world: World, digest: str, name: str = "web") -> None:
 
 
 def decided(running: Controller) -> bool:
-    """Tell whether hotmap has decided on a rollout."""
+    """Return whether hotmap has decided on a rollout."""
     return any(
         entry.actions for entries in running.decision_log.history().values() for entry in entries
     )

@@ -466,7 +466,7 @@ class World:
         await self.until(idle, "the controller has nothing left to do")
 
     async def _is_seen(self, controller: Controller, namespace: str | None) -> bool:
-        """Tell whether a controller's stores hold the newest versions of everything."""
+        """Return whether a controller's stores hold the newest versions of everything."""
         for kind, store in _stores(controller):
             items = (await self.registry.list(PLURALS[kind], namespace)).items
             if len(items) < len(store):
@@ -500,7 +500,7 @@ def _stores(controller: Controller) -> Iterable[tuple[str, Any]]:
 
 
 def _is_kept(kind: str, item: Object) -> bool:
-    """Tell whether the controller keeps anything of an object."""
+    """Return whether the controller keeps anything of an object."""
     if item.get("type", "").startswith("hotmap.dev/"):
         return False
     metadata = item["metadata"]

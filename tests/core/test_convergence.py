@@ -166,7 +166,7 @@ class Cluster:
 
     @property
     def startable(self) -> bool:
-        """Tell whether new pods could start: all that is not optional is there."""
+        """Return whether new pods could start: all that is not optional is there."""
         return all(
             use.optional or (use.source in self.data and (use.keys.names or set()) <= {*held})
             for use in self.consumer.uses

@@ -37,7 +37,7 @@ EVERYTHING = Defaults(dialect=DialectSettings(auto_reload_all=True))
 
 
 def follows(policy: Policy, name: str, kind: str = "ConfigMap") -> bool:
-    """Tell whether a source that is not referenced is followed."""
+    """Return whether a source that is not referenced is followed."""
     return policy.follows(ObjectKey(kind, "shop", name), referenced=False)
 
 

@@ -22,13 +22,13 @@ _FOREIGN = re.compile(r"\b(?:DESIGN|STYLE)(?:\.md)? §")
 
 
 def is_module(name: str) -> bool:
-    """Tell whether a path such as `kube/watch` is a module, a package or a folder."""
+    """Return whether a path such as `kube/watch` is a module, a package or a folder."""
     base = "src/hotmap/" + name.removeprefix("src/").removeprefix("hotmap/")
     return any(file == f"{base}.py" or file.startswith(f"{base}/") for file in tracked_files())
 
 
 def is_identifier(dotted: str) -> bool:
-    """Tell whether a dotted name is a module of ours or something in it."""
+    """Return whether a dotted name is a module of ours or something in it."""
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):
         try:

@@ -15,7 +15,7 @@ _HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
 
 
 def anchors(page: Path) -> set[str]:
-    """Give the anchors of a page's headings as GitHub makes them."""
+    """Return the anchors of a page's headings as GitHub makes them."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     found: set[str] = set()
     for heading in _HEADING.findall(text):

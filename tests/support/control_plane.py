@@ -94,7 +94,7 @@ class Failure:
         self.delay = 0.0
 
     def meets(self, verb: str, resource: str, name: str, agent: str) -> bool:
-        """Tell whether a request is of that sort; it counts then."""
+        """Return whether a request is of that sort; it counts then."""
         wanted, of, begins, by = self._sort
         fits = wanted in ("*", verb) and of in ("*", resource)
         if not fits or not (name.startswith(begins) and agent.startswith(by)) or self.left <= 0:

@@ -134,11 +134,11 @@ class ControllerProcess:
         return text
 
     async def leads(self) -> bool:
-        """Tell whether it acts at this moment."""
+        """Return whether it acts at this moment."""
         return '"leader"' in await self.get("/readyz")
 
     async def is_idle(self) -> bool:
-        """Tell whether no consumer is waited for or worked on."""
+        """Return whether no consumer is waited for or worked on."""
         depths = _DEPTH.findall(await self.get("/metrics"))
         return bool(depths) and not any(map(float, depths))
 

@@ -107,7 +107,7 @@ class Collection:
         return self._states.get(number, _UNWRITTEN)
 
     def write(self, number: int, version: int, state: State | None = None) -> bytes:
-        """Give an object a new resourceVersion, and a new state if one is given."""
+        """Set a new resourceVersion, and a new state if one is given."""
         self._versions[number] = version
         if state is not None:
             self._states[number] = state

@@ -196,7 +196,7 @@ def _as(type_: Any, item: Object) -> Any:
 
 
 def _is_written_by_hotmap(consumer: Object) -> bool:
-    """Tell whether hotmap was the last to write the revision, as managedFields have it."""
+    """Return whether hotmap was the last to write the revision, as managedFields have it."""
     path = ("f:spec", "f:template", "f:metadata", "f:annotations", f"f:{_REVISION}")
     return any(
         entry.get("manager") == "hotmap" and _owns(entry.get("fieldsV1") or {}, path)
@@ -205,7 +205,7 @@ def _is_written_by_hotmap(consumer: Object) -> bool:
 
 
 def _owns(fields: Object, path: Sequence[str]) -> bool:
-    """Tell whether a path is owned; the local plane says of a template only whose it is."""
+    """Return whether a path is owned; the local plane says of a template only whose it is."""
     for step in path:
         if step not in fields:
             return False

@@ -58,12 +58,12 @@ class Person:
 
 
 def yourself(directory: Path) -> Person:
-    """Give whoever runs the tests."""
+    """Return the user who runs the tests."""
     return Person(directory, sys.executable, {})
 
 
 def nobody(directory: Path) -> Person:
-    """Give a user without rights, also where the tests run as root."""
+    """Return a user without rights, also where the tests run as root."""
     if os.geteuid() != 0:
         return yourself(directory)
     identity = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}

@@ -55,7 +55,7 @@ class Flag(NamedTuple):
 
 
 def flag_name(field: str, flag: Flag) -> str:
-    """Give the long flag of a field, such as `--log-format`."""
+    """Return the long flag of a field, such as `--log-format`."""
     return flag.name or f"--{field.replace('_', '-')}"
 
 
@@ -132,7 +132,7 @@ class HotmapOption(click.Option):
         return "" if text == "required" else text
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Give names and help, with the default at its end."""
+        """Return names and help, with the default at its end."""
         record = super().get_help_record(ctx)
         if record is None or not self.default_text:
             return record

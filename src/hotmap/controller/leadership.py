@@ -163,7 +163,7 @@ class LeaderTerm:
         }
 
     def is_pending(self, key: ObjectKey) -> bool:
-        """Tell whether a consumer's reconcile is due, settling or under way."""
+        """Return whether a consumer's reconcile is due, settling or under way."""
         return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
 
     def _after_work(self, key: ObjectKey) -> None:

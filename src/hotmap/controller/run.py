@@ -420,7 +420,7 @@ class Controller:
                     )
 
     def _may_write(self) -> bool:
-        """Tell whether nobody else may lead at this moment."""
+        """Return whether nobody else may lead at this moment."""
         return self._elector is None or self._elector.is_leader
 
     def _tell_webhooks(self, key: ObjectKey, old: Any, new: Any) -> None:

@@ -98,7 +98,7 @@ class Settings(NamedTuple):
     listen: tuple[str, int] | None = ("127.0.0.1", 9533)
 
     def serves(self, namespace: str) -> bool:
-        """Tell whether the objects of a namespace are watched."""
+        """Return whether the objects of a namespace are watched."""
         if self.watch_namespaces:
             return namespace in self.watch_namespaces
         return namespace not in self.ignored_namespaces

@@ -65,7 +65,7 @@ def configmap_payload(
     default_mode: int = DEFAULT_MODE,
     optional: bool = False,
 ) -> Payload:
-    """Work out the files that a ConfigMap becomes in a volume.
+    """Compute the files that a ConfigMap becomes in a volume.
 
     Without `items` every data key is a file of that name. With `items` only those keys are,
     at their own path and mode; of two items with one path the last wins. A key in both maps
@@ -100,7 +100,7 @@ def secret_payload(
     default_mode: int = DEFAULT_MODE,
     optional: bool = False,
 ) -> Payload:
-    """Work out the files that a Secret becomes in a volume.
+    """Compute the files that a Secret becomes in a volume.
 
     The same rules as for a ConfigMap (kubernetes: pkg/volume/secret/secret.go, MakePayload).
     `data` is decoded already: the bytes that base64 stood for.
@@ -190,7 +190,7 @@ def check_path(path: str) -> None:
 
 
 def clean_payload(payload: Payload) -> Payload:
-    """Give the payload with every path checked and in its shortest spelling.
+    """Return the payload with every path checked and in its shortest spelling.
 
     `./a//b` becomes `a/b` (Go's path.Clean). Of two spellings of one path the later wins. That
     no path may lead through another one is ours: upstream meets it in the middle of writing.

@@ -25,7 +25,7 @@ class Complaints:
         self._said: dict[str, tuple[str, float]] = {}
 
     def is_news(self, kind: str, words: str, *, now: float) -> bool:
-        """Tell whether to say it now; then it counts as said."""
+        """Return whether to say it now; then it counts as said."""
         before, at = self._said.get(kind, ("", float("-inf")))
         if now - at < (BETWEEN_REPETITIONS if words == before else BETWEEN):
             return False

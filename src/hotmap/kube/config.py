@@ -72,7 +72,7 @@ class BearerToken:
 
 
 def is_token(text: str) -> bool:
-    """Tell whether a text can be sent as a token: one word of visible ASCII (RFC 6750)."""
+    """Return whether a text can be sent as a token: one word of visible ASCII (RFC 6750)."""
     return all("!" <= sign <= "~" for sign in text)
 
 

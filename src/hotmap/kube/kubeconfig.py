@@ -234,7 +234,7 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
 
 
 def _is_server(url: str) -> bool:
-    """Tell whether a URL names a host to speak HTTP with."""
+    """Return whether a URL names a host to speak HTTP with."""
     try:
         parts = urlsplit(url)
         named = bool(parts.hostname) and parts.port != 0  # raises for a port out of range

@@ -69,7 +69,7 @@ def retry_after(status: Status, *, header: str = "") -> float | None:
 
 
 def is_too_large_resource_version(error: ApiError) -> bool:
-    """Tell whether the server is behind the resourceVersion that was asked for.
+    """Return whether the server is behind the resourceVersion that was asked for.
 
     After a restore from a backup it stays behind, so only a new list helps (client-go:
     tools/cache/reflector.go, isTooLargeResourceVersionError).

@@ -123,7 +123,7 @@ class Store(Generic[S]):
         return unsubscribe
 
     def is_complete(self, namespace: str) -> bool:
-        """Tell whether everything in a namespace has been listed once."""
+        """Return whether everything in a namespace has been listed once."""
         return self.synced.is_set() or None in self._complete or namespace in self._complete
 
     def statistics(self) -> StoreStatistics:

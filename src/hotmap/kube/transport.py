@@ -259,7 +259,7 @@ class Transport:
 
 
 def is_certificate_error(error: Exception) -> bool:
-    """Tell whether TLS kept a request from being sent."""
+    """Return whether TLS kept a request from being sent."""
     return isinstance(error.__cause__, aiohttp.ClientSSLError)
 
 

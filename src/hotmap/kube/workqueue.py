@@ -179,7 +179,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Give a key back: if it was added meanwhile, it may now be handed out again."""
+        """Mark a key as processed: if it was added meanwhile, it can now be taken again."""
         del self._processing[key]
         self._wake()
 
@@ -193,7 +193,7 @@ class WorkQueue(Generic[K]):
             _resolve(self._waiters.popleft())
 
     def is_pending(self, key: K) -> bool:
-        """Tell whether a key is due, settling or with a worker; a later retry does not count."""
+        """Return whether a key is due, settling or with a worker; a later retry does not count."""
         entry = self._entries.get(key)
         return key in self._processing or (
             entry is not None and (entry.settling_since is not None or entry.due <= self._clock())

@@ -63,7 +63,7 @@ def owners_of(obj: Object) -> list[Object]:
 
 
 def is_deleted(obj: Object) -> bool:
-    """Tell whether deletion was asked for; the object may live on for its finalizers or grace."""
+    """Return whether deletion was asked for; the object may live on for its finalizers or grace."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 

@@ -124,11 +124,11 @@ class Kind(NamedTuple):
         return None
 
     def key(self, namespace: str | None, name: str) -> str:
-        """Give the storage key of one object."""
+        """Return the storage key of one object."""
         return f"{self.prefix(namespace)}{name}"
 
     def prefix(self, namespace: str | None) -> str:
-        """Give the storage prefix of a namespace's objects, or of all with None."""
+        """Return the storage prefix of a namespace's objects, or of all with None."""
         storage = self.names.storage or f"{self.group}/{self.plural}"
         if namespace and self.namespaced:
             return f"/registry/{storage}/{namespace}/"
@@ -192,7 +192,7 @@ class Scheme:
         return self._by_kind.get((group, name))
 
     def resource(self, name: str) -> Kind:
-        """Give the kind of `configmaps` or `deployments.apps` (schema.ParseGroupResource).
+        """Return the kind of `configmaps` or `deployments.apps` (schema.ParseGroupResource).
 
         A plural alone means the first registered kind that has it, as a RESTMapper takes groups
         by priority.
@@ -207,11 +207,11 @@ class Scheme:
         return kind
 
     def name(self, kind: Kind) -> str:
-        """Give the shortest name by which `resource` finds a kind."""
+        """Return the shortest name by which `resource` finds a kind."""
         return kind.plural if self._by_plural.get(kind.plural) is kind else kind.resource
 
     def group_versions(self) -> tuple[tuple[str, str], ...]:
-        """Give the served groups and versions, preferred versions first."""
+        """Return the served groups and versions, preferred versions first."""
         kinds = self._kinds.values()
         found = ((kind.group, version) for kind in kinds for version in kind.versions)
         return tuple(dict.fromkeys(found))

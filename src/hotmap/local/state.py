@@ -39,7 +39,7 @@ class _Owner(NamedTuple):
 
 
 def default_directory() -> Path:
-    """Give the state directory of a person who names none (XDG base directories)."""
+    """Return the state directory of a person who names none (XDG base directories)."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "hotmap" / "local"
 

@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
 
 def field_labels(*labels: str) -> tuple[tuple[str, FieldPath], ...]:
-    """Give selectable fields whose labels are their paths."""
+    """Return selectable fields whose labels are their paths."""
     return tuple((label, tuple(label.split("."))) for label in labels)
 
 
@@ -75,7 +75,7 @@ class Strategy:
         """Set what a client may not choose at a create (PrepareForCreate)."""
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
-        """Give the status of a new object, None for none; only of kinds with that subresource."""
+        """Return the status of a new object, None for none; only of kinds with that subresource."""
         return {}
 
     def default(self, obj: JsonObject) -> None:
@@ -96,11 +96,11 @@ class Strategy:
         return self.validate(new)
 
     def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
-        """Tell whether an update of the main resource counts up the generation."""
+        """Return whether an update of the main resource counts up the generation."""
         return self.has_generation and old.get("spec") != new.get("spec")
 
     def deletion_grace(self, obj: JsonObject, wanted: int | None) -> int:
-        """Give the seconds that a deletion waits (CheckGracefulDelete); `wanted` is a client's."""
+        """Return the grace period in seconds (CheckGracefulDelete); `wanted` is the client's."""
         return 0
 
     #: Whether a finished deletion is answered with the object instead of a Status.
@@ -110,5 +110,5 @@ class Strategy:
         """Mark in the object's own fields that its deletion has begun."""
 
     def has_finalizers(self, obj: JsonObject) -> bool:
-        """Tell whether finalizers outside of metadata keep an object."""
+        """Return whether finalizers outside of metadata keep an object."""
         return False

@@ -184,7 +184,7 @@ class AtomicWriter:
 
 
 def _is_revision(name: str) -> bool:
-    """Tell whether a name is `..2016_02_01_15_04_05.` and a decimal number."""
+    """Return whether a name is `..2016_02_01_15_04_05.` and a decimal number."""
     stamp, _, number = name[2:].partition(".")
     return (
         name.startswith("..")

@@ -191,14 +191,14 @@ class VolumeWatcher:
         self.close()
 
     def close(self) -> None:
-        """Give the descriptor back; calling it twice is no error."""
+        """Release the descriptor; a second call does nothing."""
         if self._inotify is not None:
             self._inotify.close()
             self._inotify = None
             self._reason = "closed"
 
     def fileno(self) -> int:
-        """Give the descriptor that becomes readable when `read_events` has work; -1 for none."""
+        """Return the descriptor that becomes readable when `read_events` has work; -1 for none."""
         return -1 if self._inotify is None else self._inotify.descriptor
 
     @property
@@ -261,7 +261,7 @@ class VolumeWatcher:
                 return changed
 
     def is_watched(self, directory: str) -> bool:
-        """Tell whether an inotify watch is on a directory now, so that no poll is needed."""
+        """Return whether an inotify watch is on a directory now, so that no poll is needed."""
         return any(
             watch.directory == directory and watch.number != _UNARMED for watch in self._watches
         )

@@ -100,7 +100,7 @@ class Lines:
         await self._request.__aexit__(None, None, None)
 
     async def next(self) -> dict[str, Any] | None:
-        """Give the next line, None at the end of the stream."""
+        """Return the next line, None at the end of the stream."""
         line = await self.response.content.readline()
         return json.loads(line) if line else None
 

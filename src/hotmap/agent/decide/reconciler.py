@@ -256,7 +256,7 @@ class Reconciler:
         self._update_loaded(now)
 
     def _set_desired(self, snapshot: Snapshot, now: float) -> None:
-        """Give every rule what it should load; only digests of a snapshot are kept."""
+        """Set what every rule should load; of a snapshot only digests are kept."""
         self._passed = snapshot._replace(contents={})
         self.directories.accept(snapshot)
         for state in self.rules:

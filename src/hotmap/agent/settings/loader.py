@@ -66,7 +66,7 @@ _SUPERVISED = Action("restart", restart_mode="supervised")
 
 
 def load_settings(arguments: Arguments) -> Settings:
-    """Work out the settings of one start.
+    """Compute the settings of one start.
 
     Raises:
         SettingsError: a value is invalid, two flags exclude each other, or nothing is to be

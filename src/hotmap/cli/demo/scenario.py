@@ -220,7 +220,7 @@ class _Scenario:
         self._timeline.add(self._since(began), "unaffected", text, passed=passed)
 
     async def _same_processes(self, *apps: str) -> bool:
-        """Tell whether workloads still run in the same processes."""
+        """Return whether workloads still run in the same processes."""
         for app in apps:
             now = [(pod.uid, pod.restarts) for pod in await self._cluster.pods(app)]
             if now != [(self._pods[app].uid, self._pods[app].restarts)]:

@@ -121,7 +121,7 @@ def flags_for_once(flags: list[str]) -> list[str]:
 
 
 def signals(settings: Settings) -> bool:
-    """Tell whether the agent needs to see the application's processes."""
+    """Return whether the agent needs to see the application's processes."""
     by_name = any(probe.kind == "workers" for rule in settings.rules for probe in rule.probes)
     return by_name or any(action.target not in ("", "child") for action in _actions(settings))
 
@@ -133,7 +133,7 @@ def frozen_way(settings: Settings) -> str:
 
 
 def restarts_all(settings: Settings) -> bool:
-    """Tell whether the agent's exit restarts all containers of the pod."""
+    """Return whether the agent's exit restarts all containers of the pod."""
     return any(action.restart_mode == "all-containers" for action in _actions(settings))
 
 

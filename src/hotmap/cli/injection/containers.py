@@ -67,7 +67,7 @@ class AgentContainer(NamedTuple):
         return {**container, **self._bounds(), "volumeMounts": self.mounts}
 
     def _bounds(self) -> dict[str, Any]:
-        """Give resources, and a security context that Pod Security's restricted profile allows."""
+        """Return resources, and a security context that the restricted profile allows."""
         security: dict[str, Any] = {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -140,6 +140,6 @@ def copy_container(agent: AgentContainer) -> dict[str, Any]:
 
 
 def memory_limit(directories: int, *, checks: bool) -> str:
-    """Give the memory limit of an agent that follows this number of directories."""
+    """Return the memory limit of an agent that follows this number of directories."""
     needed = max(_BASE + _PER_DIRECTORY * directories, _MINIMUM) + (_CHECKER if checks else 0)
     return f"{needed}Mi"

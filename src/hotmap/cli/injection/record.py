@@ -125,7 +125,7 @@ class ChangeRecorder:
 
 
 def _is_blank(text: str) -> bool:
-    """Tell whether a value's text means nothing: null, or an empty mapping or list."""
+    """Return whether a value's text means nothing: null, or an empty mapping or list."""
     nothing = r"\s*(~|null|Null|NULL|\[\s*\]|\{\s*\})?\s*(#.*)?"
     return re.fullmatch(nothing, text) is not None
 
@@ -146,13 +146,13 @@ def parse_record(text: str) -> Record | None:
 
 
 def is_ours(volume: Any) -> bool:
-    """Tell whether a volume has a name that injection gives."""
+    """Return whether a volume has a name that injection gives."""
     name = volume.get("name") if isinstance(volume, dict) else None
     return isinstance(name, str) and _OURS.fullmatch(name) is not None
 
 
 def is_our_mount(mount: Any) -> bool:
-    """Tell whether a mount is of a volume of ours, or below /hotmap, which is ours."""
+    """Return whether a mount is of a volume of ours, or below /hotmap, which is ours."""
     path = mount.get("mountPath") if isinstance(mount, dict) else None
     return is_ours(mount) or (isinstance(path, str) and path.startswith("/hotmap/"))
 

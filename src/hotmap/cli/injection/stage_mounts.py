@@ -36,7 +36,7 @@ class StagePlan(NamedTuple):
 
 
 def is_live(volume: dict[str, Any]) -> bool:
-    """Tell whether a volume has ConfigMaps or Secrets as files.
+    """Return whether a volume has ConfigMaps or Secrets as files.
 
     One with tokens only is rewritten every few minutes and is not followed.
     """

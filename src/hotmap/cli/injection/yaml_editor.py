@@ -37,7 +37,7 @@ class _Edit(NamedTuple):
 
 
 def apply_changes(text: str, documents: Sequence[Node], changes: Sequence[tuple[Node, Any]]) -> str:
-    """Give each of these mappings its new value; none may contain another.
+    """Replace the values of these mappings; none of them may contain another.
 
     `documents` are all documents of the text; they determine its style.
     """
@@ -273,12 +273,12 @@ class _Editor:
 
 
 def _keeps_any(node: Node, new: dict[Any, Any]) -> bool:
-    """Tell whether a key stays, so that the mapping is never empty in between."""
+    """Return whether a key stays, so that the mapping is never empty in between."""
     return not node.entries or any(entry.key.scalar in new for entry in node.entries)
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Tell whether two items have the same identity: mounts by path, all else by name."""
+    """Return whether two items have the same identity: mounts by path, all else by name."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return False
     key = "mountPath" if "mountPath" in old else "name"
@@ -316,7 +316,7 @@ _Compact.add_representer(str, _represent_text)
 
 
 def _lists_are_indented(text: str, documents: Sequence[Node]) -> bool:
-    """Tell whether the manifest indents lists below their key."""
+    """Return whether the manifest indents lists below their key."""
     pending = list(documents)
     while pending:
         node = pending.pop(0)

@@ -211,7 +211,7 @@ class JobRecreations:
         return True
 
     async def _is_settled(self, pending: _Pending, refusal: ApiError) -> bool:
-        """Tell whether a Job has this name that is not going; nothing more is to be done then.
+        """Return whether a Job has this name that is not going; nothing more is to be done then.
 
         Raises:
             ApiError: none has; the refusal was for another reason.

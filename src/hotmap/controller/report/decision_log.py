@@ -57,7 +57,7 @@ class DecisionEntry(NamedTuple):
         return f"{self.reason}; {self.outcome}" if self.failed else self.reason
 
     def repeats(self, other: DecisionEntry) -> bool:
-        """Tell whether an earlier decision on the same state said the same."""
+        """Return whether an earlier decision on the same state said the same."""
         mine = (self.reason, self.outcome, self.versions)
         return mine == (other.reason, other.outcome, other.versions)
 

@@ -59,7 +59,7 @@ class OwnedSecret:
             return b""
 
     async def was_changed(self) -> bool:
-        """Tell whether somebody else has deleted or written it since we read or wrote it.
+        """Return whether somebody else has deleted or written it since we read or wrote it.
 
         What is known of it is left as it is, so that the next write merges what it finds.
 

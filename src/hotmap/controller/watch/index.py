@@ -125,7 +125,7 @@ class Index:
         return rolled_by(consumer, rollouts[0]) if rollouts else consumer
 
     def knows(self, kind: str, namespace: str) -> bool:
-        """Tell whether all sources of a kind in a namespace are known; else absence is no proof."""
+        """Return whether all sources of a kind in a namespace are known."""
         return kind in self.sources and self.sources[kind].is_complete(namespace)
 
     def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
@@ -146,7 +146,7 @@ class Index:
         }
 
     def is_offered(self, key: ObjectKey) -> bool:
-        """Tell whether a source wants to be found by those who search.
+        """Return whether a source wants to be found by those who search.
 
         One that does not exist cannot say so. It counts, so that its return is not its first sight.
         """
@@ -261,7 +261,7 @@ class Index:
 
 
 def _is_nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
-    """Tell whether a change of a source may be settled by a nudge alone."""
+    """Return whether a change of a source may be settled by a nudge alone."""
     return not live_change_rolls(consumer, policy) and any(
         use.source == source and use.kind is UseKind.LIVE for use in consumer.uses
     )
@@ -272,7 +272,7 @@ def _annotations_differ(old: Source | None, new: Source | None) -> bool:
 
 
 def _may_change_decision(old: Consumer | None, new: Consumer) -> bool:
-    """Tell whether a consumer's change can change a decision; most are its own status."""
+    """Return whether a consumer's change can change a decision; most are its own status."""
     if old is None or old.uid != new.uid:
         return True
     return _decisive_fields(old) != _decisive_fields(new)
@@ -291,7 +291,7 @@ def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
 
 
 def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
-    """Give the hashes of the sources that are used: a fifth of what their keys would take.
+    """Return the hashes of the sources that are used: a fifth of what their keys would take.
 
     Two sources may share one, so whoever asks looks at the uses too.
     """
@@ -299,7 +299,7 @@ def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
 
 
 def _has_equal_index_values(old: Consumer, new: Consumer) -> bool:
-    """Tell whether nothing has changed of what the indexes look at."""
+    """Return whether nothing has changed of what the indexes look at."""
     before = (old.uses, old.owned, old.annotations, old.template_annotations)
     after = (new.uses, new.owned, new.annotations, new.template_annotations)
     return before == after and _template_in(old) == _template_in(new)

@@ -159,7 +159,7 @@ class Observer:
         return {"seen": tuple(seen), "sources": tuple(sources)}
 
     def _is_visible(self, source: SourceSnapshot) -> bool:
-        """Tell whether a source would be seen if it existed: no right lacks, no selector hides."""
+        """Return whether a source would be seen if it existed (RBAC, selectors)."""
         index = self._index
         namespace = source.source.namespace
         return source.exists or (

@@ -76,5 +76,5 @@ def _shared(policy: Policy) -> Policy:
 
 
 def is_relevant(policy: Policy) -> bool:
-    """Tell whether a consumer opted in, or tried to in a way that has to be reported."""
+    """Return whether a consumer opted in, or tried to in a way that has to be reported."""
     return policy.opted_in or bool(policy.problems) or bool(policy.over_budget)

@@ -296,5 +296,5 @@ def _key_of(value: Source | Consumer) -> ObjectKey:
 
 
 def _is_ours(secret: Secret) -> bool:
-    """Tell whether a Secret is our own; state is written every second."""
+    """Return whether a Secret is our own; state is written every second."""
     return secret.type in ("hotmap.dev/key", "hotmap.dev/pending", "hotmap.dev/state")

@@ -154,7 +154,7 @@ def _told_of(record: Record) -> str:
 
 
 def is_reported(record: Record | None, found: WriterConflict | None) -> bool:
-    """Tell whether an interference was told of before."""
+    """Return whether an interference was told of before."""
     return record is not None and found is not None and _told_of(record) == found.mark
 
 

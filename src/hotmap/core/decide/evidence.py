@@ -177,7 +177,7 @@ def _scheduled_at(pod: Pod) -> float:
 def proven_younger(
     starts: Sequence[PodStart], changed_at: float | None, *, files: bool = False
 ) -> bool:
-    """Tell whether every pod certainly started after a change; no pods are proof.
+    """Return whether every pod certainly started after a change; no pods are proof.
 
     A pod that has not started yet will read what is there when it does, so it does not stand
     against the proof. An unknown time of change counts as just now. `files` says that a volume is
@@ -192,7 +192,7 @@ def proven_younger(
 
 
 def started_before(starts: Sequence[PodStart], changed_at: float | None) -> bool:
-    """Tell whether some container certainly started before a change, so that it read other content.
+    """Return whether a container certainly started before a change, so has older content.
 
     `changed_at` is a lower bound of the change. An unknown time proves nothing.
     """
@@ -202,7 +202,7 @@ def started_before(starts: Sequence[PodStart], changed_at: float | None) -> bool
 
 
 def made_since(starts: Sequence[PodStart], at: float) -> bool:
-    """Tell whether every pod was created in or after the second of a moment."""
+    """Return whether every pod was created in or after the second of a moment."""
     return all(start.created >= floor(at) for start in starts)
 
 

@@ -202,7 +202,7 @@ def assess(
 
 
 def _left_just_now(record: Record, facts: Facts) -> bool:
-    """Tell whether the present revision was left so lately that no window can be examined.
+    """Return whether the present revision was left so lately that no window can be examined.
 
     Whole seconds do not tell a pod that started in between from one that this return starts, so
     a pod that carries the revision now makes the return take a name of its own.
@@ -356,7 +356,7 @@ def _assess_recreated_immutable(
 
 
 def _reads_at_start(present: SourceSnapshot, facts: Facts) -> bool:
-    """Tell whether a change of a source needs containers to start anew."""
+    """Return whether a change of a source needs containers to start anew."""
     return bool(present.frozen) or facts.live_rolls
 
 
@@ -390,7 +390,7 @@ def _is_older(present: SourceSnapshot, asked: SourceRecord) -> bool:
 
 
 def _was_waited_for(uses: Sequence[Use]) -> bool:
-    """Tell whether every container that uses a source had to wait until it existed.
+    """Return whether every container that uses a source had to wait until it existed.
 
     A container waits for its own environment, the whole pod for volumes and init containers.
     """
@@ -475,7 +475,7 @@ def _has_overlooked(
 
 
 def _shows(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
-    """Tell whether the template says that it was asked for what is present."""
+    """Return whether the template says that it was asked for what is present."""
     if facts.writing is Writing.REVISION:
         return content_of(consumer.revision) == facts.revision
     return carries(consumer.traces, Stamp(present.source, present.stamp), facts.writing)

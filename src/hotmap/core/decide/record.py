@@ -128,7 +128,7 @@ def first_record(decision: Decision) -> Record | None:
 
 
 def is_worth_writing(decision: Decision, record: Record) -> bool:
-    """Tell whether a record says more than the one before, apart from resourceVersions."""
+    """Return whether a record says more than the one before, apart from resourceVersions."""
     before = decision.snapshot.record
     return (
         before is None
@@ -152,7 +152,7 @@ def _with_inherited_rollouts(record: Record, snapshot: Snapshot) -> Record:
 
 
 def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
-    """Give the findings with fingerprints of the newest key, and the id of that key.
+    """Return the findings with fingerprints of the newest key, and the id of that key.
 
     What is kept of a source that is held or gone was made with the older key and cannot be
     made again, so such a record stays with it.
@@ -166,7 +166,7 @@ def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
 
 
 def _leaves_older_pods(decision: Decision) -> bool:
-    """Tell whether what changed takes effect at the next restart only, and that was reported."""
+    """Return whether what changed takes effect at the next restart only, and that was reported."""
     reported = any(action.type is ActionType.NOTIFY for action in decision.plan.actions)
     return reported and decision.assessment.verdict is Verdict.FROZEN
 
@@ -222,7 +222,7 @@ def _others_at_first_sight(consumer: Consumer) -> ForeignWrites | None:
 
 
 def distinct_revision(revision: str, record: Record | None, *, previous: str) -> str:
-    """Give content that had a name before another one: `<revision>.<n>`.
+    """Return a new revision name for content that already had one: `<revision>.<n>`.
 
     `previous` is what the template carries now. n rises in the record, and above what the
     template shows, should the record have been lost.

@@ -258,7 +258,7 @@ def bound_change(
 
 
 def _may_lack_keys(uses: Sequence[Use], missing: Sequence[str]) -> bool:
-    """Tell whether a data key that is used may have been removed without anybody missing it."""
+    """Return whether a data key that is used may have been removed without anybody missing it."""
     return bool(missing) or any(use.keys.names is None or use.optional for use in uses)
 
 

@@ -273,7 +273,7 @@ def consumer_from_pod(
 
 
 def owns_pod(consumer: Consumer, pod: Pod) -> bool:
-    """Tell whether a pod that a consumer's selector matches is its own.
+    """Return whether a pod that a consumer's selector matches is its own.
 
     Selectors of two workloads may overlap; each owns only the pods that it, or a ReplicaSet of it,
     controls. A ReplicaSet is named by its workload and a hash (kubernetes: deployment controller,
@@ -292,12 +292,12 @@ def owns_pod(consumer: Consumer, pod: Pod) -> bool:
 
 
 def is_owned(metadata: ObjectMeta) -> bool:
-    """Tell whether an object was made from the template of another consumer."""
+    """Return whether an object was made from the template of another consumer."""
     return _has_controller(metadata, _TEMPLATE_HOLDERS)
 
 
 def has_workload(metadata: ObjectMeta) -> bool:
-    """Tell whether a workload, or a Node, makes a Pod: then that is to be acted on, if anything."""
+    """Return whether a workload or a Node manages a Pod, so that the Pod is no consumer."""
     return _has_controller(metadata, _WORKLOADS)
 
 

@@ -71,7 +71,7 @@ class SourcePatterns(NamedTuple):
     expressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def covers(self, source: ObjectKey) -> bool:
-        """Tell whether a source is meant."""
+        """Return whether a source is meant."""
         if source.kind in self.kinds or (source.kind, source.name) in self.names:
             return True
         return any(
@@ -80,7 +80,7 @@ class SourcePatterns(NamedTuple):
         )
 
     def __bool__(self) -> bool:
-        """Tell whether any source can be meant."""
+        """Return whether any source can be meant."""
         return self != NO_SOURCES
 
 
@@ -111,7 +111,7 @@ _PLAIN_NAME = re.compile(r"[-.a-z0-9]+")
 
 
 def is_plain_name(text: str) -> bool:
-    """Tell whether a text may be the name of an object."""
+    """Return whether a text may be the name of an object."""
     return len(text) <= 253 and _PLAIN_NAME.fullmatch(text) is not None
 
 

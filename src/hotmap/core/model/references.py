@@ -76,7 +76,7 @@ class Keys(NamedTuple):
     binary: bool = True
 
     def select(self, data_key: str, *, binary: bool) -> bool:
-        """Tell whether a data key of `data` (or of `binaryData`) is read."""
+        """Return whether a data key of `data` (or of `binaryData`) is read."""
         if binary and not self.binary:
             return False
         if data_key in self.hidden:

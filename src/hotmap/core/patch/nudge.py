@@ -46,7 +46,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 def can_be_nudged(pod: Pod) -> bool:
-    """Tell whether a nudge can do anything for a pod.
+    """Return whether a nudge can do anything for a pod.
 
     Not for mirror pods (their kubelet does not read the API object), terminating and finished
     ones, and those that have not started: they mount what is there when they do.

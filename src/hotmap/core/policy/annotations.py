@@ -374,7 +374,7 @@ def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
 
 
 def source_ignored(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
-    """Tell whether a source says that it never causes an action, in either dialect."""
+    """Return whether a source says that it never causes an action, in either dialect."""
     said = annotations or {}
     names = defaults.dialect.names
     return said.get(IGNORE, "").strip() == "true" or reloader_annotations.source_ignored(
@@ -383,5 +383,5 @@ def source_ignored(annotations: Mapping[str, str] | None, defaults: Defaults = D
 
 
 def source_offered(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
-    """Tell whether a source wants to be found by consumers that search."""
+    """Return whether a source wants to be found by consumers that search."""
     return reloader_annotations.source_matches(annotations or {}, defaults.dialect.names)

@@ -115,7 +115,7 @@ class Policy(NamedTuple):
     over_budget: str = ""
 
     def follows(self, source: ObjectKey, *, referenced: bool, offered: bool = False) -> bool:
-        """Tell whether a change of a source is this consumer's business.
+        """Return whether a change of a source is this consumer's business.
 
         `offered` says that the source wants to be found by those who search.
         """
@@ -135,14 +135,14 @@ class Policy(NamedTuple):
         )
 
     def takes_live_changes(self) -> bool:
-        """Tell whether a live change needs no new pods."""
+        """Return whether a live change needs no new pods."""
         if self.strategy is Strategy.ROLLOUT:
             return False
         return self.agent is not None or self.rereads or self.strategy is Strategy.NUDGE
 
 
 def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
-    """Tell whether a live change of a consumer needs new pods, since nothing re-reads files."""
+    """Return whether a live change of a consumer needs new pods, since nothing re-reads files."""
     return consumer.key.kind in ROLLABLE and not policy.takes_live_changes()
 
 

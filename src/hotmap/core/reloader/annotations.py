@@ -243,7 +243,7 @@ class _Reader:
         return text == "true"
 
     def fits(self, name: str, kind: str, wanted: str) -> bool:
-        """Tell whether an annotation stands on a kind that it is for; elsewhere it is told."""
+        """Return whether an annotation stands on a kind that it is for; elsewhere it is told."""
         if kind != wanted and self.quietly(name) is not None:
             self._problem(name, f"only applies to a {wanted}, not to a {kind}; ignoring it")
         return kind == wanted
@@ -324,10 +324,10 @@ class _Reader:
 
 
 def source_ignored(annotations: Mapping[str, str], names: Names = DEFAULT_SETTINGS.names) -> bool:
-    """Tell whether a source carries Reloader's ignore annotation."""
+    """Return whether a source carries Reloader's ignore annotation."""
     return annotations.get(names.ignore) == "true"
 
 
 def source_matches(annotations: Mapping[str, str], names: Names = DEFAULT_SETTINGS.names) -> bool:
-    """Tell whether a source wants to be found by those who search."""
+    """Return whether a source wants to be found by those who search."""
     return annotations.get(names.match) == "true"

@@ -114,7 +114,7 @@ def variable_name(source: ObjectKey) -> str:
 
 
 def is_reloader_variable(entry: EnvVar) -> bool:
-    """Tell whether a variable is one that a rollout by the strategy `env-vars` writes."""
+    """Return whether a variable is one that a rollout by the strategy `env-vars` writes."""
     return entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIXES)
 
 
@@ -229,7 +229,7 @@ def _last_reloaded_from(template: PodTemplate) -> tuple[str, str, str] | None:
 
 
 def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
-    """Tell whether a template is marked with a source's present content already."""
+    """Return whether a template is marked with a source's present content already."""
     if traces is None or writing is Writing.REVISION or not stamp.digest:
         return False
     if writing is Writing.ANNOTATIONS:

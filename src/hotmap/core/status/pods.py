@@ -167,7 +167,7 @@ def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:
 
 
 def has_current_template(snapshot: Snapshot) -> bool:
-    """Tell whether all of a consumer's pods are of a template written for the current content.
+    """Return whether all of a consumer's pods are of a template written for the current content.
 
     Our write of it was at or after the last change, by the API server's clock, and its own
     controller reports that no pod of another template is left.
@@ -200,7 +200,7 @@ def _observe_pod(start: PodStart, pod: Pod) -> ObservedPod:
 
 
 def _is_ready(pod: Pod) -> bool:
-    """Tell whether all containers are ready, and the pod's readiness gates too."""
+    """Return whether all containers are ready, and the pod's readiness gates too."""
     statuses = pod.status.container_statuses or ()
     conditions = [one.status for one in pod.status.conditions or () if one.type == "Ready"]
     return (

@@ -84,6 +84,6 @@ def type_of(kind: Kind) -> str | None:
 
 
 def fields_of(kind: Kind) -> dict[str, Field] | None:
-    """Give the fields of a served kind's objects, None where the table does not know them."""
+    """Return the fields of a served kind's objects, None where the table does not know them."""
     name = type_of(kind)
     return None if name is None else api_types().types[name]

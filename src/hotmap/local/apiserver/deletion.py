@@ -43,12 +43,12 @@ def begin_deletion(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
 
 
 def is_held_by_finalizers(kind: Kind, obj: JsonObject) -> bool:
-    """Tell whether finalizers keep an object that is to be deleted."""
+    """Return whether finalizers keep an object that is to be deleted."""
     return bool(obj["metadata"].get("finalizers")) or kind.strategy.has_finalizers(obj)
 
 
 def is_deletion_complete(kind: Kind, obj: JsonObject) -> bool:
-    """Tell whether an update took away the last thing that kept an object.
+    """Return whether an update took away the last thing that kept an object.
 
     kubernetes: apiserver/pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
     """

@@ -18,7 +18,7 @@ JsonObject = dict[str, Any]
 
 
 def document(scheme: Scheme, path: str, *, aggregated: bool) -> JsonObject | None:
-    """Give the discovery document at a path, or None where there is none."""
+    """Return the discovery document at a path, or None where there is none."""
     served = scheme.group_versions()
     match path.strip("/").split("/"):
         case ["version"]:

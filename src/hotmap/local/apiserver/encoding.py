@@ -21,7 +21,7 @@ _HEAD = ("kind", "apiVersion", "metadata")
 
 
 def arrange_fields(kind: Kind, obj: JsonObject, metadata: JsonObject) -> JsonObject:
-    """Give an object of a kind in the order in which upstream writes one."""
+    """Return an object of a kind in the order in which upstream writes one."""
     body = {field: value for field, value in obj.items() if field not in _HEAD}
     return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **body}
 
@@ -38,11 +38,11 @@ def at_revision(value: bytes, revision: int) -> bytes:
 
 
 def encoded(entry: Entry) -> bytes:
-    """Give a stored object as JSON."""
+    """Return a stored object as JSON."""
     return at_revision(entry.value or b"", entry.mod_revision)
 
 
 def decode(entry: Entry) -> JsonObject:
-    """Give a stored object as a dict of the caller's own."""
+    """Return a stored object as a dict of the caller's own."""
     obj: JsonObject = msgspec.json.decode(encoded(entry))
     return obj

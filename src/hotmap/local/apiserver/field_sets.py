@@ -93,13 +93,13 @@ def _json(value: object) -> str:
 
 
 def root_field(kind: Kind) -> Field:
-    """Give the structure of a kind's objects."""
+    """Return the structure of a kind's objects."""
     name = type_of(kind)
     return Field("custom") if name is None else Field(f"#{name}")
 
 
 def fields_of_object(field: Field, value: Any, path: Path = ()) -> FieldSet:
-    """Give the fields that a configuration has (TypedValue.ToFieldSet)."""
+    """Return the fields that a configuration has (TypedValue.ToFieldSet)."""
     children = _children(field, value)
     if children is None:
         return {path}

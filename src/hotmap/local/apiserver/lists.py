@@ -43,7 +43,7 @@ def parse_resource_version(text: str) -> int:
 
 
 def selected(entries: list[Entry], selector: Selector) -> Iterator[bytes]:
-    """Give the selected ones among stored objects as JSON."""
+    """Return the selected ones among stored objects as JSON."""
     for entry in entries:
         item = encoded(entry)
         if selector is EVERYTHING or selector.matches(msgspec.json.decode(item)):

@@ -85,7 +85,7 @@ class Applied(NamedTuple):
 def record_write(
     kind: Kind, old: JsonObject | None, new: JsonObject, writer: Writer
 ) -> list[JsonObject]:
-    """Give the managedFields of `new`, which `writer` made out of `old`.
+    """Return the managedFields of `new`, which `writer` made out of `old`.
 
     An explicit `managedFields: []` in the write clears what was known of the others.
     """
@@ -201,7 +201,7 @@ def _shown_manager(entry: JsonObject) -> str:
 def _entries(
     kept: list[JsonObject], difference: Difference, writer: Writer, own: FieldSet
 ) -> list[JsonObject]:
-    """Give the entries after a write, in upstream's order."""
+    """Return the entries after a write, in upstream's order."""
     entries: list[JsonObject] = []
     for entry in kept:
         if writer.owns(entry):

@@ -75,7 +75,7 @@ def _parse(text: str) -> _MediaRange:
 
 
 def is_json(content_type: str) -> bool:
-    """Tell whether a body is JSON."""
+    """Return whether a body is JSON."""
     return _parse(content_type).media in ("", JSON)
 
 

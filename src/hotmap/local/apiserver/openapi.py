@@ -65,7 +65,7 @@ class OpenAPI:
         scheme.subscribe(lambda *_: self._documents.clear())
 
     def index(self) -> JsonObject:
-        """Give the document at `/openapi/v3`: the path of each group version with its hash."""
+        """Return the document at `/openapi/v3`: the path of each group version with its hash."""
         return {
             "paths": {
                 path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self.hash(path)}"}
@@ -74,7 +74,7 @@ class OpenAPI:
         }
 
     def hash(self, path: str) -> str | None:
-        """Give the hash of the document of `api/v1` or `apis/<group>/<version>`, None for none."""
+        """Return the hash of the document of `api/v1` or `apis/<group>/<version>`, if any."""
         group_version = self._paths().get(path)
         if group_version is None:
             return None
@@ -86,7 +86,7 @@ class OpenAPI:
         return digest.hexdigest().upper()
 
     def document(self, path: str) -> bytes:
-        """Give the document of a path that has a hash."""
+        """Return the document of a path that has a hash."""
         document = self._documents.get(path)
         if document is None:
             kinds = self._kinds(*self._paths()[path])

@@ -123,7 +123,7 @@ def _default_volume(volume: JsonObject) -> None:
 
 
 def quality_of_service(spec: JsonObject) -> str:
-    """Give the class that a pod's requests and limits put it in (GetPodQOS)."""
+    """Return the class that a pod's requests and limits put it in (GetPodQOS)."""
     resources = [container.get("resources", {}) for container in _containers(spec)]
     if not any(r.get("requests") or r.get("limits") for r in resources):
         return "BestEffort"

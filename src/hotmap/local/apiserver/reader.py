@@ -51,7 +51,7 @@ class ObjectReader:
         return entry
 
     def exists(self, path: ResourcePath) -> bool:
-        """Tell whether an object exists now."""
+        """Return whether an object exists now."""
         return self._store.get(path.kind.key(path.namespace, path.name)) is not None
 
     def get(self, path: ResourcePath) -> JsonObject:
@@ -155,7 +155,7 @@ class ObjectReader:
 
 
 def _selection_prefix(kind: Kind, namespace: str | None, selector: Selector) -> str:
-    """Give the shortest range that a selector can reach: one key where it names the object."""
+    """Return the shortest range that a selector can reach: one key where it names the object."""
     name = selector.field_value(("metadata", "name"))
     within = namespace or selector.field_value(("metadata", "namespace"))
     if name and (within or not kind.namespaced):

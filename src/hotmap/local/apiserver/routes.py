@@ -61,7 +61,7 @@ def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
 
 
 def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
-    """Give the verb of a request.
+    """Return the verb of a request.
 
     Raises:
         ApiError: 405, the method is not for this path.

@@ -33,7 +33,7 @@ def scale_of(workload: JsonObject) -> JsonObject:
 
 
 def scale_change(scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
-    """Give the change of a workload that a written Scale asks for.
+    """Return the change of a workload that a written Scale asks for.
 
     Raises:
         BadRequest: the Scale has no whole number of replicas.

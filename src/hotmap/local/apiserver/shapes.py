@@ -69,7 +69,7 @@ def decode_error(kind: Kind, owner: str, field: str, value: object, wanted: str)
 
 
 def without_nulls(value: Any) -> Any:
-    """Give a value as Go stores it: nulls and empty lists leave no trace."""
+    """Return a value as Go stores it: nulls and empty lists leave no trace."""
     if isinstance(value, dict):
         return {
             name: without_nulls(inner)

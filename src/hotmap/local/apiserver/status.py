@@ -151,7 +151,7 @@ def _details(
 
 
 def failure_status(error: ApiError) -> JsonObject:
-    """Give the Status body that tells a client of an error."""
+    """Return the Status body that tells a client of an error."""
     metadata = {}
     details = dict(error.details)
     token = details.pop("continue", None)
@@ -175,7 +175,7 @@ def failure_status(error: ApiError) -> JsonObject:
 
 
 def success_status(kind: Kind, name: str, uid: str) -> JsonObject:
-    """Give the Status body that tells a client of a deletion that is complete."""
+    """Return the Status body that tells a client of a deletion that is complete."""
     details = _details(name, kind.group, kind.plural)
     details["uid"] = uid
     return {

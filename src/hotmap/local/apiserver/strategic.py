@@ -39,12 +39,12 @@ def strategic_merge_patch(
 
 
 def _merges(field: Field) -> bool:
-    """Tell whether a list merges instead of being replaced."""
+    """Return whether a list merges instead of being replaced."""
     return field.type.startswith("[]") and "merge" in field.patch_strategy
 
 
 def _fields_of(type_text: str) -> Mapping[str, Field]:
-    """Give the fields of a type of the table, none where it is no object."""
+    """Return the fields of a type of the table, none where it is no object."""
     return api_types().types.get(type_text.rpartition("#")[2], {})
 
 

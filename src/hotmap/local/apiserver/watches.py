@@ -76,7 +76,7 @@ class RegistryWatch:
         return frames
 
     def bookmark(self) -> bytes:
-        """Give the object of a bookmark for everything that was taken so far."""
+        """Return the object of a bookmark for everything that was taken so far."""
         return bookmark(self._kind, self._events.progress)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Changes:
         self._size = 0
 
     def of(self, event: StoreEvent) -> _Change:
-        """Give the prepared form of a write."""
+        """Return the prepared form of a write."""
         change = self._changes.get(event.revision)
         if change is None:
             change = self._changes[event.revision] = _Change(event)

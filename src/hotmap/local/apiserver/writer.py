@@ -306,7 +306,7 @@ def with_revision(obj: JsonObject, revision: int) -> JsonObject:
 
 
 def is_unchanged(old: JsonObject, new: JsonObject) -> bool:
-    """Tell whether a write would change nothing; managedFields times alone are no change."""
+    """Return whether a write would change nothing; managedFields times alone are no change."""
     before, after = dict(old), dict(new)
     before["metadata"] = _without_times(old["metadata"])
     after["metadata"] = _without_times(new["metadata"])

@@ -173,7 +173,7 @@ class DeploymentController(OwnerController):
         await self._report_progress(rollout)
 
     def _has_old_pods(self, rollout: _Rollout) -> bool:
-        """Tell whether an old pod may still be running; one of a lost node does not count."""
+        """Return whether an old pod may still be running; one of a lost node does not count."""
         if any(map(status_replicas, rollout.old)):
             return True
         return any(

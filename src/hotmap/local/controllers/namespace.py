@@ -109,6 +109,6 @@ class NamespaceController(Controller[ObjectName]):
 
 
 def is_namespace_terminating(error: ApiError) -> bool:
-    """Tell whether a create was refused because its namespace is terminating."""
+    """Return whether a create was refused because its namespace is terminating."""
     causes = error.details.get("causes") or []
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -118,6 +118,6 @@ class Ownership:
 
 
 def is_selected(owner: Object, dependent: Object) -> bool:
-    """Tell whether the owner's selector finds an object; an absent selector finds none."""
+    """Return whether the owner's selector finds an object; an absent selector finds none."""
     selector = owner["spec"].get("selector")
     return bool(selector) and matches_label_selector(selector, labels_of(dependent))

@@ -34,7 +34,7 @@ def is_finished(pod: Object) -> bool:
 
 
 def is_active(pod: Object) -> bool:
-    """Tell whether a pod counts as a replica: neither finished nor on its way out."""
+    """Return whether a pod counts as a replica: neither finished nor on its way out."""
     return not is_finished(pod) and not is_deleted(pod)
 
 
@@ -52,7 +52,7 @@ def ready_since(pod: Object) -> float:
 
 
 def is_available(pod: Object, min_ready_seconds: int, *, now: float) -> bool:
-    """Tell whether a pod has been ready for long enough; at once when no time is asked for."""
+    """Return whether a pod has been ready for long enough; at once when no time is asked for."""
     if not is_ready(pod):
         return False
     since = ready_since(pod)

@@ -124,7 +124,7 @@ def with_pause(deployment: Object, *, now: float) -> list[Object] | None:
 
 
 def is_complete(deployment: Object, status: Object) -> bool:
-    """Tell whether every pod is of the new template, available, and none is left over."""
+    """Return whether every pod is of the new template, available, and none is left over."""
     replicas = spec_replicas(deployment)
     counts = ("updatedReplicas", "replicas", "availableReplicas")
     generation = deployment["metadata"].get("generation", 0)
@@ -182,7 +182,7 @@ def _was_complete(status: Object, current: Object | None) -> bool:
 
 
 def _has_moved(before: Object, after: Object) -> bool:
-    """Tell whether any count went the right way since the status that was last written."""
+    """Return whether any count went the right way since the status that was last written."""
     old_before = _count(before, "replicas") - _count(before, "updatedReplicas")
     old_after = _count(after, "replicas") - _count(after, "updatedReplicas")
     rising = ("updatedReplicas", "readyReplicas", "availableReplicas")

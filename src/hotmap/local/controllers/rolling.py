@@ -68,7 +68,7 @@ class Bounds(NamedTuple):
 
 
 def bounds_of(deployment: Object) -> Bounds:
-    """Work out what a Deployment's strategy allows, in pods.
+    """Compute what a Deployment's strategy allows, in pods.
 
     Percentages are of `spec.replicas`: maxSurge is rounded up, maxUnavailable down. When both
     come to 0, one may be unavailable, else nothing could ever move (kubernetes:
@@ -87,7 +87,7 @@ def bounds_of(deployment: Object) -> Bounds:
 
 
 def is_recreate(deployment: Object) -> bool:
-    """Tell whether old pods have to be gone before new ones come."""
+    """Return whether old pods have to be gone before new ones come."""
     strategy = deployment["spec"].get("strategy") or {}
     return bool(strategy.get("type") == "Recreate")
 
@@ -130,7 +130,7 @@ def replicas_annotations(bounds: Bounds) -> dict[str, str]:
 
 
 def has_scaling_pending(replica_sets: Iterable[Object], replicas: int) -> bool:
-    """Tell whether `spec.replicas` moved since an active ReplicaSet was sized."""
+    """Return whether `spec.replicas` moved since an active ReplicaSet was sized."""
     return any(_noted(rs, DESIRED_REPLICAS) not in (None, replicas) for rs in active(replica_sets))
 
 

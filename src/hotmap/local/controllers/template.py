@@ -53,7 +53,7 @@ def pod_template_hash(template: Object, collision_count: int | None) -> str:
 
 
 def equal_ignoring_hash(template: Object, other: Object) -> bool:
-    """Tell whether two templates make the same pods, apart from the pod-template-hash label.
+    """Return whether two templates make the same pods, apart from the pod-template-hash label.
 
     Absent, null and empty are one, as they are for apiequality.Semantic.DeepEqual and after a
     trip through a client that writes `creationTimestamp: null`.

@@ -98,19 +98,19 @@ def next_back_off(known: BackOff | None, finished_at: float) -> BackOff:
 
 
 def is_backing_off(known: BackOff | None, finished_at: float, now: float) -> bool:
-    """Tell whether a container that ended at `finished_at` has to wait still."""
+    """Return whether a container that ended at `finished_at` has to wait still."""
     if known is None or finished_at - known.updated_at > BACK_OFF_RESET:
         return False
     return now - finished_at < known.duration
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Tell whether an init container is a native sidecar (KEP-753)."""
+    """Return whether an init container is a native sidecar (KEP-753)."""
     return container.get("restartPolicy") == "Always"
 
 
 def is_initialized(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
-    """Tell whether the regular containers may run: all init containers done, sidecars started."""
+    """Return whether the regular containers may run: all init containers done, sidecars started."""
     if any(container["name"] in runs for container in spec["containers"]):
         return True
     for container in spec.get("initContainers") or ():

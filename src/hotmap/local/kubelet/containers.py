@@ -216,7 +216,7 @@ class PodContainers:
         self._changed()
 
     async def _prepare(self, container: Mapping[str, Any]) -> ContainerSpec:
-        """Work out command, environment and mounts from what the sources hold now."""
+        """Compute command, environment and mounts from what the sources hold now."""
         pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
         hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
         env = with_runtime_defaults(
@@ -414,7 +414,7 @@ class PodContainers:
         return self._node.root / "logs" / name
 
     def runs(self) -> dict[str, Run]:
-        """Give the newest run of each container that ever ran."""
+        """Return the newest run of each container that ever ran."""
         return {name: state.run for name, state in self.states.items() if state.run}
 
     def _addresses(self) -> dict[str, Any]:
@@ -440,7 +440,7 @@ def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def own_program(image: str) -> list[str]:
-    """Give the command of the one image that this node has: hotmap's own, which runs as it is here.
+    """Return the command of the only image on this node: hotmap's own.
 
     Empty for any other image. So what `hotmap inject` writes runs here as in a cluster. A name
     like hotmap-nginx is taken for hotmap with a program beside it, which the host has, too.

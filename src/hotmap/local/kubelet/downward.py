@@ -40,7 +40,7 @@ _QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]i?|Ki|)")
 
 
 def field_text(pod: Mapping[str, Any], path: str) -> str:
-    """Give the text of a fieldRef; a label or annotation that is not there gives "".
+    """Return the text of a fieldRef; a label or annotation that is not there gives "".
 
     kubernetes: pkg/fieldpath/fieldpath.go and pkg/kubelet/kubelet_pods.go.
 
@@ -65,7 +65,7 @@ def field_text(pod: Mapping[str, Any], path: str) -> str:
 def resource_text(
     container: Mapping[str, Any], reference: Mapping[str, Any], allocatable: Mapping[str, str]
 ) -> str:
-    """Give the text of a resourceFieldRef: the quantity divided by the divisor, rounded up.
+    """Return the text of a resourceFieldRef: the quantity divided by the divisor, rounded up.
 
     A limit that is not set is the node's allocatable amount, a request that is not set is 0
     (kubernetes: pkg/api/v1/resource/helpers.go, ExtractContainerResourceValue).

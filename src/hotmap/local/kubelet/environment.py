@@ -66,7 +66,7 @@ def make_environment(
     services: Iterable[Mapping[str, Any]] = (),
     allocatable: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Work out the environment of a container, numbered as the kubelet does it.
+    """Compute the environment of a container, numbered as the kubelet does it.
 
     1. the variables of Services are known, but the pod's own win over them
     2. envFrom, in order: prefix + data key; a later one wins; `binaryData` is ignored
@@ -106,7 +106,7 @@ def with_runtime_defaults(env: Mapping[str, str], *, hostname: str) -> dict[str,
 
 
 def expand_command(container: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
-    """Give the command and its arguments, each expanded against the container's environment."""
+    """Return the command and its arguments, each expanded against the container's environment."""
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     return [expand(word, env.get) for word in words]
 

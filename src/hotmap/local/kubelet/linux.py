@@ -46,7 +46,7 @@ class _MountAttributes(ctypes.Structure):
 
 
 def unshare(flags: int) -> None:
-    """Give the calling process namespaces of its own; the PID one takes effect at its next fork."""
+    """Move the calling process into new namespaces; the PID one takes effect at its next fork."""
     _check(_libc.unshare(flags), "unshare")
 
 

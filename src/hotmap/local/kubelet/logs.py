@@ -86,7 +86,7 @@ class ContainerLog:
             reader.set()
 
     async def read(self, options: LogOptions) -> AsyncIterator[bytes]:
-        """Give the chosen part of the log; with `options.follow` go on until the run is over."""
+        """Return the chosen part of the log; with `options.follow` go on until the run is over."""
         changed = asyncio.Event()
         self._readers.add(changed)
         remaining = options.limit_bytes

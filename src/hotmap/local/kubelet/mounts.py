@@ -300,13 +300,13 @@ class PodVolumes:
 
 
 def mounted_volumes(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Give the volumes that some container mounts, in the order of the specification."""
+    """Return the volumes that some container mounts, in the order of the specification."""
     names = {mount["name"] for mount in _all_mounts(spec)}
     return (volume for volume in spec.get("volumes") or () if volume["name"] in names)
 
 
 def volume_sources(spec: Mapping[str, Any]) -> Iterator[SourceName]:
-    """Give the ConfigMaps and Secrets that a pod's volumes name."""
+    """Return the ConfigMaps and Secrets that a pod's volumes name."""
     for volume in spec.get("volumes") or ():
         entries = [volume, *((volume.get("projected") or {}).get("sources") or ())]
         for entry in entries:
@@ -334,7 +334,7 @@ def give_to_group(path: Path, group: int, *, read_only: bool) -> None:
 
 
 def _given_group(spec: Mapping[str, Any]) -> int | None:
-    """Give the fsGroup; only root can give files away, so without its rights there is none."""
+    """Return the fsGroup; only root can give files away, so without its rights there is none."""
     group: int | None = (spec.get("securityContext") or {}).get("fsGroup")
     return group if os.geteuid() == 0 else None
 

@@ -68,7 +68,7 @@ _FOREIGN = ("autofs", "fuse", "nfs", "cifs", "9p", "virtiofs")
 
 
 def probe_overlay(workspace: str) -> bool:
-    """Tell whether an overlay over the host's root can be mounted by this process."""
+    """Return whether an overlay over the host's root can be mounted by this process."""
     linux.mount("tmpfs", workspace, fstype="tmpfs", options="mode=755")
     try:
         _mount_overlay("/", workspace)

@@ -74,7 +74,7 @@ class SharedProcesses:
 
 
 def own_mounts() -> int:
-    """Give the number of the mount namespace that the caller is in; 0 where /proc is silent."""
+    """Return the number of the mount namespace that the caller is in; 0 where /proc is silent."""
     with contextlib.suppress(OSError):
         return os.stat("/proc/self/ns/mnt").st_ino
     return 0

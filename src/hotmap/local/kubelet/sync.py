@@ -109,7 +109,7 @@ class PodWorker:
             self._wake.set()
 
     def remove(self) -> None:
-        """Take notice that the API server no longer has the pod."""
+        """Note that the API server no longer has the pod."""
         self._removed = True
         self.containers.reconsider()
         self._wake.set()
@@ -269,7 +269,7 @@ class PodWorker:
 
 
 def differs_semantically(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Tell whether an update of a pod causes a sync.
+    """Return whether an update of a pod causes a sync.
 
     Spec, labels, deletion, and annotations but for the kubelet's own do; status and the rest of
     the metadata do not (kubernetes: pkg/kubelet/config/config.go, podsDifferSemantically).

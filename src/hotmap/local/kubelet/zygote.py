@@ -168,14 +168,14 @@ class Zygote:
                 child = self._fork(id, spec, stdio, lambda: self._isolate(spec, teller))
             finally:
                 os.close(teller)
-            # Told before anything of the container runs, or, by its end, that nothing will.
+            # Written before anything of the container runs; closed unwritten if nothing will run.
             mounts = os.read(told, MAX_FAILURE)
         finally:
             os.close(told)
         self._shared.add(namespace, child.pidfd, int(mounts or 0))
 
     def _isolate(self, spec: ContainerSpec, teller: int | None = None) -> None:
-        """Give this fork its own mounts and host name; tell which mount namespace that is."""
+        """Create mount and host name namespaces for this fork; return the mount namespace."""
         linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
         if teller is not None:
             os.write(teller, str(own_mounts()).encode())
