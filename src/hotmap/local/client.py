@@ -1,4 +1,4 @@
-"""What controllers and the kubelet ask of an API server, whatever it is.
+"""The API client interface that controllers and the kubelet use.
 
 The part of client-go's clients that upstream's components use. `apiserver.registry` is the one
 implementation: a loopback without HTTP. Objects that come out belong to the caller, objects that
@@ -117,7 +117,7 @@ class Client(Protocol):
 
         Raises:
             NotFound: it does not exist, and its kind is not created by an update.
-            Conflict: the resourceVersion or the uid is not the present one.
+            Conflict: the resourceVersion or the uid is not the current one.
             Invalid: it breaks the rules of its kind.
         """
         ...

@@ -1,10 +1,10 @@
-"""A whole control plane with one node, in this process: its start and its end.
+"""Start and stop of a complete control plane with one node, in this process.
 
-This is where the parts of `local` meet. What a run needs on disk is in `state`.
+Joins the parts of `local`. `state` has what a run needs on disk.
 
-The order of a start is the order of need: certificates and the node's first process are made
-side by side, for they take the longest; the API server listens before the kubeconfig appears;
-the controllers come last. An end goes the other way.
+The start order follows the dependencies: certificates and the node's first process are created in
+parallel, since they take longest; the API server listens before the kubeconfig is written; the
+controllers start last. The stop order is the reverse.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 NODE_NAME = "local"
-# Upstream's group of those who may do anything.
+# Upstream's group of administrators.
 _ADMINISTRATOR = "system:masters"
 
 
 class LocalCluster(Lifecycle):
     """A Kubernetes in this process, as an async context manager or by start and stop.
 
-    `directory` is the state directory, by default that of the person; `port` 0 means any free
+    `directory` is the state directory, by default the user's; `port` 0 means any free
     one; `sync` says how the kubelet treats sources; without `start_node` there are controllers
     but no node, so pods stay Pending.
     """
@@ -60,7 +60,7 @@ class LocalCluster(Lifecycle):
         self._start_node = start_node
         self._tokens = Tokens()
         self._stack = contextlib.AsyncExitStack()
-        # Background tasks until the end; one that ends earlier has failed.
+        # Background tasks that run until the stop; one that ends earlier has failed.
         self._running: list[asyncio.Task[None]] = []
         #: The kinds that this cluster serves.
         self.scheme = built_in_scheme()
@@ -74,12 +74,12 @@ class LocalCluster(Lifecycle):
 
     @property
     def kubeconfig(self) -> Path:
-        """Where the kubeconfig is, which names the server, its authority and the token."""
+        """Path of the kubeconfig with the server, its CA and the token."""
         return self._state.kubeconfig
 
     @property
     def ca_certificate(self) -> Path:
-        """Where the authority's certificate is, as PEM."""
+        """Path of the CA certificate (PEM)."""
         return self._state.pki / "ca.crt"
 
     async def start(self) -> None:

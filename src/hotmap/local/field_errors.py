@@ -1,4 +1,4 @@
-"""What is wrong with a field of an object: its path, a reason and upstream's text.
+"""Field errors: path, reason and upstream's text.
 
 kubernetes: apimachinery/pkg/util/validation/field/errors.go.
 """
@@ -33,42 +33,42 @@ class FieldError(NamedTuple):
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """Say that a field is missing."""
+    """Build the error for a missing field."""
     return FieldError("FieldValueRequired", path, _detailed("Required value", detail))
 
 
 def invalid_value(path: str, value: object, detail: str) -> FieldError:
-    """Say that a field's value breaks a rule; never call it with a value of a Secret."""
+    """Build the error for an invalid value; never pass a value of a Secret."""
     return FieldError(
         "FieldValueInvalid", path, _detailed(f"Invalid value: {_shown(value)}", detail)
     )
 
 
 def unsupported(path: str, value: object, supported: Iterable[str]) -> FieldError:
-    """Say that a field's value is none of those that exist."""
+    """Build the error for a value that is not one of the supported ones."""
     known = ", ".join(f'"{name}"' for name in supported)
     text = f"Unsupported value: {_shown(value)}: supported values: {known}"
     return FieldError("FieldValueNotSupported", path, text)
 
 
 def forbidden_field(path: str, detail: str) -> FieldError:
-    """Say that a field may not be set or changed here."""
+    """Build the error for a field that may not be set or changed."""
     return FieldError("FieldValueForbidden", path, _detailed("Forbidden", detail))
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """Say that a value has more than `limit` bytes."""
+    """Build the error for a value of more than `limit` bytes."""
     text = f"Too long: may not be more than {limit} bytes"
     return FieldError("FieldValueTooLong", path, text)
 
 
 def duplicate(path: str, value: object) -> FieldError:
-    """Say that a value occurs twice in a list of unique ones."""
+    """Build the error for a value that occurs twice in a list of unique ones."""
     return FieldError("FieldValueDuplicate", path, f"Duplicate value: {_shown(value)}")
 
 
 def not_found_value(path: str, value: object) -> FieldError:
-    """Say that a value refers to something that is not there."""
+    """Build the error for a reference to something that does not exist."""
     return FieldError("FieldValueNotFound", path, f"Not found: {_shown(value)}")
 
 
@@ -81,5 +81,5 @@ def _shown(value: object) -> str:
 
 
 def rule_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """Check one field by a rule that gives the reasons why a text is not acceptable."""
+    """Check one field by a rule that returns the reasons why a text is invalid."""
     return [invalid_value(path, value, why) for why in rule(value)]

@@ -1,9 +1,9 @@
 """A cache of one kind's objects inside the process, kept up to date by a watch.
 
-What upstream's controllers and kubelet get from client-go's informers (client-go: tools/cache):
-the objects by name, indexes over them, listeners that get (old, new), and waiting until the
-cache has seen a write of one's own. The HTTP side of the same idea is `kube/reflector.py`; this
-one never speaks HTTP and never meets a broken connection.
+What upstream's controllers and kubelet get from client-go's informers (client-go: tools/cache): the
+objects by name, indexes over them, listeners that get (old, new), and waiting until the cache has
+seen a write of one's own. The HTTP side of the same idea is `kube/reflector.py`; this one uses no
+HTTP and has no broken connections.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _Object = dict[str, Any]
 _Name = tuple[str, str]
 Listener = Callable[[_Object | None, _Object | None], None]
 
-# Seconds before a watch that ended at once is opened again, so that a store which is closing
-# down is not asked in a tight loop. One that served anything is resumed without a pause.
+# Seconds before a watch that ended at once is opened again, so that a store that is shutting down
+# is not called in a tight loop. A watch that served anything is resumed without a pause.
 _RESUME_PAUSE = 0.05
 
 
@@ -45,11 +45,11 @@ class Index:
         self._members: dict[Hashable, dict[_Name, _Object]] = {}
 
     def get(self, value: Hashable) -> list[_Object]:
-        """Return the objects with a value, in the order in which they came to have it."""
+        """Return the objects with a value, in the order in which they got it."""
         return list(self._members.get(value, {}).values())
 
     def replace(self, name: _Name, old: _Object | None, new: _Object | None) -> None:
-        """Take in a change; only the informer calls this."""
+        """Apply a change; only the informer calls this."""
         before = set(self._values_of(old)) if old is not None else set()
         after = list(self._values_of(new)) if new is not None else []
         for value in before.difference(after):
@@ -65,11 +65,10 @@ class Index:
 class Informer:
     """Keep all objects of a kind, of one namespace or with some field, as the API server has them.
 
-    Objects are shared by all who read them and are replaced, never changed: copy before you
-    change one. Indexes and listeners are added before `run`; listeners are called synchronously
-    after the cache and its indexes have taken in the change, with None for an object that was
-    not there or is gone. An object that was recreated between two lists is
-    reported as deleted and as added.
+    Objects are shared by all who read them and are replaced, never changed: copy before you change
+    one. Indexes and listeners are added before `run`; listeners are called synchronously after the
+    cache and its indexes have applied the change, with None for an object that did not exist or was
+    deleted. An object that was recreated between two lists is reported as deleted and as added.
     """
 
     def __init__(
@@ -115,14 +114,14 @@ class Informer:
     async def reached(self, resource_version: str) -> None:
         """Wait until the cache has seen a write that returned this resourceVersion.
 
-        So that the next decision rests on it: what upstream's controllers get from expectations.
+        So that the next decision is based on it; upstream's controllers use expectations for this.
         Not for an informer with a field selector, which does not see writes outside of it.
         """
         wanted = int(resource_version)
         await self.until(lambda: self.resource_version >= wanted)
 
     async def until(self, predicate: Callable[[], bool]) -> None:
-        """Wait until *predicate*, asked again after each change, is true of the cache."""
+        """Wait until *predicate*, evaluated after each change, is true for the cache."""
         while not predicate():
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -194,9 +193,9 @@ class Informer:
 
 
 class Informers:
-    """One informer per kind, shared by all who ask (client-go: SharedInformerFactory).
+    """One informer per kind, shared by all users (client-go: SharedInformerFactory).
 
-    An informer that is first asked for while `run` runs is started at once. That of a kind which
+    An informer that is first requested while `run` runs is started at once. That of a kind which
     is no longer served is stopped.
     """
 

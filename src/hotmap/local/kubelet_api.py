@@ -1,4 +1,4 @@
-"""What the API server asks a kubelet: logs of a container, and a command inside one.
+"""The kubelet's API for the API server: container logs and exec.
 
 Upstream speaks HTTP to the node for this; here the kubelet is in the same process, so the
 contract is this pair of protocols. The kubelet implements them.
@@ -44,11 +44,11 @@ class ExecSession(Protocol):
         ...
 
     async def resize(self, width: int, height: int) -> None:
-        """Tell the terminal its size; without one, do nothing."""
+        """Set the size of the terminal; without one, do nothing."""
         ...
 
     async def wait(self) -> int:
-        """Wait for the end of the command; give its exit code (128 + n after signal n)."""
+        """Wait for the end of the command; return its exit code (128 + n after signal n)."""
         ...
 
     async def close(self) -> None:
@@ -62,7 +62,7 @@ class KubeletAPI(Protocol):
     async def logs(
         self, namespace: str, pod: str, container: str, options: LogOptions
     ) -> AsyncIterator[bytes]:
-        """Open a container's log; the chunks are as they come, not necessarily lines.
+        """Open a container's log; chunks are not necessarily lines.
 
         Raises:
             BadRequest: there is no such container, or it has not started yet.

@@ -1,4 +1,4 @@
-"""Things that are started and stopped, as async context managers."""
+"""Start and stop as an async context manager."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reading metadata of whole objects as the control plane keeps them: plain JSON dicts.
 
-Accessors for names, labels, owners and times live here, and the reference by which a controller
-owns what it made (kubernetes: apimachinery/pkg/apis/meta/v1/controller_ref.go). What a kind's
-spec and status mean lives with the controller of that kind.
+Accessors for names, labels, owners and times live here, and the owner reference of a controller
+(kubernetes: apimachinery/pkg/apis/meta/v1/controller_ref.go). The controller of a kind interprets
+its spec and status.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
 ]
 
 Object = dict[str, Any]
-#: Namespace ("" for cluster-scoped kinds) and name: what queues carry, one queue per kind.
+#: Namespace ("" for cluster-scoped kinds) and name: the keys of queues, one queue per kind.
 ObjectName = tuple[str, str]
 
-#: Field manager and Event source of what kube-controller-manager runs.
+#: Field manager and Event source of the controllers of kube-controller-manager.
 MANAGER = "kube-controller-manager"
 
 
@@ -63,7 +63,7 @@ def owners_of(obj: Object) -> list[Object]:
 
 
 def is_deleted(obj: Object) -> bool:
-    """Return whether deletion was asked for; the object may live on for its finalizers or grace."""
+    """Return whether deletion was requested; finalizers or a grace period may delay it."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
@@ -78,7 +78,7 @@ def controller_of(obj: Object) -> Object | None:
 
 
 def controller_reference(owner: Object, kind: Kind) -> Object:
-    """Build the reference that makes *owner*, of a kind, the controller of what carries it."""
+    """Build the owner reference that makes *owner* the controller."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

@@ -1,7 +1,7 @@
-"""Names, labels and keys: what may be called how, in upstream's words.
+"""Rules for names, labels and keys, with upstream's messages.
 
-apimachinery/pkg/util/validation/validation.go; each function gives the reasons why a text is
-not acceptable, none for a good one.
+apimachinery/pkg/util/validation/validation.go; each function returns the reasons why a text is
+invalid, none for a valid one.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def qualified_name_errors(name: str) -> list[str]:
 
 
 def label_value_errors(value: str) -> list[str]:
-    """Check the value of a label; empty is good."""
+    """Check the value of a label; an empty one is valid."""
     errors = [_at_most(63)] if len(value) > 63 else []
     if not re.fullmatch(f"({_QUALIFIED})?", value):
         shown = _explained(_LABEL_VALUE_TEXT, f"({_QUALIFIED})?", "MyValue", "my_value", "12345")

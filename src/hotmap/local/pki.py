@@ -1,7 +1,7 @@
-"""The local cluster's certificates: an own authority and one server certificate.
+"""The local cluster's certificates: a CA and one server certificate.
 
-Made for each run: elliptic keys cost a few milliseconds, and what does not outlive its
-cluster cannot leak later. `cryptography` is imported here only.
+Created for each run: elliptic-curve keys cost a few milliseconds, and keys that do not outlive
+their cluster cannot leak later. `cryptography` is imported here only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-# What people and tools may call the server; the last three are upstream's in-cluster names.
+# Names of the server; the last three are upstream's in-cluster names.
 SERVER_NAMES = (
     "localhost",
     "kubernetes",
@@ -23,12 +23,12 @@ SERVER_NAMES = (
     "kubernetes.default.svc",
 )
 SERVER_ADDRESSES = ("127.0.0.1", "::1")
-# kubeadm's certificates live a year; a local cluster never does.
+# kubeadm's certificates are valid for a year; no local cluster runs that long.
 _VALID_DAYS = 365
 
 
 class ServerPKI(NamedTuple):
-    """Where the PEM files are; only the keys are secret."""
+    """Paths of the PEM files; only the keys are secret."""
 
     ca_certificate: Path
     server_certificate: Path
@@ -42,9 +42,9 @@ class ServerPKI(NamedTuple):
 
 
 def create_pki(directory: Path) -> ServerPKI:
-    """Make an authority and a server certificate, and write both below a directory.
+    """Create a CA and a server certificate, and write both below a directory.
 
-    The authority's key is forgotten at once: nothing else is ever signed.
+    The CA's key is discarded at once: nothing else is signed.
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,9 +1,8 @@
 """Kubernetes Events written by the control plane's own components.
 
-Recording never waits and never fails its caller: Events are written in the background, in
-order, and repeats are counted on the first one (client-go: tools/record, eventLogger). The
-spam filter of client-go and its joining of similar texts are left out: nothing in one process on
-one machine needs protection from them.
+Recording never blocks and never raises: Events are written in the background, in order, and repeats
+are counted on the first one (client-go: tools/record, eventLogger). The spam filter of client-go
+and its joining of similar texts are left out: one process on one machine needs no such protection.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _REMEMBERED = 4096
 
 
 class _Occurrence(NamedTuple):
-    """One thing that happened to one object."""
+    """One occurrence that an Event reports."""
 
     obj: Object
     type: Literal["Normal", "Warning"]
@@ -49,7 +48,7 @@ class _Written(NamedTuple):
 
 
 class Recorder:
-    """Write Events about objects in the name of one component."""
+    """Write Events about objects for one component."""
 
     def __init__(
         self, client: Client, component: str, *, clock: Callable[[], float] = time.time
@@ -117,7 +116,7 @@ class Recorder:
             involved["namespace"] = metadata["namespace"]
         event = {
             "metadata": {
-                # Nanoseconds tell Events of one object apart (client-go: makeEvent).
+                # Nanoseconds distinguish Events of one object (client-go: makeEvent).
                 "name": f"{metadata['name']}.{time.time_ns():x}",
                 "namespace": namespace,
             },

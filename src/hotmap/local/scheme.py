@@ -1,7 +1,7 @@
-"""The kinds that a control plane serves: how they are called and where they are stored.
+"""The kinds that a control plane serves: names and storage keys.
 
-A cluster owns one Scheme. Kinds can be registered and removed while it runs; what their fields
-mean is their `Strategy`.
+A cluster owns one Scheme. Kinds can be registered and removed while it runs. The `Strategy` of a
+kind interprets its fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 class GroupVersionKind(NamedTuple):
-    """What an object says it is (schema.GroupVersionKind)."""
+    """Group, version and kind of an object (schema.GroupVersionKind)."""
 
     group: str
     version: str
@@ -35,11 +35,11 @@ class GroupVersionKind(NamedTuple):
 
 
 class Subresource(NamedTuple):
-    """Something behind an object's name in a path."""
+    """A subresource: the path segment after an object's name."""
 
     name: str
     verbs: tuple[str, ...]
-    #: What it answers with; None for its parent's kind.
+    #: The kind it returns; None for its parent's kind.
     response: GroupVersionKind | None = None
     #: The top-level field that an update through it replaces; "" where it is no part of the object.
     field: str = ""
@@ -52,7 +52,7 @@ SCALE = Subresource(
 
 
 class Names(NamedTuple):
-    """How a kind is called (CustomResourceDefinition: spec.names).
+    """The names of a kind (CustomResourceDefinition: spec.names).
 
     `singular` is the kind in lower case where it is "". `storage` is the part of a key between
     `/registry/` and the namespace; "" gives `<group>/<plural>`, as upstream for custom resources.
@@ -69,7 +69,7 @@ class Names(NamedTuple):
 class Kind(NamedTuple):
     """One served kind.
 
-    Of several `versions` the first is the one that is stored, answered and preferred; objects
+    Of several `versions` the first is stored, returned and preferred; objects
     are not converted.
     """
 
@@ -93,27 +93,27 @@ class Kind(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """`ConfigMap`: what objects say."""
+        """`ConfigMap`: the kind in objects."""
         return self.names.kind
 
     @property
     def singular(self) -> str:
-        """`configmap`: what kubectl takes as well."""
+        """`configmap`: kubectl accepts it, too."""
         return self.names.singular or self.names.kind.lower()
 
     @property
     def api_version(self) -> str:
-        """`v1` or `apps/v1`: what objects of this kind say."""
+        """`v1` or `apps/v1`: the apiVersion in objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resource(self) -> str:
-        """`configmaps` or `deployments.apps`: what messages say (schema.GroupResource)."""
+        """`configmaps` or `deployments.apps`: the resource in messages (schema.GroupResource)."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def qualified(self) -> str:
-        """`ConfigMap` or `Deployment.apps`: what Invalid says (schema.GroupKind)."""
+        """`ConfigMap` or `Deployment.apps`: the kind in Invalid errors (schema.GroupKind)."""
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def subresource(self, name: str) -> Subresource | None:
@@ -169,7 +169,7 @@ class Scheme:
         self._announce(kind, True)
 
     def unregister(self, group: str, plural: str) -> Kind:
-        """Stop serving a kind, and return it; what is stored of it stays.
+        """Stop serving a kind, and return it; its stored objects stay.
 
         Raises:
             KeyError: it is not registered.
@@ -183,12 +183,12 @@ class Scheme:
         self._listeners.append(listener)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """Find the kind that a path means."""
+        """Find the kind of a resource path."""
         kind = self._kinds.get((group, plural))
         return kind if kind is not None and version in kind.versions else None
 
     def find_kind(self, group: str, name: str) -> Kind | None:
-        """Find the kind that an owner reference means; its version plays no part."""
+        """Find the kind of an owner reference; its version is ignored."""
         return self._by_kind.get((group, name))
 
     def resource(self, name: str) -> Kind:

@@ -64,7 +64,7 @@ class FieldRequirement(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """What a list or a watch is restricted to; empty means everything."""
+    """The selectors of a list or a watch; empty selects everything."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
@@ -173,7 +173,7 @@ def _label(tokens: list[str]) -> str:
     if not label or label in _PUNCTUATION:
         raise _unparsable(f"found '{label}', expected: identifier")
     for why in qualified_name_errors(label):
-        # The path is upstream's, too: it has none to print.
+        # Upstream prints no path here either.
         shown = why.replace("a qualified name", "a valid label key")
         raise _unparsable(f'<nil>: Invalid value: "{label}": {shown}')
     return label

@@ -1,7 +1,6 @@
-"""The state directory of a local cluster: what is in it, and whose it is.
+"""The state directory of a local cluster: its content and its owner.
 
-A clean end removes everything, for nothing of it is worth more than the run it belongs to; what
-a killed run left is removed by the next start.
+A clean stop removes everything; the next start removes what a killed run left.
 
     kubeconfig   for kubectl and hotmap, with the administrator's token
     run.json     which process runs here
@@ -39,7 +38,7 @@ class _Owner(NamedTuple):
 
 
 def default_directory() -> Path:
-    """Return the state directory of a person who names none (XDG base directories)."""
+    """Return the user's default state directory (XDG base directories)."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "hotmap" / "local"
 
@@ -55,10 +54,10 @@ class StateDirectory:
         self._made = False
 
     def claim(self) -> None:
-        """Make the directory this process's own, and remove what a killed run left in it.
+        """Claim the directory for this process, and remove what a killed run left in it.
 
         Raises:
-            SettingsError: it belongs to a cluster that runs, or cannot be written.
+            SettingsError: it belongs to a running cluster, or cannot be written.
         """
         try:
             self._made = not self.path.exists()
@@ -75,7 +74,7 @@ class StateDirectory:
         """Remove everything that the run kept here, and the directory if the run made it."""
         self._remove_contents()
         if self._made:
-            # Somebody may have put something of their own into it.
+            # The user may have put other files into it.
             with contextlib.suppress(OSError):
                 self.path.rmdir()
 
@@ -131,7 +130,7 @@ class StateDirectory:
 
 
 def _start_of(pid: int) -> int | None:
-    """Tell when a process started, in ticks since the machine did; None where it is none."""
+    """Return when a process started, in ticks since boot; None if it does not exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,12 +1,12 @@
-"""Keys, values and revisions: what etcd is to Kubernetes, in memory.
+"""An in-memory key-value store with revisions, in place of etcd.
 
-One revision counts every write of the whole store, so a revision names one state of it
+Each write of the store increments its revision, so a revision identifies one state
 (etcd: server/storage/mvcc). The newest state and a bounded history are kept: the history
 answers ranges at an older revision and lets a watch start in the past without a gap.
 
-Values are opaque bytes here; what they mean is the registry's matter. Everything is
-synchronous and never waits, except for reading a watch: whoever decides and writes without
-awaiting in between cannot be overtaken.
+Values are opaque bytes here; the registry interprets them. Everything is synchronous and never
+waits, except for reading a watch: a caller that reads and writes without awaiting in between has no
+races.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HISTORY_EVENTS = 10_000
 HISTORY_BYTES = 64 << 20
 # kubernetes: staging/src/k8s.io/apiserver/pkg/storage/cacher: a watcher's channel holds 10 to
-# 1,000 events; one that is further behind is closed and has to resume.
+# 1,000 events; a watcher that is further behind is closed and has to resume.
 WATCH_BUFFER = 1_000
 
 
@@ -51,7 +51,7 @@ class StoreEvent(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Entries under a prefix in key order, all of one revision; `remaining` lie behind them."""
+    """Entries under a prefix in key order, all of one revision; `remaining` more follow them."""
 
     entries: list[Entry]
     remaining: int
@@ -59,10 +59,9 @@ class Range(NamedTuple):
 
 
 class Store(Protocol):
-    """What the API server asks of a store; see `MVCCStore` for what the methods promise.
+    """The interface of a store; see `MVCCStore` for the guarantees of the methods.
 
-    Synchronous on purpose: whoever reads, decides and writes without awaiting in between cannot
-    be overtaken.
+    Synchronous on purpose: a caller that reads and writes without awaiting in between has no races.
     """
 
     @property
@@ -84,7 +83,7 @@ class Store(Protocol):
 
 
 class MVCCStore:
-    """Keep every key's versions under one revision, and tell watches of each write."""
+    """Keep every key's versions under one revision, and notify watches of each write."""
 
     def __init__(
         self,
@@ -96,7 +95,7 @@ class MVCCStore:
         self._history_events = history_events
         self._history_bytes = history_bytes
         self._watch_buffer = watch_buffer
-        # etcd is born at revision 1; the first write is revision 2.
+        # A new etcd has revision 1; the first write is revision 2.
         self._revision = 1
         self._compacted = 1
         # Oldest first, never empty: a key whose last version is forgotten is removed.
@@ -106,8 +105,8 @@ class MVCCStore:
         # Exactly the events of the revisions _compacted + 1 … _revision, in that order.
         self._history: deque[StoreEvent] = deque()
         self._size = 0
-        # By prefix; a prefix is a whole key or ends with "/", so an event finds its watches by
-        # looking at its own ancestors.
+        # By prefix; a prefix is a whole key or ends with "/", so an event finds its watches by its
+        # key's prefixes.
         self._watches: dict[str, set[Watch]] = {}
 
     @property
@@ -130,7 +129,7 @@ class MVCCStore:
     def range(
         self, prefix: str, *, after: str = "", limit: int = 0, revision: int | None = None
     ) -> Range:
-        """Read what lies under a prefix, in key order, as it was at one revision.
+        """Read the entries under a prefix, in key order, at one revision.
 
         `after` is the last key of the page before; `limit` 0 means everything.
 
@@ -183,11 +182,11 @@ class MVCCStore:
     def watch(self, prefix: str, *, since: int | None = None) -> Watch:
         """Watch a prefix: every write after revision `since`, once, in order, without end.
 
-        `prefix` is a whole key or ends with "/". None means from now on. A revision of the
-        future is legal: the watch stays silent until it is passed.
+        `prefix` is a whole key or ends with "/". None means from now on. A future revision is
+        allowed: the watch stays silent until it is passed.
 
         Raises:
-            Expired: history does not reach back that far; read the present and start there.
+            Expired: history does not reach back that far; read the current state and start there.
         """
         start = self._revision if since is None else since
         if start < self._compacted:
@@ -202,7 +201,7 @@ class MVCCStore:
         return watch
 
     def compact(self, revision: int) -> None:
-        """Forget history up to a revision; the state at that revision stays readable."""
+        """Drop history up to a revision; the state at that revision stays readable."""
         while self._compacted < min(revision, self._revision):
             self._forget_oldest()
 
@@ -271,7 +270,7 @@ class MVCCStore:
                 yield key
 
     def forget_watch(self, watch: Watch) -> None:
-        """Stop telling a watch of writes; it calls this itself when it ends."""
+        """Stop notifying a watch; it calls this itself when it ends."""
         group = self._watches.get(watch.prefix)
         if group is not None:
             group.discard(watch)
@@ -299,14 +298,14 @@ class Watch:
         self._store = store
         self._since = since
         self._events = deque(backlog)
-        # What history had to tell does not count as falling behind.
+        # Replayed history does not count as falling behind.
         self._limit = len(self._events) + buffer
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come after what is buffered."""
+        """Whether no event will follow the buffered ones."""
         return self._ended
 
     @property
@@ -317,7 +316,7 @@ class Watch:
         return self._since if self._ended else max(self._since, self._store.revision)
 
     def push(self, event: StoreEvent) -> None:
-        """Take in a write; only the store calls this."""
+        """Add a write; only the store calls this."""
         if event.revision <= self._since:
             return
         if len(self._events) >= self._limit:
@@ -335,7 +334,7 @@ class Watch:
         return events
 
     async def wait(self) -> bool:
-        """Wait until there is something to take; False means that the watch has ended.
+        """Wait for an event; False means that the watch has ended.
 
         One reader at a time. A cancelled wait loses nothing.
         """

@@ -39,7 +39,7 @@ def field_labels(*labels: str) -> tuple[tuple[str, FieldPath], ...]:
 
 
 class Strategy:
-    """Store objects as they are sent: no defaults, no rules beyond those of metadata.
+    """Stores objects as they are sent: no defaults, no rules beyond those of metadata.
 
     Stateless. Methods that change an object do so in place; objects have the form that
     `apiserver.encoding.arrange_fields` gives them.
@@ -57,11 +57,11 @@ class Strategy:
     create_on_update = False
 
     def review(self, obj: JsonObject, user: str) -> JsonObject | None:
-        """Answer an object that is a question of `user`; None where objects are stored."""
+        """Answer a review by `user`; None for kinds that are stored."""
         return None
 
     def name_errors(self, name: str) -> list[str]:
-        """Say why a name is not acceptable (ValidateNameFunc)."""
+        """Return why a name is invalid (ValidateNameFunc)."""
         return subdomain_errors(name)
 
     def decode(self, kind: Kind, obj: JsonObject) -> None:
@@ -103,7 +103,7 @@ class Strategy:
         """Return the grace period in seconds (CheckGracefulDelete); `wanted` is the client's."""
         return 0
 
-    #: Whether a finished deletion is answered with the object instead of a Status.
+    #: Whether a finished deletion returns the object instead of a Status.
     returns_deleted = False
 
     def prepare_delete(self, obj: JsonObject) -> None:

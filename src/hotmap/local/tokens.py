@@ -1,7 +1,7 @@
-"""Bearer tokens: who may talk to the local API server, and until when.
+"""Bearer tokens of the local API server, with their users and expiry.
 
-Tokens are kept and compared as digests, so that neither timing nor memory reveals anything about
-them; they are never logged.
+Tokens are kept and compared as digests, so that neither timing nor memory reveals them; they are
+never logged.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Tokens:
     ) -> str:
         """Make a token for a pod's service account (upstream: the TokenRequest API).
 
-        There is one audience here, the API server; another one gets a token that no one takes.
+        The API server is the only audience; a token for another one is accepted nowhere.
         """
         token = new_token()
         if not audience:

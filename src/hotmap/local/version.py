@@ -1,4 +1,4 @@
-"""The Kubernetes release whose behaviour is imitated, as `/version` and the node tell it."""
+"""The Kubernetes release that is imitated, as reported by `/version` and the node."""
 
 from __future__ import annotations
 

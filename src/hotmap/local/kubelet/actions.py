@@ -2,7 +2,7 @@
 
 kubernetes: pkg/kubelet/kuberuntime/kuberuntime_manager.go (computePodActions,
 computeInitContainerActions, doBackOff) and pkg/kubelet/container/helpers.go
-(ShouldContainerBeRestarted). Doing it is `sync`; telling the API server, `status`.
+(ShouldContainerBeRestarted). `sync` carries the actions out; `status` reports the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BACK_OFF_RESET = 2 * BACK_OFF_LAST
 
 
 class Run(NamedTuple):
-    """One run of a container, the present or the last one; times are POSIX seconds.
+    """One run of a container, the current or the last one; times are POSIX seconds.
 
     `finished_at` and `exit_code` are None while it runs. `restarts` counts the runs before it.
     `started` and `ready` are what its startup and readiness probes say, True without them.
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 class PodActions(NamedTuple):
     """The containers to start, in order, and whether what still runs is to be killed.
 
-    `finished` says that nothing will ever be started again: the pod has succeeded or failed.
+    `finished` means that nothing is started again: the pod has succeeded or failed.
     """
 
     start: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def compute_pod_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> Pod
     `runs` holds the newest run of each container that ever ran. Init containers run one after
     the other, each to success; a native sidecar (an init container that is always restarted)
     only has to have been started. When all regular containers are done for good, what is left
-    of the sidecars is killed. Back-off is not looked at: see `is_backing_off`.
+    of the sidecars is killed. Back-off is not considered here: see `is_backing_off`.
     """
     policy = spec.get("restartPolicy", "Always")
     regular = [container["name"] for container in spec["containers"]]
@@ -98,7 +98,7 @@ def next_back_off(known: BackOff | None, finished_at: float) -> BackOff:
 
 
 def is_backing_off(known: BackOff | None, finished_at: float, now: float) -> bool:
-    """Return whether a container that ended at `finished_at` has to wait still."""
+    """Return whether a container that ended at `finished_at` still has to wait."""
     if known is None or finished_at - known.updated_at > BACK_OFF_RESET:
         return False
     return now - finished_at < known.duration
@@ -131,7 +131,7 @@ def _init_actions(
             if _needs_start("Always", run):
                 start.append(name)
             if run is None or not _is_up(run):
-                # The next one waits until this one has been seen running.
+                # The next one waits until this one is observed running.
                 return tuple(start), False
             continue
         if run is not None and run.succeeded:

@@ -1,7 +1,7 @@
-"""The containers of one pod: prepared, started, asked, executed in, and ended.
+"""The containers of one pod: preparation, start, probes, exec and termination.
 
-kubernetes: pkg/kubelet/kuberuntime (startContainer, killContainer) and pkg/kubelet/prober. Which
-container is to be started or killed is decided in `actions`, when anybody looks, in `sync`.
+kubernetes: pkg/kubelet/kuberuntime (startContainer, killContainer) and pkg/kubelet/prober.
+`actions` decides which containers to start or kill; `sync` decides when.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from hotmap.local.kubelet.sources import SourceReader
     from hotmap.local.recorder import Recorder
 
-#: Seconds until a failed sync or start is repeated, plus up to half (kubelet.go, backOffPeriod).
+#: Seconds until a failed sync or start is retried, plus up to half (kubelet.go, backOffPeriod).
 ERROR_PERIOD = 10.0
-#: Seconds of grace where the pod names none (kubernetes: pkg/apis/core/v1/defaults.go).
+#: Grace period in seconds if the pod sets none (kubernetes: pkg/apis/core/v1/defaults.go).
 FALLBACK_GRACE = 30.0
-#: Where this Python and this package lie.
+#: Directories of this Python and of this package.
 _OWN_PLACES = {Path(sys.prefix), Path(sys.base_prefix), Path(hotmap.__file__).parents[1]}
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
@@ -73,7 +73,7 @@ class Node:
 class Container:
     """One container of a pod on this node.
 
-    `process` is the one of `run`, `watcher` notes its end; `log` and `previous_log` belong to
+    `process` is that of `run`, `watcher` waits for its end; `log` and `previous_log` belong to
     `run` and `previous`.
     """
 
@@ -90,10 +90,10 @@ class Container:
 
 
 class PodContainers:
-    """Starts and ends the containers of one pod, and notes what becomes of them.
+    """Starts and stops the containers of one pod, and records their state.
 
     `pod` is kept up to date by the pod's worker; `changed` is called when a run has ended or a
-    probe has come to something.
+    probe has a result.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class PodContainers:
         self._kills: set[asyncio.Task[None]] = set()
 
     def reconsider(self) -> None:
-        """Let those who give containers time to end ask again how much."""
+        """Wake up waits for termination, so that they read the grace period again."""
         self._told.set()
 
     def close(self) -> None:
@@ -129,13 +129,13 @@ class PodContainers:
             task.cancel()
 
     def remove_logs(self) -> None:
-        """Remove the logs from the disk; who reads one now may read on to its end."""
+        """Remove the log files; readers that have one open can read it to its end."""
         shutil.rmtree(self._log_directory, ignore_errors=True)
 
     # Starting a container.
 
     async def start(self, container: Mapping[str, Any]) -> float | None:
-        """Start one container, or say why it waits; return the seconds until the next attempt."""
+        """Start one container, or set why it waits; return the seconds until the next attempt."""
         state = self.states.setdefault(container["name"], Container())
         last, now = state.run, time.time()
         if last is not None and last.finished_at is not None:
@@ -168,7 +168,7 @@ class PodContainers:
         restarts = 0 if last is None else last.restarts + 1
         log = ContainerLog(self._log_directory / name / f"{restarts}.log")
         if state.previous_log is not None:
-            # One run before the present one can be asked for, as upstream keeps one dead container.
+            # The run before the current one can be queried, as upstream keeps one dead container.
             state.previous_log.path.unlink(missing_ok=True)
         state.previous, state.previous_log = last, state.log
         state.log, state.env, state.waiting = log, spec["env"], None
@@ -199,7 +199,7 @@ class PodContainers:
     async def _watch(
         self, container: Mapping[str, Any], state: Container, process: Process, log: ContainerLog
     ) -> None:
-        """Note the end of a run, and look at the pod again; probe it as long as it lasts."""
+        """Probe a run until it ends; then record the end and sync the pod."""
         probing = asyncio.create_task(self._probe(container, state))
         try:
             code = await process.wait()
@@ -216,7 +216,7 @@ class PodContainers:
         self._changed()
 
     async def _prepare(self, container: Mapping[str, Any]) -> ContainerSpec:
-        """Compute command, environment and mounts from what the sources hold now."""
+        """Compute command, environment and mounts from the current content of the sources."""
         pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
         hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
         env = with_runtime_defaults(
@@ -277,7 +277,7 @@ class PodContainers:
         text = f"Back-off restarting failed container {name} in pod {pod}"
         self._event("Warning", "BackOff", text)
 
-    # Asking a container.
+    # Probes and exec.
 
     async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
         """Run the hook after the start, then the startup probe, then the other two together."""
@@ -296,7 +296,7 @@ class PodContainers:
     async def _follow_probe(
         self, kind: ProbeKind, container: Mapping[str, Any], state: Container
     ) -> None:
-        """Act on what a probe comes to: started, ready or not, or a restart."""
+        """Act on the result of a probe: started, ready or not, or a restart."""
         definition = container[f"{kind.lower()}Probe"]
         async for answer in answers(definition, self._target(container)):
             if not answer.good:
@@ -360,13 +360,13 @@ class PodContainers:
         }
         return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
 
-    # Ending.
+    # Termination.
 
     async def kill(self, names: Sequence[str], grace: Callable[[], float]) -> None:
         """Send TERM, and KILL after the grace period; return when all have ended.
 
-        `grace` gives seconds and is asked again at `reconsider`: a second deletion may shorten
-        the time that the first one gave.
+        `grace` returns seconds and is called again at `reconsider`: a second deletion may shorten
+        the grace period.
         """
         processes = [p for name in names if (p := self.states[name].process) is not None]
         if not processes:
@@ -404,11 +404,11 @@ class PodContainers:
             if failure:
                 self._event("Warning", "FailedPreStopHook", f"PreStopHook of {name}: {failure}")
 
-    # What is true now.
+    # Current state.
 
     @property
     def _log_directory(self) -> Path:
-        """Where this pod's logs are; the name is upstream's (`/var/log/pods/…`)."""
+        """Return the directory of this pod's logs; the name is upstream's (`/var/log/pods/…`)."""
         metadata = self.pod["metadata"]
         name = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
         return self._node.root / "logs" / name
@@ -442,18 +442,19 @@ def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def own_program(image: str) -> list[str]:
     """Return the command of the only image on this node: hotmap's own.
 
-    Empty for any other image. So what `hotmap inject` writes runs here as in a cluster. A name
-    like hotmap-nginx is taken for hotmap with a program beside it, which the host has, too.
+    The image is the host's own hotmap. Empty for any other image. So what `hotmap inject` writes
+    runs here as in a cluster. A name like hotmap-nginx counts as hotmap with another program, which
+    the host has, too.
     """
     name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
     if name != "hotmap" and not name.startswith("hotmap-"):
         return []
-    # -P: a volume may be mounted at /hotmap, and must not be taken for the package.
+    # -P: a volume may be mounted at /hotmap, and must not shadow the package.
     return [sys.executable, "-P", "-m", "hotmap"]
 
 
 def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:
-    """Show those places of the host that volumes would hide, where they are, read-only."""
+    """Mount read-only, at their own paths, the host's directories that volumes would hide."""
     targets = [Path(mount["target"]) for mount in mounts]
     return [
         {"source": str(place.resolve()), "target": str(place), "read_only": True}
@@ -463,7 +464,7 @@ def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:
 
 
 def retry_delay(period: float) -> float:
-    """Draw the seconds until something is repeated: the period and up to half of it."""
+    """Draw the seconds until the next retry: the period plus up to half of it."""
     return period * (1 + random.random() / 2)
 
 

@@ -1,4 +1,4 @@
-"""What a pod may learn of itself: fieldRef and resourceFieldRef, for environment and volumes.
+"""The downward API: fieldRef and resourceFieldRef, for environment and volumes.
 
 Pure: values in, text out. Which form a use allows is the API server's validation.
 """
@@ -71,7 +71,7 @@ def resource_text(
     (kubernetes: pkg/api/v1/resource/helpers.go, ExtractContainerResourceValue).
 
     Raises:
-        ManifestError: no such resource can be referred to, or a quantity is none.
+        ManifestError: no such resource can be referred to, or a quantity is invalid.
     """
     which, _, resource = reference["resource"].partition(".")
     if which not in ("limits", "requests") or not resource:
@@ -87,7 +87,7 @@ def parse_quantity(text: str) -> Decimal:
     """Read a resource quantity such as 250m, 1Gi or 1e3, exactly.
 
     Raises:
-        ManifestError: it is none.
+        ManifestError: it is not valid.
     """
     match = _QUANTITY.fullmatch(text)
     if match is None:

@@ -2,7 +2,7 @@
 
 kubernetes: pkg/kubelet/kubelet_pods.go (makeEnvironmentVariables),
 third_party/forked/golang/expansion/expand.go, pkg/kubelet/envvars. Computed at every start of
-a container, so a restart sees the present content of its sources. The sources are fetched before,
+a container, so a restart sees the current content of its sources. The sources are fetched before,
 by `sources`; `wanted_sources` says which.
 """
 
@@ -26,7 +26,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class ConfigError(HotmapError):
-    """Raised when a container cannot be created as it is; shown as CreateContainerConfigError."""
+    """Raised when a container cannot be created; shown as CreateContainerConfigError."""
 
 
 class SourceName(NamedTuple):
@@ -37,7 +37,7 @@ class SourceName(NamedTuple):
 
 
 if TYPE_CHECKING:
-    #: Each source that was asked for: the object, or the answer that it does not exist.
+    #: Each requested source: the object, or the error that it does not exist.
     Sources = Mapping[SourceName, dict[str, Any] | NotFound]
 
 _REFERENCES = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
@@ -74,8 +74,8 @@ def make_environment(
        its earlier value; text from a source or field is taken as it is
     4. an optional data key or object that is missing neither sets nor clears the name
 
-    `services` are those that the pod may see (`visible_services`). Bytes that are no UTF-8 are
-    kept as os.fsdecode does. What the container runtime adds is in `with_runtime_defaults`.
+    `services` are those that the pod may see (`visible_services`). Bytes that are not valid UTF-8
+    are kept as os.fsdecode does. What the container runtime adds is in `with_runtime_defaults`.
 
     Raises:
         ConfigError: a source or data key that is not optional is missing, or a field cannot be
@@ -101,7 +101,7 @@ def make_environment(
 
 
 def with_runtime_defaults(env: Mapping[str, str], *, hostname: str) -> dict[str, str]:
-    """Add what a container runtime sets: PATH, HOSTNAME and HOME, where the pod does not."""
+    """Add what a container runtime sets unless the pod does: PATH, HOSTNAME and HOME."""
     return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": "/root", **env}
 
 
@@ -209,7 +209,7 @@ def _referred(
     sources: Sources,
     allocatable: Mapping[str, str],
 ) -> str | None:
-    """Resolve one valueFrom; None leaves the name as it is."""
+    """Resolve one valueFrom; None leaves the variable unchanged."""
     try:
         if "fieldRef" in origin:
             return field_text(pod, origin["fieldRef"]["fieldPath"])

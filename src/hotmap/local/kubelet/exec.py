@@ -57,7 +57,7 @@ class Command:
         """Wait for output; None when both streams have ended."""
         chunk = await self._chunks.get()
         if chunk is None:
-            # Whoever reads on gets the same answer.
+            # Later reads get the same result.
             self._chunks.put_nowait(None)
         return chunk
 
@@ -67,9 +67,9 @@ class Command:
             self._input.write(data)
 
     async def close_input(self) -> None:
-        """End the command's input, once what was written is through.
+        """Close the command's input after everything written has been delivered.
 
-        A terminal stays open: there the person's own end-of-file character does it.
+        A terminal stays open: its end-of-file character ends the input.
         """
         if self._input is not None and self._terminal is None:
             self._input.close()

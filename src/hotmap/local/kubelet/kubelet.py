@@ -1,7 +1,7 @@
 """The kubelet: a worker for each pod bound to its node, and the node's own object.
 
-Ties the parts of this room together and answers the API server's `log` and `exec`. What a worker
-does with its pod is `sync`.
+Connects the modules of this package and serves the API server's `log` and `exec`. `sync` has the
+worker of a pod.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Pods share the host's network, so a loopback address is reachable from everywhere that counts.
+#: Pods share the host's network, so a loopback address is reachable from every pod and from the
+#: host.
 HOST_ADDRESS = "127.0.0.1"
 #: Each pod gets the next address from here on: all of 127.0.0.0/8 is this machine.
 FIRST_POD_ADDRESS = ipaddress.IPv4Address("127.1.0.1")
@@ -53,8 +54,8 @@ FIRST_POD_ADDRESS = ipaddress.IPv4Address("127.1.0.1")
 class Kubelet:
     """Runs the pods of one node as processes; implements `local.kubelet_api.KubeletAPI`.
 
-    `root_dir` is the kubelet's own: `pods/`, `logs/` and `sandbox/` in it are made, and removed
-    at the end (`clean_up`). `tokens` issues service account tokens for projected volumes.
+    `root_dir` belongs to the kubelet: it creates `pods/`, `logs/` and `sandbox/` in it, and removes
+    them at the end (`clean_up`). `tokens` issues service account tokens for projected volumes.
     """
 
     def __init__(
@@ -85,13 +86,13 @@ class Kubelet:
         self._node: Node | None = None
 
     async def run(self) -> None:
-        """Run the node until cancelled; then every container is killed and nothing is left.
+        """Run the node until cancelled; then kill every container and clean up.
 
         Raises:
             SettingsError: this machine allows no isolation of processes (see `runtime`).
         """
         clean_up(self._root)
-        # Secrets lie in there as files.
+        # It holds Secrets as files.
         (self._root / "pods").mkdir(mode=0o700, parents=True)
         try:
             await self.runtime.start()
@@ -195,7 +196,7 @@ class Kubelet:
     async def logs(
         self, namespace: str, pod: str, container: str, options: LogOptions
     ) -> AsyncIterator[bytes]:
-        """Open a container's log, of the present run or the one before.
+        """Open a container's log, of the current run or the one before.
 
         Raises:
             BadRequest: there is no such container, or no such run of it.
@@ -240,7 +241,7 @@ class Kubelet:
             raise BadRequest(f'container "{container}" in pod "{pod}": {error}') from error
 
     def _find(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container | None]:
-        """Find a container by names; of two pods of one name the newer is meant."""
+        """Find a container by names; of two pods with one name, take the newer."""
         for worker, _ in reversed(self._workers.values()):
             metadata, spec = worker.pod["metadata"], worker.pod["spec"]
             if (metadata["namespace"], metadata["name"]) != (namespace, pod):
@@ -253,10 +254,10 @@ class Kubelet:
 
 
 def clean_up(root_dir: Path) -> None:
-    """Remove what a kubelet left under its directory, also one that was killed.
+    """Remove what a kubelet left under its directory, even if it was killed.
 
-    Processes and mounts need no clean-up: they end with the kubelet (see `zygote`). Not for a
-    directory that a running kubelet uses.
+    Processes and mounts need no clean-up: they end with the kubelet (see `zygote`). Do not call
+    this for a directory that a running kubelet uses.
     """
     for name in ("pods", "logs", "sandbox"):
         shutil.rmtree(root_dir / name, ignore_errors=True)

@@ -1,6 +1,6 @@
 """The few Linux system calls that Python 3.11 does not offer, as plain functions.
 
-What they are combined to is the business of `sandbox` and `zygote`. Standard library only, and
+`sandbox` and `zygote` combine them. Standard library only, and
 cheap to import: the zygote and each container's first process use this module.
 """
 
@@ -89,7 +89,7 @@ def make_read_only(target: str) -> None:
 
 
 def unmount(target: str) -> None:
-    """Detach a mount at once; it ends when its last user is gone."""
+    """Detach a mount at once; it is released when its last user is gone."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 

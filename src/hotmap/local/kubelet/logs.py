@@ -1,8 +1,8 @@
 """Container logs as files, in the form that container runtimes write them.
 
 One line per line of output: `<RFC 3339, nanoseconds> stdout|stderr F|P <text>`, where P marks a
-part of a line that goes on (kubernetes: KEP CRI logging; pkg/kubelet/kuberuntime/logs). Written
-by the runtime's output, read for `logs`.
+part of a longer line (kubernetes: KEP CRI logging; pkg/kubelet/kuberuntime/logs). The runtime's
+output is written to them; `logs` reads them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ContainerLog:
         self._readers: set[asyncio.Event] = set()
 
     def write(self, stream: str, data: bytes) -> None:
-        """Take output as it comes."""
+        """Write output as it arrives."""
         if self.closed:
             return
         *lines, rest = (self._partial[stream] + data).split(b"\n")
@@ -62,7 +62,7 @@ class ContainerLog:
         self._append(written)
 
     def close(self) -> None:
-        """Write what was left without a newline, and let those who follow come to an end.
+        """Write the rest that has no newline, and end the readers that follow.
 
         It is part of a line, so readers get no newline either (containerd: cri/io/logger.go).
         """

@@ -1,12 +1,12 @@
-"""The volumes of one pod: what it should have, what it has, and making the second the first.
+"""The volumes of one pod: reconcile the actual volumes with the desired ones.
 
 kubernetes: pkg/volume/{configmap,secret,projected,downwardapi,emptydir,hostpath} and
 pkg/kubelet/kubelet_pods.go (makeMounts). Volumes are directories of the host under
 `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`; binding them into a container is
-`sandbox`. Which bytes a source has is `sources`, what they become `core/payload`.
+`sandbox`. `sources` reads the content of a source; `core/payload` turns it into files.
 
 A difference from upstream: Secrets lie in a directory only the kubelet's user may enter, not in
-a tmpfs, since mounting one takes rights that the kubelet may not have.
+a tmpfs, since mounting one needs privileges that the kubelet may not have.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hotmap.local.kubelet.sandbox import Mount
     from hotmap.local.kubelet.sources import SourceReader
 
-#: A token is replaced after this part of its life, at the latest after this many seconds.
+#: A token is replaced after this part of its lifetime, at the latest after this many seconds.
 TOKEN_AGE = 0.8
 TOKEN_LAST_AGE = 24 * 3600.0
 
@@ -49,7 +49,7 @@ _PLUGINS = {
     "downwardAPI": "downward-api",
     "emptyDir": "empty-dir",
 }
-#: hostPath types that must be there already (kubernetes: pkg/volume/hostpath/host_path.go).
+#: hostPath types that must exist already (kubernetes: pkg/volume/hostpath/host_path.go).
 _HOST_PATH_CHECKS = {
     "Directory": ("directory", Path.is_dir),
     "File": ("file", Path.is_file),
@@ -93,7 +93,7 @@ class PodVolumes:
         self._sources = sources
         self._allocatable = allocatable
         self._tokens = tokens
-        #: Volumes that were set up once: a container may start, whatever became of them since.
+        #: Volumes that were set up once: a container may start even if a later update failed.
         self._mounted: set[str] = set()
         #: Tokens by audience and lifetime, with the time of their issue; kept until they age, so
         #: that a volume is not written again at each sync.
@@ -102,8 +102,8 @@ class PodVolumes:
     async def set_up(self, pod: Mapping[str, Any]) -> list[VolumeFailure]:
         """Bring every mounted volume up to date; return those that could not be.
 
-        A volume that no container mounts is left out. A volume that fails keeps the files it
-        had; the others are not held up by it.
+        A volume that no container mounts is left out. A volume that fails keeps the files it had
+        and does not delay the others.
         """
         failures = []
         for volume in mounted_volumes(pod["spec"]):
@@ -123,10 +123,10 @@ class PodVolumes:
     def mounts_of(
         self, pod: Mapping[str, Any], container: Mapping[str, Any], env: Mapping[str, str]
     ) -> list[Mount]:
-        """Resolve a container's volumeMounts to paths of the host as they are now.
+        """Resolve a container's volumeMounts to current paths of the host.
 
-        A subPath is resolved through `..data` to the file of the present revision, which the
-        container then keeps until it is started again (kubernetes#50345).
+        A subPath is resolved through `..data` to the file of the current revision, which the
+        container keeps until it is restarted (kubernetes#50345).
 
         Raises:
             ConfigError: a subPath leaves its volume, or a subPathExpr cannot be expanded.
@@ -334,7 +334,7 @@ def give_to_group(path: Path, group: int, *, read_only: bool) -> None:
 
 
 def _given_group(spec: Mapping[str, Any]) -> int | None:
-    """Return the fsGroup; only root can give files away, so without its rights there is none."""
+    """Return the fsGroup; None unless root, since only root can change a file's group."""
     group: int | None = (spec.get("securityContext") or {}).get("fsGroup")
     return group if os.geteuid() == 0 else None
 

@@ -1,7 +1,7 @@
-"""The Node object that a kubelet registers: what this machine is and offers.
+"""The Node object that a kubelet registers: the properties and resources of this machine.
 
-kubernetes: pkg/kubelet/kubelet_node_status.go and pkg/kubelet/nodestatus. Pure but for asking the
-machine about itself.
+kubernetes: pkg/kubelet/kubelet_node_status.go and pkg/kubelet/nodestatus. Pure, except that it
+reads the properties of the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Asking a container something: probes and lifecycle hooks.
+"""Probes and lifecycle hooks of containers.
 
-kubernetes: pkg/probe/{exec,http,tcp}, pkg/kubelet/prober/worker.go, pkg/kubelet/lifecycle. What
-follows from an answer is `sync`.
+kubernetes: pkg/probe/{exec,http,tcp}, pkg/kubelet/prober/worker.go, pkg/kubelet/lifecycle. `sync`
+acts on the results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Bytes of a probe's output that are shown (kubernetes: pkg/probe, maxProbeMessageLength is 1024).
 MAX_MESSAGE = 1024
 
-#: How each kind of probe is called in Events.
+#: The name of each kind of probe in Events.
 ProbeKind = Literal["Startup", "Readiness", "Liveness"]
 
 
@@ -31,7 +31,7 @@ class Execute(Protocol):
 
 
 class Target(NamedTuple):
-    """The container that is asked: its definition, the pod's address, the way to run commands."""
+    """The probed container: its definition, the pod's address, a way to run commands."""
 
     container: Mapping[str, Any]
     address: str
@@ -39,7 +39,7 @@ class Target(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """When a probe asks, in seconds, and how many equal answers count."""
+    """The times of a probe in seconds, and how many equal results count."""
 
     initial_delay: float
     period: float
@@ -49,7 +49,7 @@ class Schedule(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The result of a probe; `decisive` when it was the same often enough to count."""
+    """The result of a probe; `decisive` once its threshold of equal results is reached."""
 
     good: bool
     decisive: bool
@@ -68,7 +68,7 @@ def schedule_of(probe: Mapping[str, Any]) -> Schedule:
 
 
 async def answers(probe: Mapping[str, Any], target: Target) -> AsyncIterator[Answer]:
-    """Ask for ever, and give every answer."""
+    """Probe without end, and yield every result."""
     schedule = schedule_of(probe)
     await asyncio.sleep(schedule.initial_delay)
     in_a_row, last = 0, None
@@ -82,7 +82,7 @@ async def answers(probe: Mapping[str, Any], target: Target) -> AsyncIterator[Ans
 
 
 async def ask(handler: Mapping[str, Any], target: Target, *, timeout: float | None) -> str:
-    """Carry out one probe or hook; return "" when it succeeds, else what was wrong."""
+    """Carry out one probe or hook; return "" when it succeeds, else the failure."""
     try:
         async with asyncio.timeout(timeout):
             return await _ask(handler, target)
@@ -106,7 +106,7 @@ async def _ask(handler: Mapping[str, Any], target: Target) -> str:
 
 
 async def _ask_command(action: Mapping[str, Any], target: Target) -> str:
-    # Only literal values are known to probes (kubernetes: ExpandContainerCommandOnlyStatic).
+    # Probes expand literal values only (kubernetes: ExpandContainerCommandOnlyStatic).
     literal = {
         entry["name"]: entry["value"]
         for entry in target.container.get("env") or ()
@@ -123,7 +123,7 @@ async def _ask_http(action: Mapping[str, Any], target: Target) -> str:
     host, port = action.get("host") or target.address, _port(action["port"], target.container)
     context = None
     if action.get("scheme") == "HTTPS":
-        # A probe checks for an answer, not for an identity (kubernetes: pkg/probe/http).
+        # A probe checks for a response, not for an identity (kubernetes: pkg/probe/http).
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

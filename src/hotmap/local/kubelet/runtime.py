@@ -1,7 +1,7 @@
 """Containers as processes: start, execute, signal, wait. The asyncio end of `zygote`.
 
-What a container's command, environment and mounts are is decided elsewhere (`environment`,
-`mounts`); when it is started or killed, by `actions`. Standard library only.
+`environment` and `mounts` compute a container's command, environment and mounts; `actions` decides
+when it is started or killed. Standard library only.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from hotmap.local.kubelet.sandbox import ContainerSpec
 
-#: Seconds until the zygote must have answered; it takes about 0.05.
+#: Seconds within which the zygote must answer; it takes about 0.05.
 START_LIMIT = 10.0
-#: Seconds that the end of a zygote may take; it is about 0.02.
+#: Seconds within which a zygote must end; it takes about 0.02.
 STOP_LIMIT = 5.0
 #: Seconds that output may still come after a process has ended; a descendant may hold the pipe.
 OUTPUT_LIMIT = 1.0
@@ -65,7 +65,7 @@ class Process:
         return code
 
     def signal(self, number: int) -> None:
-        """Send a signal; to a process that has ended already, nothing happens.
+        """Send a signal; does nothing if the process has ended already.
 
         A container's main process is process 1 of its namespace: KILL ends all of the
         container, and a signal that it has no handler for does nothing, KILL and STOP excepted.
@@ -93,10 +93,10 @@ class Runtime:
         self.rootless = False
 
     async def start(self) -> None:
-        """Start the zygote and learn what this machine allows.
+        """Start the zygote and detect what this machine allows.
 
         Raises:
-            SettingsError: neither root's rights nor user namespaces are to be had.
+            SettingsError: neither root privileges nor user namespaces are available.
         """
         self._workspace.mkdir(parents=True, exist_ok=True)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -118,7 +118,7 @@ class Runtime:
         self.root, self.rootless = answer["root"], answer["rootless"]
 
     async def close(self) -> None:
-        """Kill every process that came from here, and wait until all are gone."""
+        """Kill every process that was started here, and wait until all have ended."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
@@ -153,7 +153,7 @@ class Runtime:
         """Run another command in a container's namespaces.
 
         `stdin` is a descriptor to read from; `terminal` is the outer and the inner end of a
-        pseudo terminal in place of all three streams. All of them stay the caller's.
+        pseudo terminal in place of all three streams. The caller keeps ownership of all of them.
 
         Raises:
             StartFailed: the container has ended, or the command could not be executed.
@@ -256,7 +256,7 @@ class Runtime:
             _settle(process._exited, message["code"])
 
     def _lost(self) -> None:
-        """The zygote has ended, and with it every process."""
+        """Mark every process as ended, since the zygote has ended."""
         assert self._socket is not None
         asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
@@ -274,7 +274,7 @@ class Runtime:
 
 
 class _Output(asyncio.Protocol):
-    """One pipe from a process; `ended` is done when the last writer has closed it."""
+    """One pipe from a process; `ended` completes when the last writer has closed it."""
 
     def __init__(self, name: str, sink: Callable[[str, bytes], None]) -> None:
         self._name = name
@@ -302,13 +302,13 @@ def _start_zygote(control: int, workspace: Path) -> subprocess.Popen[bytes]:
         pass_fds=[control],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        # Of its own session: an interrupt typed at the terminal is for the kubelet to act on.
+        # In its own session: an interrupt typed at the terminal goes to the kubelet only.
         start_new_session=True,
     )
 
 
 def _wait_or_kill(zygote: subprocess.Popen[bytes]) -> None:
-    """Wait for the end that closing the socket brings; a zygote that hangs is killed."""
+    """Wait for the zygote to end after its socket is closed; kill it if it hangs."""
     try:
         zygote.wait(STOP_LIMIT)
     except subprocess.TimeoutExpired:

@@ -1,8 +1,7 @@
 """A container's view of the machine: its own root, in which every mountPath is real.
 
-Runs in a container's first process, inside private mount namespaces, so the host
-stays untouched and all of it ends with the processes. Which processes there are is decided in
-`zygote`. Two ways to make the root:
+Runs in a container's first process, inside private mount namespaces, so the host stays untouched
+and all of it ends with the processes. `zygote` starts the processes. Two ways to make the root:
 
 * `overlay`: an overlay over each of the host's file systems, changes kept in a tmpfs. The
   container can write anywhere. Needs real root: in a user namespace the kernel refuses to take
@@ -11,11 +10,11 @@ stays untouched and all of it ends with the processes. Which processes there are
   be made, or where programs usually write (`/tmp`, `/run`, …), the directory is rebuilt as a
   tmpfs that shows the host's entries. Works in an unprivileged user namespace.
 
-This keeps pods apart and the host clean; it is no boundary against programs that attack: they
-run with the kubelet's user, on the host's network and devices. Standard library only.
+This separates pods and keeps the host clean; it is not a security boundary: programs run with the
+kubelet's user, on the host's network and devices. Standard library only.
 """
 
-# Runs in forks between namespaces, on paths that are no longer what they were: plain system calls.
+# Runs in forks between namespaces, on paths that have changed their meaning: plain system calls.
 # ruff: noqa: PTH102, PTH103, PTH106, PTH109, PTH110, PTH112, PTH114, PTH115
 # ruff: noqa: PTH118, PTH120, PTH121, PTH123, PTH211
 
@@ -56,7 +55,7 @@ BIND = "bind"
 
 #: Where the host's root lies inside the new one while the container's tree is being put together.
 _HOST = "/.host"
-#: Shown as they are: what they hold is made by the kernel, and cannot be a lower layer.
+#: Bound unchanged: the kernel makes their content, and they cannot be a lower layer.
 _KERNEL_TREES = ("/proc", "/sys", "/dev")
 #: Directories in which programs expect to be able to write, kept apart from the host's.
 _WRITABLE = ("/tmp", "/var/tmp", "/run", "/var/log", "/root")
@@ -68,7 +67,7 @@ _FOREIGN = ("autofs", "fuse", "nfs", "cifs", "9p", "virtiofs")
 
 
 def probe_overlay(workspace: str) -> bool:
-    """Return whether an overlay over the host's root can be mounted by this process."""
+    """Return whether this process can mount an overlay over the host's root."""
     linux.mount("tmpfs", workspace, fstype="tmpfs", options="mode=755")
     try:
         _mount_overlay("/", workspace)
@@ -190,8 +189,8 @@ def _show_kernel_trees() -> None:
 def _mirror(directory: str, *, open_to_writes: bool) -> None:
     """Rebuild a directory as a tmpfs of our own that shows the host's entries, read-only.
 
-    The root is a tmpfs already and only gets its entries. What cannot be shown (no right to
-    read, gone in between) is left out.
+    The root is a tmpfs already and only gets its entries. Entries that cannot be bound (not
+    readable, removed meanwhile) are left out.
     """
     host = os.path.normpath(_HOST + directory)
     if directory != "/":

@@ -1,12 +1,13 @@
 """One PID namespace for all containers of a pod: `shareProcessNamespace`.
 
 Process 1 of the namespace belongs to no container, as with a real kubelet (KEP-1495, build/pause):
-it reaps what containers orphan and does nothing else. It is there while a container of the pod is.
+it reaps orphans of the containers and does nothing else. It exists as long as a container of the
+pod does.
 
-In a namespace of its own a container's processes end with its first one, by the kernel. In a
-shared one they are ended here, found by their mount namespace, as runc finds them by their cgroup
-(runc: libcontainer, shouldKillOnExit). Works for the zygote, in its forks and namespaces, with
-nothing but system calls; standard library only.
+In a namespace of its own a container's processes end with its first one, by the kernel. In a shared
+one this module kills them, found by their mount namespace, as runc finds them by their cgroup
+(runc: libcontainer, shouldKillOnExit). Runs in the zygote and its forks, with system calls only;
+standard library only.
 """
 
 # ruff: noqa: PTH116, PTH208
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedProcesses", "own_mounts"]
 
-#: Rounds of looking for what is left of a container: a fork may escape one, not for long.
+#: Rounds of the search for what is left of a container: a fork may escape one round.
 _ROUNDS = 20
 
 
@@ -38,7 +39,7 @@ class SharedProcesses:
         self._containers: dict[int, tuple[str, int]] = {}
 
     def enter(self, name: str, home: int) -> None:
-        """Let the next fork be in the namespace called `name`; `home` is the caller's pidfd."""
+        """Put the next fork into the namespace called `name`; `home` is the caller's pidfd."""
         if name not in self._keepers:
             linux.unshare(linux.CLONE_NEWPID)
             try:
@@ -59,7 +60,7 @@ class SharedProcesses:
         self._containers[container] = (name, mounts)
 
     def ended(self, container: int) -> None:
-        """Kill what a container that has ended left, and the namespace after its last one."""
+        """Kill what an ended container left, and the namespace after its last container."""
         name, mounts = self._containers.pop(container, ("", 0))
         if not name:
             return
@@ -91,14 +92,14 @@ class _Keeper:
 
 
 def _keep() -> NoReturn:
-    """Be process 1 of the namespace: reap, until killed."""
+    """Run as process 1 of the namespace: reap until killed."""
     try:
         signal.set_wakeup_fd(-1)
-        # To ignore it makes the kernel reap. Other signals do not reach a process 1 that has no
+        # If it is ignored, the kernel reaps. Other signals do not reach a process 1 that has no
         # handler for them.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        # Whoever waits for the end of a container's output must not wait for us.
+        # A wait for the end of a container's output must not wait for this process.
         os.closerange(0, os.sysconf("SC_OPEN_MAX"))
         linux.rename_process("pause")
         while True:
@@ -116,9 +117,9 @@ def _kill_in(mounts: int) -> None:
 
 
 def _killed(number: str, mounts: int) -> bool:
-    """Kill one process if it lives in a mount namespace; tell whether it does."""
+    """Kill one process if it is in a mount namespace; return whether it is."""
     try:
-        # Opened first, so that the number is not another process's by the time of the signal.
+        # Opened first, so that the signal cannot reach another process with the same number.
         process = os.open(f"/proc/{number}", os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return False

@@ -1,9 +1,9 @@
-"""Where the bytes of ConfigMaps and Secrets come from when a sync asks: the three strategies.
+"""The three strategies by which a sync reads ConfigMaps and Secrets.
 
 kubernetes: pkg/kubelet/util/manager (configMapAndSecretChangeDetectionStrategy). The strategy
-never decides *when* a sync happens, only how old an answer may be:
+never decides *when* a sync happens, only how old the result may be:
 
-| strategy | answer                                   | age                |
+| strategy | result                                   | age                |
 |----------|------------------------------------------|--------------------|
 | Watch    | from a cache that a watch keeps          | the watch's delay  |
 | Cache    | fetched, kept while some pod refers to it | up to the TTL      |
@@ -33,19 +33,19 @@ PLURALS = {"ConfigMap": "configmaps", "Secret": "secrets"}
 
 
 class SourceReader(Protocol):
-    """Gives sources to pods that have registered."""
+    """Reads sources for registered pods."""
 
     def register(self, pod: str, namespace: str, sources: Iterable[SourceName]) -> None:
-        """Note what a pod (its uid) refers to now; replaces what was noted before."""
+        """Set the sources that a pod (by uid) refers to; replaces earlier ones."""
 
     def unregister(self, pod: str) -> None:
         """Forget a pod's references."""
 
     async def get(self, namespace: str, source: SourceName) -> dict[str, Any]:
-        """Get a source as fresh as the strategy promises; the caller must not change it.
+        """Get a source, as recent as the strategy guarantees; the caller must not change it.
 
         Raises:
-            NotFound: it does not exist, or did not when last asked.
+            NotFound: it does not exist, or did not at the last read.
         """
 
 
@@ -69,8 +69,8 @@ class _References:
 class WatchedSources:
     """The strategy Watch, upstream's default.
 
-    An immutable source is kept as it was first seen, until no pod on the node refers to it: one
-    that was deleted and made again under its name is not noticed before (kubernetes#119733).
+    An immutable source is kept as first read until no pod on the node refers to it: until then, one
+    that was deleted and recreated goes unnoticed (kubernetes#119733).
     """
 
     def __init__(self, informers: Informers) -> None:
@@ -119,8 +119,8 @@ class CachedSources:
     """The strategy Cache: a read per source and TTL.
 
     A source is read again when a pod begins to refer to it (kubernetes#120255), so that a new pod
-    sees what is there now. "Not found" is kept like an answer; other failures keep the old one.
-    `ttl` gives seconds and is asked each time, since a node annotation decides it.
+    gets the current content. "Not found" is cached like an object; other failures keep the cached
+    one. `ttl` returns seconds and is called each time, since a node annotation sets it.
     """
 
     def __init__(

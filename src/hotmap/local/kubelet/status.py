@@ -1,7 +1,7 @@
 """The status of a pod: phase, conditions, container statuses; pure.
 
 kubernetes: pkg/kubelet/kubelet_pods.go (getPhase, convertToAPIContainerStatuses) and
-pkg/kubelet/status/generate.go (conditions). Sending it is `sync`.
+pkg/kubelet/status/generate.go (conditions). `sync` sends it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PodFacts(NamedTuple):
     """What the kubelet knows about a pod's containers.
 
     `runs` is the newest run of each container, `previous` the one before it; `waiting` is set for
-    containers that ought to run and do not.
+    containers that should run and do not.
     """
 
     runs: Mapping[str, Run]

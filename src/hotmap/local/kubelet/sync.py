@@ -57,11 +57,11 @@ _LOCAL_ANNOTATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
-    """How often pods are synced periodically, and how old their sources may be then.
+    """How often pods are synced periodically, and how old their sources may be.
 
-    A pod that is in order is synced again after `period` seconds, plus at random up to `jitter`
+    A healthy pod is synced again after `period` seconds, plus at random up to `jitter`
     times that: upstream's 60 to 90 s by default. `ttl` is for the strategy Cache: seconds, put
-    into the node's annotation; None leaves the minute that holds without one.
+    into the node's annotation; None leaves the default of one minute.
     """
 
     period: float = 60.0
@@ -101,7 +101,7 @@ class PodWorker:
     # Notifications.
 
     def update(self, pod: dict[str, Any]) -> None:
-        """Take the pod as the API server has it now; sync at once if it matters."""
+        """Set the pod as the API server has it; sync at once if the change matters."""
         before, self.pod = self.pod, pod
         self.containers.pod = pod
         self.containers.reconsider()
@@ -117,7 +117,7 @@ class PodWorker:
     # The loop.
 
     async def run(self) -> None:
-        """Work until the pod is gone; a failed sync is repeated, whatever the failure."""
+        """Run until the pod is gone; retry a failed sync, whatever the failure."""
         try:
             while not self._is_terminating():
                 self._wake.clear()
@@ -141,7 +141,7 @@ class PodWorker:
         return retry_delay(ERROR_PERIOD)
 
     async def _sync(self) -> float | None:
-        """Do what has to be done now; return the seconds until the next sync, None for never."""
+        """Sync once; return the seconds until the next sync, None for never."""
         spec = self.pod["spec"]
         if self._is_finished():
             return None
@@ -165,7 +165,7 @@ class PodWorker:
         return min(delays)
 
     async def _run_actions(self, spec: Mapping[str, Any]) -> list[float]:
-        """Start and kill until there is nothing more to do; return when to try again."""
+        """Start and kill until nothing is left to do; return when to retry."""
         attempted: set[str] = set()
         delays: list[float] = []
         while True:
@@ -203,7 +203,7 @@ class PodWorker:
                 "pods", metadata["namespace"], metadata["name"], grace_period=0, uid=self._uid
             )
         except (NotFound, Conflict):
-            # The pod is gone already; the name may belong to another one by now.
+            # The pod is gone already; its name may belong to another pod now.
             return
 
     def _grace(self) -> float:

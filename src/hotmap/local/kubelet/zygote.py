@@ -1,10 +1,10 @@
 """One small single-threaded process that forks every container of a kubelet.
 
-`python -m hotmap.local.kubelet.zygote FD WORKSPACE`, started and spoken to by `runtime`. A
+`python -m hotmap.local.kubelet.zygote FD WORKSPACE`, started and controlled by `runtime`. A
 process with an event loop and threads cannot fork safely, and a fresh interpreter per container
 would cost more than the container; a fork of this one costs a millisecond.
 
-Nothing outlives the kubelet, however that ends: the zygote is process 1 of a PID namespace, it
+Nothing outlives the kubelet, however it ends: the zygote is process 1 of a PID namespace, it
 ends when its socket is closed, and the kernel then kills everything in the namespace; mounts are
 private to the processes.
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 MAX_PACKET = 1 << 16
 #: Exit code of a process that could not be set up; containerd reports the same.
 SETUP_FAILED = 128
-#: Bytes of the sentence that says why; small enough to fit a pipe whole.
+#: Maximum bytes of the failure message; small enough for one write to a pipe.
 MAX_FAILURE = 2048
 
 
@@ -105,7 +105,7 @@ class Zygote:
                 return
 
     def _answer(self) -> bool:
-        """Handle one message; False at the end of the conversation."""
+        """Handle one message; return False when the socket is closed."""
         data, fds, _, _ = socket.recv_fds(self._control, MAX_PACKET, 4)
         if not data:
             return False
@@ -197,7 +197,7 @@ class Zygote:
         return child
 
     def _learn_outcome(self, child: Child) -> None:
-        """Report whether the command was executed: its pipe is closed by exec, or says why not."""
+        """Report whether the command was executed: exec closes the pipe, which else has the error."""
         if child.failure is None:
             return
         message = os.read(child.failure, MAX_FAILURE).decode(errors="replace")
@@ -238,7 +238,7 @@ class Zygote:
 def _become(
     spec: ContainerSpec, stdio: list[int], failure: int, prepare: Callable[[], None]
 ) -> NoReturn:
-    """Turn this fresh fork into the command of `spec`; what goes wrong is written to `failure`."""
+    """Turn this new fork into the command of `spec`; write any failure to `failure`."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
@@ -247,7 +247,7 @@ def _become(
         for target, fd in enumerate(stdio):
             os.dup2(fd, target)
         if os.isatty(0):
-            # The new session's own terminal: interrupts typed there reach it.
+            # The controlling terminal of the new session, so that it gets interrupts typed there.
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         prepare()
         _enter_directory(spec["cwd"])
@@ -293,12 +293,12 @@ def _execute(argv: list[str], env: dict[str, str]) -> NoReturn:
 
 
 def _enter_namespaces() -> bool:
-    """Leave the host's mount and PID namespaces, by a user namespace without the rights of root.
+    """Leave the host's mount and PID namespaces, by a user namespace if not root.
 
     Returns whether a user namespace was needed.
 
     Raises:
-        OSError: neither is allowed here.
+        OSError: neither is allowed.
     """
     wanted = linux.CLONE_NEWNS | linux.CLONE_NEWPID
     try:
@@ -321,7 +321,7 @@ def _enter_namespaces() -> bool:
 
 
 def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
-    """Be process 1 of the namespace: say what is possible here, then serve."""
+    """Run as process 1 of the namespace: report what is possible, then serve."""
     linux.die_with_parent()
     _check_kernel()
     # Follow the host's unmounts, so that no file system stays busy because of us.
@@ -334,7 +334,7 @@ def _serve(control: socket.socket, workspace: str, *, rootless: bool) -> None:
 
 
 def _check_kernel() -> None:
-    """Try what the newest system call here does: joining namespaces by a pidfd, Linux 5.8."""
+    """Check the newest system call in use: joining namespaces by a pidfd, Linux 5.8."""
     pidfd = os.pidfd_open(os.getpid())
     try:
         linux.setns(pidfd, linux.CLONE_NEWPID)
@@ -345,7 +345,7 @@ def _check_kernel() -> None:
 
 
 def _words(error: BaseException) -> str:
-    """Say what failed without errno's number: the text, and the path it is about."""
+    """Format an OSError without its number: the text and the path."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror + (f": {error.filename}" if error.filename else "")
     return str(error) or type(error).__name__

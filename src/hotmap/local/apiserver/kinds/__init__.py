@@ -1,6 +1,7 @@
 """The built-in kinds, one module each, named like pkg/registry/<group>/<resource>.
 
-Those without rules of their own are in `stored`, those that are only answered in `reviews`.
+Those without rules of their own are in `stored`, those that are answered and not stored in
+`reviews`.
 """
 
 from __future__ import annotations

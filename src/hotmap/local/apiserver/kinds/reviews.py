@@ -1,6 +1,6 @@
-"""Kinds that are questions: they are answered and not stored (pkg/registry/authorization).
+"""Review kinds: answered and not stored (pkg/registry/authorization).
 
-Every token may do everything here, so each review of access allows.
+Every token is an administrator's, so each access review is allowed.
 """
 
 from __future__ import annotations
