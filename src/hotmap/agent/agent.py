@@ -74,7 +74,7 @@ class Agent:
     def _step(self) -> None:
         """Handle everything that has happened, until nothing is left to do now."""
         while True:
-            # 1. Observe: what the directories hold, what was announced, what commands came to.
+            # 1. Observe: what the directories hold, what was announced, the results of commands.
             facts = (*self._observer.take(), *self._executor.take())
             now = self._loop.now()
             for fact in facts:
@@ -128,7 +128,7 @@ class Agent:
         self._log.info("stopping", f"shutting down ({signal.Signals(number).name})")
         self._stopping = True
         if not self._executor.stop(number):
-            # What should have run did not: an init container has not published anything.
+            # A process that should have run did not: an init container has not published anything.
             unfinished = self._settings.application.command or self._settings.once
             self._exit_status = 128 + number if unfinished else 0
 

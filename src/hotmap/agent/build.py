@@ -1,9 +1,9 @@
 """`python -m hotmap.agent.build FILE`: the agent as one file, for images that have Python only.
 
-An init container copies it into an emptyDir; the application's container runs
-`python3 /hotmap/agent.pyz …`. It holds the agent's room and the few modules below it: as sources
-for any Python from 3.11 on, and compiled for the one that builds it, which then starts in less than
-half of the time.
+An init container copies it into an emptyDir; the application's container runs `python3
+/hotmap/agent.pyz …`. It contains the agent's package and the few modules that it imports: as
+sources for any Python from 3.11 on, and compiled for the one that builds it, which then starts in
+less than half of the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What goes in, relative to the package: the agent's floor, as pyproject.toml has it.
+#: The files of the archive, relative to the package: the agent's layer of pyproject.toml.
 _PARTS = (
     *("__init__.py", "agent", "volume"),
     *(
@@ -53,7 +53,7 @@ def build(target: str) -> None:
 
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if not os.path.isdir(package):
-        _copy(os.path.dirname(package), target)  # we run from such a file
+        _copy(os.path.dirname(package), target)  # this process runs from such a file
         return
     with open(target, "wb") as file:
         file.write(b"#!/usr/bin/env python3\n")
@@ -77,7 +77,7 @@ def _copy(program: str, target: str) -> None:
 
 
 def _compiled(source: bytes, name: str) -> bytes:
-    """Compile a module as a .pyc that is not held against its source (PEP 552).
+    """Compile a module as an unchecked hash-based .pyc (PEP 552).
 
     A Python of another version knows by the magic number that it is not its own, and compiles the
     source instead (zipimport). Marshal's version 2 has no references between objects, which would
@@ -106,7 +106,7 @@ def _sources(package: str) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build what the command line names."""
+    """Build the file that the command line names."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.stderr.write("usage: python -m hotmap.agent.build FILE\n")
         return 2

@@ -1,15 +1,14 @@
-"""Writes a payload into a volume directory as the kubelet does: all of it at once, or nothing.
+"""Writes a payload into a volume directory atomically, as the kubelet does.
 
-Here is the way of one payload to disk (kubernetes v1.36: pkg/volume/util/atomic_writer.go), and
-what it leaves for readers to rely on:
+The layout on disk (kubernetes v1.36: pkg/volume/util/atomic_writer.go), on which readers can rely:
 
     <directory>/a        -> ..data/a                    user-visible link, made once
     <directory>/nested   -> ..data/nested               one link per first path element
     <directory>/..data   -> ..2026_11_21_00_07_04.140   one rename moves every file
     <directory>/..2026_11_21_00_07_04.140/…             the files of this revision
 
-What a payload is, is decided in `hotmap.core.payload`; how it is read and how a change is
-noticed, in `hotmap.volume.watcher`. Standard library only, and of that only what is small.
+`hotmap.core.payload` makes payloads; `hotmap.volume.watcher` reads them and detects changes.
+Standard library only, and only its small modules.
 """
 
 # pathlib would cost the agent the import of re, fnmatch and urllib.
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 #: The link that a reader resolves once to see one revision, and that a watcher watches.
 DATA_LINK = "..data"
 
-#: What the next `..data` is called until the rename.
+#: The name of the next `..data` until the rename.
 _NEXT_LINK = "..data_tmp"
 
 #: Names of revision directories: this UTC time and a random decimal number, as Go appends it.
@@ -42,8 +41,8 @@ _TIMESTAMP = "..%Y_%m_%d_%H_%M_%S."
 class AtomicWriter:
     """Keeps one directory equal to the last payload written to it.
 
-    The directory must exist and is not made here. One writer at a time: two that write to
-    one directory at once are the caller's mistake, as upstream. Any number of readers is fine.
+    The directory must exist. There must be only one writer at a time, as upstream; any number of
+    readers is allowed.
     """
 
     def __init__(self, directory: str) -> None:
@@ -52,10 +51,10 @@ class AtomicWriter:
     def write(
         self, payload: Payload, *, set_permissions: Callable[[str], None] | None = None
     ) -> bool:
-        """Publish the payload; tell whether a new revision was needed.
+        """Publish the payload; return whether a new revision was needed.
 
-        The twelve steps of the kubelet, of which 9 is the only one that a reader can see
-        in the files it had already:
+        The twelve steps of the kubelet, of which only 9 changes what a reader of existing files
+        sees:
 
          1. check and clean the payload's paths
          2. read the `..data` link: which revision is published
@@ -71,20 +70,19 @@ class AtomicWriter:
         12. remove the directory of the revision before
 
         Only bytes are compared: a mode or an owner that changed alone is not written. A file
-        that somebody put beside the projected ones stays, unless it has the name of a path
+        that was added beside the projected ones stays, unless it has the name of a path
         that is dropped; a file in the place of a user-visible link stays, too.
 
         Steps 3 and 12 touch nothing but a directory of the form above that lies in the volume,
-        wherever `..data` points. A call that dies between any two steps leaves the old or the
-        new revision complete, and the next call sets right what is left over: a `..data_tmp`
-        (upstream fails with EEXIST there, until a person removes it), directories of revisions
-        that are not published, links to paths that the published revision lacks (upstream
-        keeps both for ever). Nothing is synced to the disk: a volume does not outlive its
-        node's uptime.
+        wherever `..data` points. A call that is killed between two steps leaves the old or the new
+        revision complete, and the next call cleans up the remains: a `..data_tmp` (upstream fails
+        with EEXIST there, until a person removes it), directories of revisions that are not
+        published, links to paths that the published revision lacks (upstream keeps both for ever).
+        Nothing is synced to the disk: a volume does not outlive its node's uptime.
 
         Raises:
             InvalidPayload: a path may not be projected; nothing was touched.
-            OSError: the disk is full, the directory is gone, rights are missing, a directory
+            OSError: the disk is full, the directory is gone, permission is denied, a directory
                 with files in it took the place of a dropped path. Up to step 9 the published
                 revision is unchanged; after it the new one is published. Call again later.
         """
@@ -117,7 +115,7 @@ class AtomicWriter:
         return name if _is_revision(name) else ""
 
     def _remove_remains(self, published: str) -> None:
-        """Remove what a call that died left: the half-made link, unpublished revisions."""
+        """Remove what a killed call left: the temporary link, unpublished revisions."""
         for name in os.listdir(self.directory):
             if name == _NEXT_LINK:
                 os.remove(self._path(name))
@@ -137,7 +135,7 @@ class AtomicWriter:
             os.symlink(name, self._path(_NEXT_LINK))  # 8
             os.rename(self._path(_NEXT_LINK), self._path(DATA_LINK))  # 9
         except BaseException:
-            # Now rather than at the next call: what failed may have been the lack of space.
+            # Now rather than at the next call: the disk may be full.
             self._remove_remains(self._published())
             raise
 
@@ -154,7 +152,7 @@ class AtomicWriter:
 
     def _make_links(self, names: set[str]) -> None:
         for name in sorted(names):
-            # Whatever has the name stays, a foreign file too: upstream looks for ENOENT only.
+            # Anything with this name stays, other files too: upstream checks for ENOENT only.
             if not os.path.lexists(self._path(name)):
                 os.symlink(f"{DATA_LINK}/{name}", self._path(name))
 
@@ -167,10 +165,10 @@ class AtomicWriter:
                 else:
                     os.remove(path)
             except FileNotFoundError:
-                continue  # somebody was faster, or a call that died came this far
+                continue  # created by another process or a killed call
 
     def _remove_links(self, names: set[str]) -> None:
-        """Remove our links to paths that are not published; a call that died left them."""
+        """Remove our links to paths that are not published, which a killed call left."""
         with os.scandir(self.directory) as entries:
             stale = [
                 entry.path
@@ -209,9 +207,9 @@ def _with_parents(wanted: Payload) -> set[str]:
 
 
 def _read(path: str) -> bytes | None:
-    """Read a file of the published revision; None where there is none to compare with.
+    """Read a file of the published revision; None if there is nothing to compare with.
 
-    A file whose mode keeps us out (0200, and we are not root) is written anew each time.
+    A file that we may not read (mode 0200, not root) is rewritten each time.
     """
     try:
         with open(path, "rb") as file:
@@ -227,7 +225,7 @@ def _write_files(root: str, wanted: Payload) -> None:
         mode = file.mode & 0o777
         with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as output:
             output.write(file.data)
-        os.chmod(target, mode)  # the umask has taken its part of the mode above
+        os.chmod(target, mode)  # the umask was applied to the mode above
 
 
 def remove_contents(root: str) -> None:

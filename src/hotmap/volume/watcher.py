@@ -1,13 +1,13 @@
-"""Notices that a mounted source was published anew, and reads one revision of it as a whole.
+"""Detects updates of a mounted source, and reads one revision consistently.
 
-Two things a consumer of a ConfigMap or Secret volume needs, both built on what the kubelet's
-writer promises (kubernetes: pkg/volume/util/atomic_writer.go, "monitor the ..data symlink"):
+Two tools for readers of a ConfigMap or Secret volume, both based on the guarantees of the kubelet's
+writer (kubernetes: pkg/volume/util/atomic_writer.go, "monitor the ..data symlink"):
 
-* `VolumeWatcher` says which directories changed. It watches the mount root, never a file in
-  it: a watch on a file follows the links to one revision and dies with it (kubernetes#111947).
+* `VolumeWatcher` reports which directories changed. It watches the mount root, never a file in
+  it: a watch on a file follows the links to one revision and ends with it (kubernetes#111947).
 * `read_revision` reads all files of what `..data` points to, never a mix of two revisions.
 
-What a change means and what to do about it is the caller's matter; so is comparing contents.
+The caller compares contents and decides what to do.
 No threads, no asyncio: a file descriptor for the caller's loop, and calls that do not block.
 """
 
@@ -42,11 +42,11 @@ class Revision(Value):
 
 
 class WatcherStatistics(Value):
-    """What a watcher has seen since it was made.
+    """Counts of a watcher since it was created.
 
-    mode: "inotify", or "polling" when the kernel gave no inotify instance; reason says why not
-    directories, watched: how many were asked for; how many have a live inotify watch now
-    updates, updates_by_poll: changes reported; those of them that no inotify event announced
+    mode: "inotify", or "polling" when the kernel gave no inotify instance; reason has the error
+    directories, watched: number requested; number with an active inotify watch
+    updates, updates_by_poll: changes reported; those that only a poll detected
     watches_lost, overflows: watches that ended (removed, moved, unmounted, covered by another
         mount); event queues that overflowed
     """
@@ -61,19 +61,19 @@ class WatcherStatistics(Value):
     overflows: int
 
 
-#: Reads that start over before giving up; ours, two swaps within one read mean a writer in a loop.
+#: Attempts of a read before it fails; ours, two swaps within one read mean a writer in a loop.
 _ATTEMPTS = 3
 
-#: Seconds between polls beside inotify. The net for what it cannot announce: gVisor and Kata
-#: mounts, another mount on the same path. Measured at 1.5 µs for each directory.
+#: Seconds between polls beside inotify. For what inotify does not report: gVisor and Kata mounts,
+#: another mount on the same path. Measured at 1.5 µs for each directory.
 _POLL_BESIDE_INOTIFY = 10.0
 
-#: Seconds between polls where they are the only means.
+#: Seconds between polls without inotify.
 _POLL_ALONE = 1.0
 
 
 def read_revision(mount: str) -> Revision:
-    """Read every file of the revision a mounted source shows now, as one consistent set.
+    """Read every file of the current revision of a mounted source, as one consistent set.
 
     The kubelet publishes by renaming the `..data` link and then deletes the directory it
     pointed to (kubernetes v1.36: pkg/volume/util/atomic_writer.go, steps 9 and 12). So the
@@ -90,7 +90,7 @@ def read_revision(mount: str) -> Revision:
         NotProjected: no `..data` here (a subPath or foreign mount). It will never change in
             place, so do not wait for it.
         TornRead: still moving after three attempts. Transient: try again on the next change.
-        OSError: the mount or a file in it cannot be opened: absent, or rights are missing.
+        OSError: the mount or a file in it cannot be opened: absent, or permission denied.
     """
     root = os.open(mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -104,12 +104,12 @@ def read_revision(mount: str) -> Revision:
             try:
                 files = _read_directory(name, root)
             except OSError as error:
-                # The directory went while it was read; ESTALE is how network mounts say so.
+                # The directory was removed while it was read; network mounts return ESTALE.
                 if error.errno not in (errno.ENOENT, errno.ESTALE):
                     raise
                 continue
-            # While the link is where it was, the writer has not begun to delete. Names hold a
-            # random number, so there is no way back to the same one.
+            # As long as the link is unchanged, the writer has not begun to delete. Names contain a
+            # random number, so a name is never reused.
             if _data_link(root) == name:
                 return Revision(name, files)
     finally:
@@ -151,14 +151,14 @@ def _read_file(name: str, parent: int) -> bytes:
 
 
 class VolumeWatcher:
-    """Says which of several mounted sources were published anew since it was last asked.
+    """Reports which of several mounted sources were updated since the last call.
 
-    One inotify instance for all of them (128 per user is a common limit), and a poll of the
-    links as a net beneath it. Neither event types nor times decide, only where `..data` points:
-    some file systems report the swap differently (jimmidyson/configmap-reload#190). Directories
-    may be absent, come, go and be mounted over: each is watched again when it is there.
+    One inotify instance for all of them (128 per user is a common limit), and a poll of the links
+    as a fallback. Only the target of `..data` decides, neither event types nor times: some file
+    systems report the swap differently (jimmidyson/configmap-reload#190). Directories may be
+    absent, appear, disappear and be mounted over: each is watched again when it exists.
 
-    Where inotify is not to be had, `statistics()` says so and why, and polling does it alone.
+    Without inotify, `statistics()` has the reason, and only polling is used.
 
     Use: make the watcher first, then read the revisions; a swap in between is reported, so
     none is missed. Then call `wait`, or, in a loop of your own, `read_events` whenever
@@ -175,7 +175,7 @@ class VolumeWatcher:
         except (ImportError, AttributeError, OSError) as error:
             self._reason = f"no inotify: {error}"
         for watch in self._watches:
-            # First the watch, then the link: a swap in between is in the queue, and is no news.
+            # First the watch, then the link: an event of a swap in between is ignored later.
             self._arm(watch)
             watch.name = _data_link(watch.directory)
 
@@ -207,10 +207,10 @@ class VolumeWatcher:
         return _POLL_ALONE if self._inotify is None else _POLL_BESIDE_INOTIFY
 
     def read_events(self) -> list[str]:
-        """List the directories that waiting inotify events show to be published anew.
+        """List the directories that were updated, according to waiting inotify events.
 
         In the order they were given, each once however many swaps there were. Never blocks.
-        A directory that vanished is not listed; when it comes back with another revision it is.
+        A directory that disappeared is not listed until it is back with another revision.
         """
         if self._inotify is None:
             return []
@@ -227,7 +227,7 @@ class VolumeWatcher:
         return self._moved([watch for watch in self._watches if watch.number in touched])
 
     def poll(self) -> list[str]:
-        """List the directories that were published anew, found by looking at each of them.
+        """List the directories that were updated, by checking each of them.
 
         Also watches again what can be watched again: directories that came back, or that
         another mount now covers.
@@ -245,7 +245,7 @@ class VolumeWatcher:
         ]
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait until a directory is published anew and list those that were.
+        """Wait until a directory is updated, and list those that were.
 
         An empty list means that `seconds`, on the monotonic clock, passed without one.
         """
@@ -267,7 +267,7 @@ class VolumeWatcher:
         )
 
     def statistics(self) -> WatcherStatistics:
-        """Count what was seen so far and say by which means."""
+        """Return the counts so far and the mode."""
         return WatcherStatistics(
             mode="polling" if self._inotify is None else "inotify",
             reason=self._reason,
@@ -294,7 +294,7 @@ class VolumeWatcher:
     def _arm(self, watch: _Watch) -> None:
         if self._inotify is None or watch.number != _UNARMED:
             return
-        # The identity first: if the directory is replaced in between, the next poll differs.
+        # The identity first: if the directory is replaced in between, the next poll detects it.
         watch.identity = _identity(watch.directory)
         if watch.identity is None:
             return
@@ -304,7 +304,7 @@ class VolumeWatcher:
             self._reason = f"no inotify watch on {watch.directory}: {error}"
 
     def _disarm(self, number: int, *, ended: bool) -> None:
-        """Forget a watch; unless the kernel has ended it already, end it there too."""
+        """Drop a watch, and remove it in the kernel unless it has ended there."""
         lost = [watch for watch in self._watches if watch.number == number]
         for watch in lost:
             watch.number = _UNARMED
@@ -313,7 +313,7 @@ class VolumeWatcher:
             self._inotify.remove(number)
 
 
-#: What `_Watch.number` is while no inotify watch is on the directory.
+#: Value of `_Watch.number` without an inotify watch on the directory.
 _UNARMED = -1
 
 
@@ -348,10 +348,10 @@ _IN_Q_OVERFLOW = 0x00004000
 _IN_IGNORED = 0x00008000
 _IN_ONLYDIR = 0x01000000
 
-#: The swap is a rename (MOVED_TO); CREATE is how some file systems tell of it.
+#: The swap is a rename (MOVED_TO); some file systems report CREATE.
 _INTEREST = _IN_MOVED_TO | _IN_CREATE | _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_ONLYDIR
 
-#: After these the directory at the path is another one, or none.
+#: After these events the path has another directory, or none.
 _WATCH_ENDED = _IN_DELETE_SELF | _IN_MOVE_SELF | _IN_UNMOUNT | _IN_IGNORED
 
 _DATA_LINK_BYTES = os.fsencode(DATA_LINK)
@@ -359,7 +359,7 @@ _DATA_LINK_BYTES = os.fsencode(DATA_LINK)
 #: struct inotify_event without its name: wd, mask, cookie, len.
 _EVENT = struct.Struct("iIII")
 
-#: Bytes asked for in one read; room for some thousand events.
+#: Bytes per read; enough for some thousand events.
 _BUFFER = 65536
 
 
@@ -384,7 +384,7 @@ class _Inotify:
         return number
 
     def remove(self, number: int) -> None:
-        # It may have ended by itself meanwhile: EINVAL, which changes nothing.
+        # It may have ended by itself meanwhile (EINVAL), which is no problem.
         self._remove_watch(self.descriptor, number)
 
     def read(self) -> Iterator[tuple[int, int, bytes]]:

@@ -1,4 +1,4 @@
-"""What the agent does about content: check it, publish it, and make processes load it.
+"""Actions of the agent: check content, publish it, and make processes load it.
 
     executor         carries out the reconciler's commands, and returns the results
     checker          built-in checks, then check commands on a copy (`check_copy`)
@@ -6,9 +6,9 @@
     attempt          one rule's actions in order, then its probes
     actions          one function for each kind of action
     http             requests and responses; http_exchange: the same without blocking
-    probes           whether an action took effect
+    probes           verification that an action took effect
     state_file       what was tried and loaded, for the next start
 
-What to do is decided in `decide`. Nothing here blocks the loop: what may take time is a child
+`decide` chooses the actions. Nothing here blocks the loop: what may take time is a child
 process (`process`) or waits for a descriptor.
 """

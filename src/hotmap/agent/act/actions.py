@@ -39,7 +39,7 @@ _KUBELET_LAG = 2.0
 
 
 class ActionContext(Value):
-    """What all attempts have in common; `report` takes their results."""
+    """State that all attempts share; `report` takes their results."""
 
     loop: Loop
     children: ChildProcesses

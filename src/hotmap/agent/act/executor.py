@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Executor:
-    """Checks, publishes, tells processes, and supervises the application."""
+    """Checks, publishes, reloads processes, and supervises the application."""
 
     def __init__(self, loop: Loop, log: Log, settings: Settings, state_file: StateFile) -> None:
         self._log = log
@@ -101,7 +101,7 @@ class Executor:
         return self._state_file.problem
 
     def stop(self, number: int) -> bool:
-        """Kill children and stop the application by a signal; whether there is one to wait for."""
+        """Kill children and stop the application by a signal; return whether to wait for one."""
         self._children.kill_all()
         if not self.application.running:
             return False

@@ -1,4 +1,4 @@
-"""Whether an action took effect: the probes of `settings.probes`, run before and after it.
+"""Verifies that an action took effect: the probes of `settings.probes`, run before and after it.
 
 Probes block, so they run in a child process.
 """

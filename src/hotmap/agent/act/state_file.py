@@ -1,7 +1,7 @@
 """The state file: what was tried and loaded last, for the next start of the agent.
 
 Written before and after each attempt, so that a kill at any moment leaves either "tried, not
-loaded" (it is tried again) or "loaded". Without a file the state is lost with the process.
+loaded" (it is retried) or "loaded". Without a file the state is lost with the process.
 """
 
 from __future__ import annotations

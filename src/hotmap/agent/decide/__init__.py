@@ -1,7 +1,7 @@
-"""What to do about content that changed. Pure: no files, processes, sockets, clocks or randomness.
+"""Decides what to do about changed content. Pure: no files, processes, sockets, clocks, randomness.
 
-`reconciler` takes what was observed and what became of earlier commands, and returns the next
-commands. It is made of
+`reconciler` takes observations and results of earlier commands, and returns the next commands. It
+consists of
 
     settle             when a series of changes is over
     gate               which content passed its check

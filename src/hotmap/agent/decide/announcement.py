@@ -1,4 +1,4 @@
-"""What the controller announced to this pod: the annotation `hotmap.dev/target`, read from a file.
+"""The controller's announcement to this pod: the annotation `hotmap.dev/target`, read from a file.
 
     hotmap.dev/target="<seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]"
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Announcement(Value):
-    """What the pod should hold.
+    """The content that the pod should have.
 
     live, frozen: fingerprints, opaque
     payloads: digests of `core.payload_digest`
@@ -105,11 +105,11 @@ class Comparison:
         digests: Mapping[str, str],
         payloads: Mapping[str, str],
     ) -> dict[str, TargetState]:
-        """Compare, and keep what the next comparison needs.
+        """Compare, and keep the state that the next comparison needs.
 
         `digests` and `payloads` are of what each directory holds; no digests while nothing could
         be read. That payload digests are announced for a directory is known once one matched.
-        Until then, and always for Secrets, order decides.
+        Until then, and always for Secrets, the order is used.
         """
         live = announcement.live if announcement else None
         states = {

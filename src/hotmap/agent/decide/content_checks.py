@@ -1,6 +1,6 @@
 """Checks that need no command: size, presence, JSON and TOML syntax.
 
-What an application thinks of its configuration only its own checker knows (`nginx -t`).
+Only an application's own checker knows whether its configuration is valid (`nginx -t`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _selects(pattern: str, name: str, path: str) -> bool:
 
 
 def _syntax_error(data: bytes, language: str) -> str:
-    """Say where the error is; a parser's own message could quote the content."""
+    """Describe where the error is; a parser's own message could quote the content."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

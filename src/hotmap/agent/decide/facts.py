@@ -1,4 +1,4 @@
-"""What the reconciler is told, and what it asks for in return.
+"""The reconciler's input (facts) and output (commands and transitions).
 
 Facts: Snapshot and Announcement from `watch`; CheckFinished, AttemptFinished, ApplicationExited and
 ExitRequested from `act`. Commands: ReadDirectories for `watch`; StartCheck, StartAttempt and

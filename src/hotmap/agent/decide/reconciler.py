@@ -48,7 +48,7 @@ _REREAD_DELAY = 1.0
 
 
 class Reconciler:
-    """Everything that is known of content, and what follows from it."""
+    """The known state of all content, and the decisions that follow from it."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Reconciler:
         if self.gate.undecided:
             self._expose(snapshot, now)
         if not self.gate.undecided and self.gate.checking is None:
-            self._snapshot = None  # nothing more is asked of it; values are not kept
+            self._snapshot = None  # it is not needed any more; values are not kept
             if self.gate.seen == self.gate.passed:
                 self._set_desired(snapshot, now)
 

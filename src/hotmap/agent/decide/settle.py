@@ -1,4 +1,4 @@
-"""When changes in quick succession count as one."""
+"""The settle time: changes in quick succession count as one."""
 
 from __future__ import annotations
 

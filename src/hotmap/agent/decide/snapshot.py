@@ -1,4 +1,4 @@
-"""What all watched directories held at one time."""
+"""The content of all watched directories at one time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Snapshot(Value):
     files: digests by absolute path
     directories: digests by directory
     digest: of everything
-    payloads: digests of `core.payload_digest` by directory, where they are asked for; anybody can
+    payloads: digests of `core.payload_digest` by directory, where they are requested; anybody can
         compute them, so they are compared and never shown
     """
 

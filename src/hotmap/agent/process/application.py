@@ -31,7 +31,7 @@ _FORWARDED = (
 
 
 class ApplicationStatus(Value):
-    """What is reported of it; pid 0 while it is not running."""
+    """The reported state of the application; pid 0 while it is not running."""
 
     pid: int
     starts: int
@@ -63,7 +63,7 @@ class Application:
         self._contents: dict[str, Mapping[str, bytes]] = {}
 
     def prepare(self) -> None:
-        """Take on the duties of a main process, if there is an application."""
+        """Become subreaper and forward signals, if there is an application."""
         if not self._settings.command:
             return
         self._loop.on_signals(_FORWARDED, self._supervisor.forward)
@@ -80,7 +80,7 @@ class Application:
         return self._supervisor.process()
 
     def set_content(self, contents: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Keep what the environment of the next instance is made of."""
+        """Set the content for the environment of the next instance."""
         self._contents = {
             source.directory: contents[source.directory] for source in self._settings.env_from
         }

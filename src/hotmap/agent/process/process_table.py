@@ -155,7 +155,7 @@ def _has_name(pid: int, name: str) -> bool:
 
 
 def command_of(pid: int) -> str:
-    """Read a process's current command line, on one line; "" without one."""
+    """Read a process's command line, on one line; "" without one."""
     return read_proc(f"/proc/{pid}/cmdline").replace("\0", " ").replace("\n", " ").strip()
 
 

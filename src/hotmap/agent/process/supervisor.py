@@ -109,7 +109,7 @@ class Supervisor:
         """Stop the current instance, start another and then call `done`.
 
         An instance that does not exit within the grace period is killed. Called again before the
-        next instance started, the newer words are used. Once the agent itself is stopping, nothing
+        next instance started, the newer command is used. Once the agent itself is stopping, nothing
         is started and `done` is not called.
         """
         self._waiting.append(done)

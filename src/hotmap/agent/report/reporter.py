@@ -26,7 +26,7 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Reporter:
-    """Reports what the other parts know at that moment."""
+    """Reports the current state of the other parts."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Reporter:
         self._observer = observer
         self._reconciler = reconciler
         self._executor = executor
-        #: Number of exceptions that nothing was prepared for.
+        #: Number of unexpected exceptions.
         self.internal_errors = 0
         self._server = Server(loop, settings.listen, settings.socket, self.respond)
 
@@ -54,7 +54,7 @@ class Reporter:
         return self._server.port
 
     def listen(self) -> None:
-        """Listen wherever that has not succeeded yet."""
+        """Listen on each address that is not open yet."""
         self._server.listen()
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class Reporter:
             write(transition.event, transition.message, **transition.fields)
 
     def count_error(self, error: Exception) -> None:
-        """Log and count an exception that nothing was prepared for."""
+        """Log and count an unexpected exception."""
         self.internal_errors += 1
         self._log.warning("error", describe_unexpected(error))
 

@@ -31,7 +31,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Al
             500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 #: Connections at the same time, bytes of a request, seconds for request and response. The oldest
-#: connection gives way to a new one, so that clients which send nothing keep nobody out.
+#: connection is dropped for a new one, so that idle clients block nobody.
 _MAX_CONNECTIONS, _MAX_REQUEST, _TIMEOUT = 32, 8192, 5.0
 
 #: Seconds without accepting, where there is no descriptor for a connection.
@@ -62,7 +62,7 @@ class Server:
         return int(listening.getsockname()[1]) if listening else 0
 
     def listen(self) -> None:
-        """Listen wherever that has not succeeded yet; a failure is kept in `problem`."""
+        """Listen on each address that is not open yet; a failure is kept in `problem`."""
         self.problem = ""
         for name, make in self._wanted.items():
             if name in self._listening:
@@ -109,7 +109,7 @@ class Server:
         connection.timer = self._loop.after(_TIMEOUT, lambda: self._drop(connection))
         self._connections[accepted.fileno()] = connection
         self._loop.watch(accepted.fileno(), READ, lambda: self._receive(connection))
-        self._receive(connection)  # most requests are here by now
+        self._receive(connection)  # most requests have arrived already
 
     def _resume(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:

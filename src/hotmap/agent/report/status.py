@@ -1,4 +1,4 @@
-"""The status document: everything that the agent shows of itself, as JSON values."""
+"""The status document: everything that the agent reports, as JSON values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What everything else stands on: the poll loop, the clocks and the log.
+"""The poll loop, the clocks and the log, which all other packages use.
 
-Nothing here knows what the agent does. A loop of our own, since asyncio takes 11 MB.
+Nothing here depends on what the agent does. The loop is our own, since asyncio takes 11 MB.
 """

@@ -1,4 +1,4 @@
-"""Describes unexpected exceptions, without what they quote."""
+"""Describes unexpected exceptions without quoting their messages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["describe_unexpected"]
 
 
 def describe_unexpected(error: Exception) -> str:
-    """Describe an exception that nothing was prepared for, in one sentence.
+    """Describe an unexpected exception, in one sentence.
 
-    Only the reason of a failed system call is shown in words. Other messages may quote content,
-    so their type and place have to do.
+    Only the reason of a failed system call is shown. Other messages may quote content, so only
+    their type and place are.
     """
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()

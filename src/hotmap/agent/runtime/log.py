@@ -28,7 +28,7 @@ class Log:
 
     def __init__(self, form: str) -> None:
         self._json = form == "json"
-        #: Number of lines that nobody read in time; those since the last line that was written.
+        #: Number of lines that were not read in time; those since the last line that was written.
         self.dropped = 0
         self._dropped_since = 0
         self._cut = False
@@ -47,7 +47,7 @@ class Log:
             return  # it is closed, or belongs to another user
 
     def info(self, event: str, message: str, **fields: object) -> None:
-        """Log something that is as it should be."""
+        """Log a normal transition."""
         self._write("info", event, message, fields)
 
     def warning(self, event: str, message: str, **fields: object) -> None:

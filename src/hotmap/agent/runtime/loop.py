@@ -33,7 +33,7 @@ class Timer:
         self._loop = loop
 
     def cancel(self) -> None:
-        """Prevent the call; cancelling twice is no error."""
+        """Prevent the call; a second call does nothing."""
         if self._call is not None:
             self._call = None
             self._loop.count_cancelled()
@@ -46,7 +46,7 @@ class Timer:
 
     @property
     def cancelled(self) -> bool:
-        """Whether there is nothing left to call."""
+        """Whether the call was made or cancelled."""
         return self._call is None
 
 
@@ -63,7 +63,7 @@ class Loop:
         """Use a clock and a poll object: both or neither are the machine's."""
         #: Reads the clock that the timers go by.
         self.now = clock
-        #: Gets what a call raised: one defect must not end what all others depend on.
+        #: Gets what a call raised: one defect must not stop the loop.
         self.on_error: Callable[[Exception], None] = _raise
         self._poll = poll or select.poll()
         self._calls: dict[int, Callable[[], None]] = {}
@@ -83,7 +83,7 @@ class Loop:
         self._poll.register(descriptor, events)
 
     def forget(self, descriptor: int) -> None:
-        """Stop watching a descriptor; one that is not watched is no error."""
+        """Stop watching a descriptor; one that is not watched is ignored."""
         if self._calls.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
 
@@ -124,7 +124,7 @@ class Loop:
     def turn(self) -> None:
         """Wait for the next event, and make the calls that are due."""
         ready = self._poll.poll(self._wait())
-        # Signals first: whatever else is ready may take its time.
+        # Signals first: the other calls may take time.
         for descriptor, _ in sorted(ready, key=lambda each: each[0] != self._wake_up):
             # A call before it in this turn may have forgotten it.
             if call := self._calls.get(descriptor):

@@ -1,4 +1,4 @@
-"""What the agent is told to do: flags, a rules file and known programs become one `Settings`.
+"""Settings of the agent, from flags, a rules file and known programs.
 
 `flags` splits the command line, `rules_file` reads the TOML document, `loader` joins both with
 `known_programs`, checks the result as a whole and returns `settings.Settings`. `values` and

@@ -1,6 +1,6 @@
 """Every flag of `hotmap agent`: one table, from which both the parser and --help are made.
 
-What a value means is up to `loader`. argparse would take a third of the start-up time, and has no
+`loader` interprets the values. argparse would take a third of the start-up time, and has no
 flags with one dash, which users of configmap-reload write.
 """
 

@@ -1,4 +1,4 @@
-"""From a command line to settings: flags, rules file and known programs, checked as a whole.
+"""Loads settings from flags, rules file and known programs, and checks them as a whole.
 
 Each error names the flag (as it was written) or the field of the rules file, and the value.
 """

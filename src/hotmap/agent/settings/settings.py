@@ -72,7 +72,7 @@ class Action(Value):
 
 
 class Probe(Value):
-    """What confirms an action: http, field, metric, file, log, workers, exec or output.
+    """A probe that confirms an action: http, field, metric, file, log, workers, exec or output.
 
     value: None means any other value than before the action
     """
@@ -145,7 +145,7 @@ class WatchSettings(Value):
 
 
 class CheckSettings(Value):
-    """What content must pass before it is loaded, and where it is published then.
+    """The checks that content must pass, and where it is published then.
 
     timeout: of each command
     stage: directory to publish in, "" for none; stage_mode: permission bits of its files

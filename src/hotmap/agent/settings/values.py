@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class InvalidValue(ValueError):
-    """Raised when a text is not a value of its kind; `noun` is the kind, `reason` what is wrong."""
+    """Raised when a text is not a valid value; `noun` is the kind of value, `reason` the defect."""
 
     def __init__(self, noun: str, reason: str) -> None:
         super().__init__(f"invalid {noun}: {reason}")

@@ -1,4 +1,4 @@
-"""What the watched directories hold, and when they changed.
+"""Watching: the content of the directories, and when it changed.
 
     detector      which directories changed, and one consistent reading of all of them
     plain_files   the same for directories that no kubelet writes

@@ -12,7 +12,7 @@ __all__ = ["Mount", "describe_mount"]
 
 
 class Mount(Value):
-    """What is mounted: projected, plain, file or missing; note: what limits it, in a sentence."""
+    """What is mounted: projected, plain, file or missing; note: its limits, in a sentence."""
 
     kind: str
     note: str

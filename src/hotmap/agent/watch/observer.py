@@ -46,7 +46,7 @@ class DirectoryStatus(Value):
 
 
 class ObserverStatus(Value):
-    """What is reported of watching.
+    """The reported state of watching.
 
     changing: a change waits for its settle time, or was not taken yet
     unreadable, unreadable_directory: why nothing can be read, and where; "" while it can
@@ -112,7 +112,7 @@ class Observer:
         return taken
 
     def status(self) -> ObserverStatus:
-        """Return what is reported of watching."""
+        """Return the reported state of watching."""
         return ObserverStatus(
             directories={
                 path: DirectoryStatus(mount.kind, mount.note, self._detector.mode_of(path))
@@ -148,7 +148,7 @@ class Observer:
         self._last_poll = self._loop.now()
 
     def read(self) -> None:
-        """Read the directories as they are now, unless a writer has not finished its links."""
+        """Read the directories, unless a writer has not finished its links."""
         if self._link_attempts < _LINKS_ATTEMPTS and self._detector.incomplete():
             self._link_attempts += 1
             self._read_alarm.set(self._loop.now() + _LINKS_INTERVAL)

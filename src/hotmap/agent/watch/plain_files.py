@@ -14,7 +14,7 @@ __all__ = ["NotReadable", "describe_error", "read_plain", "signature"]
 class NotReadable(Exception):
     """Raised when a directory cannot be read now; its text is one sentence."""
 
-    #: Which of the watched directories it is about.
+    #: The watched directory that cannot be read.
     directory = ""
 
 
