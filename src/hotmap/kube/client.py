@@ -1,8 +1,7 @@
-"""Calls to one API server: typed answers, typed errors, bounded retries, raw watch streams.
+"""Calls to one API server: typed responses and errors, bounded retries, raw watch streams.
 
-What leaves this module is bytes, Structs and the exceptions of `core.errors`. How bytes travel is
-the matter of `transport`; when to list or watch is decided in `reflector`, what a watch stream says
-in `watch`.
+Returns bytes and Structs, and raises the exceptions of `core.errors`. `transport` sends requests,
+`reflector` decides when to list or watch, `watch` decodes watch streams.
 """
 
 from __future__ import annotations
@@ -37,19 +36,19 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class Limits(NamedTuple):
-    """How long and how often one call is tried; all times in seconds."""
+    """Time limits and attempts of one call; all times in seconds."""
 
-    #: until a connection stands, TLS included
+    #: until a connection is established, including TLS
     connect: float = 10.0
     #: for one whole attempt; the server itself gives up after 60
-    #: (apiserver: --request-timeout), the rest is for a big answer on a slow line
+    #: (apiserver: --request-timeout), the rest is for a large response on a slow connection
     attempt: float = 90.0
     #: attempts of a call that may be repeated
     attempts: int = 4
     #: the first and the longest pause between attempts
     pause_first: float = 0.5
     pause_last: float = 8.0
-    #: the longest Retry-After that is waited for; a longer one goes to the caller as the error
+    #: the longest Retry-After that is waited for; with a longer one the error is raised
     patience: float = 30.0
 
 
@@ -57,24 +56,24 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class Page(NamedTuple, Generic[T]):
-    """A part of a list, and how to get the next."""
+    """One page of a list, and the token of the next."""
 
     items: list[T]
     resource_version: str
     #: "" when this is the last page
     continue_token: str
-    #: bytes of the answer
+    #: bytes of the response
     size: int = 0
 
 
 class ClientStatistics(NamedTuple):
-    #: (method, HTTP status as text) → answers; "unreachable" counts attempts without an answer
+    #: (method, HTTP status as text) → responses; "unreachable" counts attempts without a response
     answers: Mapping[tuple[str, str], int]
     #: attempts that repeated an earlier one
     retries: int
     #: watch streams open now
     open_watches: int
-    #: seconds since the server answered anything, None before the first answer
+    #: seconds since the last response of the server, None before the first
     last_answer_age: float | None
 
 
@@ -89,10 +88,10 @@ class _List(msgspec.Struct, Generic[T]):
 
 
 class Client:
-    """Speaks to the API server of `config` for as long as it is entered.
+    """A client of the API server of `config`; an async context manager.
 
-    Cancelling a call leaves nothing behind but, for a write, the doubt whether the server did
-    it; so every write of hotmap carries a precondition or bears repetition.
+    After a write was cancelled it is unknown whether the server did it, so every write of hotmap
+    has a precondition or can be repeated safely.
     """
 
     def __init__(
@@ -104,7 +103,8 @@ class Client:
     ) -> None:
         self._limits = limits
         self._transport = Transport(config, user_agent=user_agent, connect_timeout=limits.connect)
-        #: What was said of this server's failures, by all who watch it: that it is gone is one.
+        #: Which failures of this server were logged, shared by all watches: an outage is logged
+        #: once.
         self.complaints = Complaints()
         self._retries = 0
         self._open_watches = 0
@@ -118,20 +118,20 @@ class Client:
 
     @property
     def server(self) -> str:
-        """The server's URL, for texts."""
+        """The server's URL, for messages."""
         return self._transport.config.server
 
     @property
     def namespace(self) -> str:
-        """The namespace to use where none is named."""
+        """The default namespace."""
         return self._transport.config.namespace
 
     def server_time(self) -> float:
-        """Tell POSIX seconds on the server's clock, as far as its answers show it."""
+        """Return POSIX seconds on the server's clock, as far as its responses show it."""
         return self._transport.clock.now()
 
     def statistics(self) -> ClientStatistics:
-        """Count answers by kind, and say how long the last one is ago."""
+        """Return counts of responses by kind, and the age of the last one."""
         last = self._transport.last_answer
         age = None if last is None else loop_time() - last
         answers = dict(self._transport.answers)
@@ -145,7 +145,7 @@ class Client:
         """Read one object.
 
         Raises:
-            NotFound: there is none; a fact.
+            NotFound: it does not exist.
             ApiError, Unreachable: see `request`.
         """
         path = resource.path(namespace, name)
@@ -209,9 +209,9 @@ class Client:
         """Create an object and return it as the server keeps it.
 
         `subresource` names an object and one of its subresources, such as an eviction, which is
-        what is created then. `dry_run` goes all the way but the last step. `idempotent` says that
-        a repetition does no harm: the name is fixed, and AlreadyExists means success to the
-        caller. `attempts` None is the client's own.
+        what is created then. `dry_run` does everything but the last step. `idempotent` means that a
+        repetition is safe: the name is fixed, and the caller treats AlreadyExists as success.
+        `attempts` None is the client's own.
 
         Raises:
             AlreadyExists: the name is taken.
@@ -267,12 +267,11 @@ class Client:
     ) -> T:
         """Patch an object; a `metadata.resourceVersion` in the body is a precondition.
 
-        It is tried again after a lost answer only with such a precondition or when the caller
-        says `idempotent`; a repetition of what was done all the same then meets Conflict.
-        `attempts` None is the client's own.
+        It is retried after a lost response only with such a precondition or if `idempotent`; if the
+        first attempt had succeeded, the retry gets Conflict. `attempts` None is the client's own.
 
         Raises:
-            Conflict: the object changed, or was deleted and made anew.
+            Conflict: the object changed, or was deleted and recreated.
             ApiError, Unreachable: see `request`.
         """
         path = resource.path(namespace, name, subresource)
@@ -358,16 +357,16 @@ class Client:
         attempts: int = 1,
         idempotent: bool | None = None,
     ) -> bytes:
-        """Make one call and return the body of its answer.
+        """Make one call and return the body of its response.
 
-        Up to `attempts` tries with growing pauses, not shorter than the server's Retry-After:
-        after 429 always, since such a call was never begun (kubernetes: apiserver/pkg/server/
-        filters), after 5xx or no answer only when `idempotent` (None: for GET and HEAD).
+        Up to `attempts` tries with growing pauses, not shorter than the server's Retry-After: after
+        429 always, since the server has not begun such a call (kubernetes: apiserver/pkg/server/
+        filters), after 5xx or no response only if `idempotent` (None: for GET and HEAD).
 
         Raises:
-            Unauthorized: the credentials were refused, also after they were read again.
-            ApiError: the server answered with another failure.
-            Unreachable: no answer, or not the server that was expected.
+            Unauthorized: the credentials were refused, even after they were read again.
+            ApiError: the server returned another failure.
+            Unreachable: no response, or not the expected server.
             SettingsError: there are no usable credentials.
         """
         if idempotent is None:
@@ -390,7 +389,7 @@ class Client:
         if isinstance(error, ApiError) and (error.retry_after or 0.0) > self._limits.patience:
             return False
         if is_certificate_error(error):
-            return False  # not mended by waiting for seconds
+            return False  # waiting does not help
         if isinstance(error, Throttled):
             return True
         return idempotent and isinstance(error, Unavailable | Unreachable)
@@ -406,10 +405,10 @@ class Client:
         """Open a watch stream; leaving the context closes its connection.
 
         `params` as in Kubernetes' API (resourceVersion, timeoutSeconds, …); `watch` is added.
-        Tried once, and bounded in time only up to the connection: see WatchStream.
+        One attempt; only connecting has a time limit: see WatchStream.
 
         Raises:
-            Expired: the resourceVersion is too old, told by the HTTP status.
+            Expired: the resourceVersion is too old, reported by the HTTP status.
             ApiError, Unreachable, SettingsError: as `request`.
         """
         request = Request("GET", resource.path(namespace), {"watch": "true", **(params or {})})
@@ -442,7 +441,7 @@ def _has_precondition(body: object) -> bool:
     return isinstance(metadata, Mapping) and bool(metadata.get("resourceVersion"))
 
 
-# msgspec builds a decoder for a type once; to look it up costs less than a tenth of that.
+# msgspec builds a decoder for a type once; looking it up costs less than a tenth of that.
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 

@@ -1,4 +1,4 @@
-"""Decides what of a failure that goes on is worth a line of the log."""
+"""Limits how often a persisting failure is logged."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Final
 
 __all__ = ["Complaints"]
 
-#: Seconds between two lines of one kind, whatever their words, and between two that say the same.
+#: Seconds between two log lines of one kind with any text, and between two with the same text.
 BETWEEN: Final = 60.0
 BETWEEN_REPETITIONS: Final = 3600.0
 
 
 class Complaints:
-    """Remembers what was said of each kind of failure, and when.
+    """Remembers what was logged for each kind of failure, and when.
 
-    Words differ by numbers and addresses although the failure is the same one, so a kind speaks
-    once a minute at most. What goes on unchanged is said again every hour, since logs are cut off.
+    The texts of one failure differ by numbers and addresses, so a kind is logged once a minute at
+    most. An unchanged failure is logged again every hour, since logs are rotated.
     """
 
     __slots__ = ("_said",)
 
     def __init__(self) -> None:
-        #: kind → (words, "" once the failure was over; seconds of the caller's clock)
+        #: kind → (text, "" once the failure was over; seconds of the caller's clock)
         self._said: dict[str, tuple[str, float]] = {}
 
     def is_news(self, kind: str, words: str, *, now: float) -> bool:
-        """Return whether to say it now; then it counts as said."""
+        """Return whether to log it now; then it counts as logged."""
         before, at = self._said.get(kind, ("", float("-inf")))
         if now - at < (BETWEEN_REPETITIONS if words == before else BETWEEN):
             return False
@@ -33,9 +33,9 @@ class Complaints:
         return True
 
     def over(self, kind: str) -> bool:
-        """Let the return of a failure be news, though not within the same minute.
+        """End a failure, so that its return is logged, though not within the same minute.
 
-        Returns whether there was one that had been said, so that its end is news too.
+        Returns whether one had been logged, so that its end is to be logged too.
         """
         words, at = self._said.get(kind, ("", 0.0))
         if words:

@@ -1,4 +1,4 @@
-"""Where the API server is and how to be trusted by it; and what a pod finds of that.
+"""The address of the API server and the credentials for it; the in-cluster configuration.
 
 Reads files and the environment, sends nothing (client-go: rest.InClusterConfig). Secrets stay
 inside `ClusterConfig`: no text made here shows one. Kubeconfig files are read in `kubeconfig`.
@@ -43,16 +43,16 @@ _log = logging.getLogger(__name__)
 
 
 class Credentials(Protocol):
-    """What is sent with every request to be somebody."""
+    """The credentials of a request."""
 
     def authorization(self) -> str:
         """Return the Authorization header's value, "" for none."""
         ...
 
     def refresh(self, refused: str) -> bool:
-        """Look for newer credentials after a 401; True if they are not the refused ones.
+        """Read newer credentials after a 401; return True if they differ from the refused ones.
 
-        `refused` is what `authorization` gave for the refused request: somebody else may have
+        `refused` is what `authorization` returned for the refused request: another call may have
         refreshed since.
         """
         ...
@@ -77,10 +77,10 @@ def is_token(text: str) -> bool:
 
 
 class TokenFile:
-    """A token in a file that somebody else renews, read again every minute and after a 401.
+    """A token file that is renewed by others, read again every minute and after a 401.
 
-    A file that cannot be read later on leaves the last token in use, since the server decides
-    whether it still holds (client-go: transport/token_source.go).
+    If the file cannot be read later, the last token stays in use, since the server decides whether
+    it is still valid (client-go: transport/token_source.go).
     """
 
     def __init__(self, path: Path, *, fallback: str = "") -> None:
@@ -92,7 +92,7 @@ class TokenFile:
         """Return the header's value.
 
         Raises:
-            SettingsError: the file cannot be read and there never was a token.
+            SettingsError: the file cannot be read and no token was read before.
         """
         if time.monotonic() - self._read_at >= TOKEN_PERIOD:
             self._read()
@@ -114,7 +114,7 @@ class TokenFile:
             self._token = token
             self._read_at = time.monotonic()
         elif self._token:
-            self._read_at = time.monotonic()  # a minute until the next try, and the next line
+            self._read_at = time.monotonic()  # a minute until the next attempt and log line
             _log.warning(
                 "token file %s cannot be used (%s); the last token stays in use",
                 self._path,
@@ -128,7 +128,7 @@ class TokenFile:
 
 
 class TLS(NamedTuple):
-    """What is needed for a TLS connection; PEM data, already read from its files."""
+    """Settings of a TLS connection; PEM data, already read from its files."""
 
     #: certificates to trust; None trusts those of the system
     ca: bytes | None = None
@@ -145,25 +145,25 @@ class TLS(NamedTuple):
 
 
 class ClusterConfig(NamedTuple):
-    """One way to reach one API server as somebody."""
+    """How to reach one API server, and as which user."""
 
     #: URL without a trailing slash; may have a path
     server: str
-    #: what the person has to look at when this does not work, e.g. "kubeconfig /x, context y"
+    #: the source of these settings, for error messages, e.g. "kubeconfig /x, context y"
     origin: str
     credentials: Credentials
     tls: TLS = TLS()
-    #: the namespace to use where none is named
+    #: the default namespace
     namespace: str = "default"
     #: URL of an HTTP proxy, "" for none
     proxy: str = ""
-    #: where the certificates to trust came from, if that file may change: it is read again
+    #: file of the trusted certificates if it may change: it is read again
     ca_file: Path | None = None
-    #: headers to act as somebody else, in order; a name may repeat
+    #: impersonation headers, in order; a name may repeat
     impersonate: tuple[tuple[str, str], ...] = ()
 
     def refreshed(self) -> ClusterConfig:
-        """Return these settings with what the CA file holds now; self if that is the same.
+        """Return these settings with the current content of the CA file; self if it is unchanged.
 
         Raises:
             SettingsError: the file cannot be read, or holds no certificate.
@@ -194,8 +194,8 @@ class ClusterConfig(NamedTuple):
             raise SettingsError(
                 f"certificate authority in {self.origin} is not usable PEM data: {in_words(error)}"
             ) from error
-        # Python 3.13 asks for extensions that many clusters' authorities do not have; client-go
-        # does not ask for them either.
+        # Python 3.13 requires extensions that many clusters' CAs do not have; client-go does not
+        # require them either.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if tls.insecure:
             context.check_hostname = False
@@ -207,8 +207,8 @@ class ClusterConfig(NamedTuple):
     def _load_client_certificate(
         self, context: ssl.SSLContext, certificate: bytes, key: bytes
     ) -> None:
-        # OpenSSL reads a chain from a file only; the directory is ours alone (mode 0700) and
-        # gone before this returns.
+        # OpenSSL reads a chain from a file only; the directory is private (mode 0700) and removed
+        # before this returns.
         with tempfile.TemporaryDirectory(prefix="hotmap-") as directory:
             pem = Path(directory, "client.pem")
             pem.touch(mode=0o600)
@@ -228,7 +228,7 @@ class ClusterConfig(NamedTuple):
 def in_cluster_config(
     *, directory: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None
 ) -> ClusterConfig:
-    """Read the settings that every pod with a service account has.
+    """Read the settings of a pod with a service account.
 
     Raises:
         SettingsError: this does not run in a pod, or its service account is not mounted.
@@ -242,7 +242,7 @@ def in_cluster_config(
         )
     origin = f"the service account in {directory}"
     credentials = TokenFile(directory / "token")
-    credentials.authorization()  # a missing token is told now, not at the first request
+    credentials.authorization()  # report a missing token now, not at the first request
     namespace = "default"
     if (directory / "namespace").is_file():
         namespace = read_file(directory / "namespace", origin).decode().strip() or namespace
@@ -257,7 +257,7 @@ def in_cluster_config(
 
 
 def read_file(path: Path, title: str) -> bytes:
-    """Read a file that settings name; `title` says what it is to whom it is missing.
+    """Read a file that settings name; `title` describes it in the error.
 
     Raises:
         SettingsError: it cannot be read.
@@ -269,7 +269,7 @@ def read_file(path: Path, title: str) -> bytes:
 
 
 def in_words(error: Exception) -> str:
-    """Say why a file cannot be read or used, without its content."""
+    """Return why a file cannot be read or used, without its content."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, UnicodeError):

@@ -1,7 +1,7 @@
-"""Decodes what an API server sends, also when it is nested deeper than a decoder can follow.
+"""Decodes responses of an API server, even if nested more deeply than the decoder supports.
 
 An object may nest 10,000 levels deep (kubernetes: apimachinery/pkg/util/json, maxDepth), and so may
-its managedFields; msgspec gives up at Python's recursion limit, even in a field that nobody reads.
+its managedFields; msgspec fails at Python's recursion limit, even in a field that no type has.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ T = TypeVar("T")
 #: Levels that are read; the deepest field of any type of ours is at 14 in a list.
 DEEPEST: Final = 64
 
-#: A string, or one bracket. Strings have to be known, since they may hold brackets.
+#: A string, or one bracket. Strings have to be recognized, since they may contain brackets.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
-    """Decode JSON; values nested deeper than DEEPEST levels read as null where all else fails.
+    """Decode JSON; if that fails, values nested deeper than DEEPEST levels read as null.
 
     Raises:
-        msgspec.DecodeError: it is not JSON, or has not the shape that is wanted.
+        msgspec.DecodeError: it is not JSON, or does not match the type.
     """
     try:
         return decoder.decode(data)
@@ -35,9 +35,10 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
 
 
 def decoding_problem(error: Exception) -> str:
-    """Say why something could not be decoded or looked at, without quoting any of it.
+    """Return why something could not be decoded or processed, without quoting any of it.
 
-    msgspec names the place and the expected type; the text of other exceptions may hold the data.
+    msgspec names the place and the expected type; the text of other exceptions may contain the
+    data.
     """
     if isinstance(error, msgspec.DecodeError):
         return str(error)
@@ -47,7 +48,7 @@ def decoding_problem(error: Exception) -> str:
 def without_deep_values(data: bytes, *, deepest: int = DEEPEST) -> bytes:
     """Replace every object or array that lies deeper than `deepest` levels by null.
 
-    Without recursion; brackets that do not match are left for the decoder to refuse.
+    Without recursion; the decoder rejects brackets that do not match.
     """
     kept = []
     depth = copied = 0

@@ -1,6 +1,6 @@
 """Kubeconfig files: found, merged and resolved as kubectl does it (client-go: tools/clientcmd).
 
-What needs a program to run, or a plugin, is refused in one sentence that says what to do.
+Credential plugins and other programs are refused with an error that says what to do instead.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _File(msgspec.Struct, rename="kebab"):
 
 
 class _Merged:
-    """All files as one: the first file to name a thing wins (client-go: clientcmd/loader.go)."""
+    """All files merged: the first file with an entry wins (client-go: clientcmd/loader.go)."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.current_context = ""
@@ -121,10 +121,10 @@ class _Merged:
 
 
 def load_config(kubeconfig: str | None = None, context: str | None = None) -> ClusterConfig:
-    """Find the settings as a person expects: named file, KUBECONFIG, ~/.kube/config, own pod.
+    """Load the settings of the named file, KUBECONFIG, ~/.kube/config or the own pod.
 
     Raises:
-        SettingsError: nothing was found, or what was found cannot be used.
+        SettingsError: no settings were found, or they cannot be used.
     """
     named = kubeconfig or context or os.environ.get("KUBECONFIG")
     if named or _default_path().exists():
@@ -195,7 +195,7 @@ def _kubeconfig_paths(path: str | None) -> list[Path]:
 
 
 def _read_kubeconfig(path: Path) -> _File:
-    import yaml  # 15 ms that a pod with a service account need not pay
+    import yaml  # costs 15 ms, which a pod with a service account does not need
 
     text = read_file(path, "kubeconfig")
     try:
@@ -234,7 +234,7 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
 
 
 def _is_server(url: str) -> bool:
-    """Return whether a URL names a host to speak HTTP with."""
+    """Return whether a URL is one of an HTTP server."""
     try:
         parts = urlsplit(url)
         named = bool(parts.hostname) and parts.port != 0  # raises for a port out of range

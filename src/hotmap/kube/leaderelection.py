@@ -1,18 +1,18 @@
-"""Lets one process of several lead, by a Lease that it renews and that the others wait for.
+"""Leader election by a Lease that the leader renews and the standbys wait for.
 
-The rules are client-go's (tools/leaderelection): a candidate takes a Lease that nobody holds, or
-whose record has not changed for the duration that is written in it; a leader that could not
-renew for the renew deadline, which is shorter, has stopped before. What leading means is the
-caller's matter.
+The rules are client-go's (tools/leaderelection): a candidate acquires a Lease that has no holder,
+or whose record has not changed for the duration that is written in it; a leader that could not
+renew for the renew deadline, which is shorter, has stopped before. The caller defines what a leader
+does.
 
-Whose clock counts: only the own one, and only durations on it. Times in a Lease are written for
-people and never read, so clocks may differ by any amount. They may run at different speeds up
-to the ratio of duration and renew deadline, 10 to 7 unless told otherwise.
+Only the own clock is used, and only durations on it. Times in a Lease are informational and never
+read, so clocks may differ by any amount. They may run at different speeds up to the ratio of
+duration and renew deadline, by default 10 to 7.
 
-What is not guaranteed: fencing. `is_leader` is False before another process may lead, but a
-request that left before may arrive after. So every write of a leader carries a precondition or
-bears repetition. Nor does anything here help against a person who edits the Lease, or deletes
-it while a process starts that has never seen it: then two may lead for one retry period.
+Fencing is not guaranteed. `is_leader` is False before another process may lead, but a request that
+was sent before may arrive after. So every write of a leader has a precondition or can be repeated
+safely. If a user edits the Lease, or deletes it while a process starts that has never seen it, two
+processes may lead for one retry period.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["DEFAULT_TIMING", "LeaderElectionStatistics", "LeaderElector", "LeaseTiming"]
 
-#: Standbys look after up to so many retry periods, each at its own pace (client-go:
+#: A standby reads the Lease after a random time up to this many retry periods (client-go:
 #: JitterFactor, where the pauses reach 2.2 periods; the watch makes longer ones pointless).
 JITTER: Final = 1.2
 
-#: The duration in a record that nobody holds (client-go: LeaderElector.release).
+#: The duration in a record without a holder (client-go: LeaderElector.release).
 RELEASED_DURATION: Final = 1
 
 #: leaseTransitions is an int32.
@@ -54,45 +54,45 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseTiming(NamedTuple):
-    """When a Lease is renewed, given up and taken; all times in seconds."""
+    """When a Lease is renewed, given up and acquired; all times in seconds."""
 
-    #: a Lease that was not renewed for so long may be taken; whole seconds, as a Lease has them
+    #: a Lease that was not renewed for this time may be acquired; whole seconds, as in a Lease
     duration: int = 10
-    #: a leader that could not renew for so long has lost
+    #: a leader that could not renew for this time has lost leadership
     renew_deadline: float = 7.0
-    #: between two renewals, and between two looks of a standby
+    #: between two renewals, and between two reads of a standby
     retry: float = 2.0
 
 
-#: A standby leads at most 12 s after a leader vanished: the last renewal is seen at
-#: once by the watch, or `retry` late without one, and `duration` later the Lease is taken.
-#: A leader has three tries before its deadline.
+#: A standby leads at most 12 s after a leader disappeared: it gets the last renewal by the watch at
+#: once, or up to `retry` later without one, and acquires the Lease `duration` later. A leader has
+#: three attempts before its deadline.
 DEFAULT_TIMING: Final = LeaseTiming()
 
 
 class LeaderElectionStatistics(NamedTuple):
     #: True while this process leads
     is_leader: bool
-    #: the identity that the Lease named when it was last seen; "" for none
+    #: the holder identity of the Lease when last observed; "" for none
     holder: str
-    #: how often the Lease has changed hands, as it says itself
+    #: leaseTransitions of the Lease
     transitions: int
-    #: how often this process began to lead
+    #: how often this process became leader
     terms: int
-    #: looks and renewals since the start
+    #: reads and renewals since the start
     attempts: int
-    #: those that brought no answer, or a failure
+    #: those without a response or with a failure
     failures: int
     #: seconds since this process last acquired or renewed the Lease; None before the first time
     renewed_age: float | None
-    #: True while a watch tells of changes at once; without, they are seen `retry` later
+    #: True while a watch is open; without one, changes are observed up to `retry` later
     watching: bool
-    #: what went wrong last, in words; "" since an attempt has worked
+    #: the last error; "" after an attempt has succeeded
     last_error: str
 
 
 class _Observation(NamedTuple):
-    """A Lease, and when it was first seen on the own clock."""
+    """A Lease, and when it was first observed on the own clock."""
 
     lease: StoredLease
     at: float
@@ -103,7 +103,7 @@ class _Observation(NamedTuple):
 
 
 class _Outcome(Enum):
-    """What an attempt to acquire or renew has shown."""
+    """Result of an attempt to acquire or renew."""
 
     HELD = "the Lease is ours"
     TAKEN = "somebody else holds it"
@@ -111,16 +111,17 @@ class _Outcome(Enum):
 
 
 class _Glimpse(NamedTuple):
-    """What the watch tells: enough to know that it is time to look."""
+    """The part of a Lease that the watch decodes: enough to know that it changed."""
 
     holder: str
     resource_version: str
 
 
 def _boot_time() -> float:
-    """Return seconds that never run backwards and that go on while the machine sleeps.
+    """Return seconds since boot, including suspend; never decreases.
 
-    Unlike CLOCK_MONOTONIC, so that a leader that was suspended knows at once that it is none.
+    Unlike CLOCK_MONOTONIC, so that a leader that was suspended knows at once that it has lost the
+    Lease.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -128,12 +129,12 @@ def _boot_time() -> float:
 class LeaderElector:
     """Competes for the Lease `namespace`/`name` under `identity`.
 
-    `identity` must differ between processes that may live at the same time: two with one
-    identity would both lead. A process that starts with the identity of a dead one takes its
-    Lease at once. `clock` gives seconds that never run backwards, `wall_clock` POSIX seconds,
-    which are only written into the Lease.
+    `identity` must differ between processes that may run at the same time: two with one identity
+    would both lead. A process that starts with the identity of a dead one takes its Lease at once.
+    `clock` returns seconds that never decrease, `wall_clock` POSIX seconds, which are only written
+    into the Lease.
 
-    Needs the rights get, create and update on leases.coordination.k8s.io, and list and watch to
+    Needs the verbs get, create and update on leases.coordination.k8s.io, and list and watch to
     see changes at once instead of `retry` seconds later.
     """
 
@@ -160,21 +161,22 @@ class LeaderElector:
         self._supervisor = supervisor or Supervisor()
         self._clock = clock
         self._wall_clock = wall_clock
-        #: Until when nobody else can lead, on our clock; in the past when we do not lead.
+        #: Until when no other process can lead, on our clock; in the past if this one does not
+        #: lead.
         self._deadline = -inf
-        #: What the Lease said when it was last seen, and since when it has said so. Kept when
-        #: the Lease is deleted: that does not end what its holder was promised.
+        #: The record when last observed, and since when it is unchanged. Kept when the Lease is
+        #: deleted, since its holder may still lead.
         self._observed: _Observation | None = None
-        #: The whole Lease as our last write left it; None when it may have changed since.
+        #: The whole Lease after our last write; None if it may have changed since.
         self._lease: StoredLease | None = None
-        #: True from before the first write that names us, until the Lease is known to name
-        #: another: a write without an answer may have been done.
+        #: True from before the first write with our identity until the Lease is known to have
+        #: another: a write without a response may have succeeded.
         self._claimed = False
         self._acquired = ""
         #: When the latest attempt began, on our clock.
         self._attempted = -inf
         self._renewed: float | None = None
-        #: Set when the watch has told of something that we did not write.
+        #: Set when the watch reported a change that we did not write.
         self._wake = asyncio.Event()
         glimpses: Store[_Glimpse] = Store()
         glimpses.subscribe(self._on_change)
@@ -190,16 +192,16 @@ class LeaderElector:
         self._terms = self._attempts = self._failures = 0
         self._last_error = ""
         self._complaints = Complaints()
-        #: Sorts of failures since the last attempt that worked; the ways to be unreachable take
-        #: turns.
+        #: Kinds of failures since the last successful attempt; the causes of unreachability
+        #: alternate.
         self._failing: set[str] = set()
 
     @property
     def is_leader(self) -> bool:
-        """True while this process leads: ask before each write, after the last `await`.
+        """True while this process leads: check before each write, after the last `await`.
 
-        Turns False by the clock alone, whatever the event loop is busy with, and before another
-        process may lead. Within one call of `lead` it never turns True again.
+        Becomes False by the clock alone, even if the event loop is blocked, and before another
+        process may lead. Within one call of `lead` it never becomes True again.
         """
         return self._clock() < self._deadline
 
@@ -209,7 +211,7 @@ class LeaderElector:
         return self._identity
 
     def statistics(self) -> LeaderElectionStatistics:
-        """Say who leads as far as is known, and what it has cost to know it."""
+        """Return the known leader and the counts."""
         seen = self._observed
         return LeaderElectionStatistics(
             is_leader=self.is_leader,
@@ -226,16 +228,16 @@ class LeaderElector:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for the Lease and run `lead` while it is held, again and again.
 
-        1. wait as a standby until the Lease can be taken
+        1. wait as a standby until the Lease can be acquired
         2. run `lead`, and renew the Lease meanwhile
         3. when the Lease is lost: cancel `lead`, wait until it has ended, go on with 1
         4. when `lead` returns or raises, or `run` is cancelled: the same, then release the
-           Lease, so that a standby takes it within the second instead of after `duration`
+           Lease, so that a standby acquires it within a second instead of after `duration`
 
-        So `lead` never runs twice at a time, and the Lease is renewed until its cleaning up has
-        ended. What `lead` raises is raised here. No failure of the API server ends the waiting:
-        it is logged once a minute at most, and shown by `statistics`. The release takes half a
-        renew deadline at most; a second cancel cuts it, and the cleaning up before, short.
+        So `lead` never runs twice at a time, and the Lease is renewed until its clean-up has ended.
+        An exception of `lead` is raised here. Failures of the API server are retried, logged once a
+        minute at most, and shown by `statistics`. The release takes half a renew deadline at most;
+        a second cancel interrupts it and the clean-up.
         """
         watch = self._supervisor.tasks()
         watch.start("watch leases", self._reflector.run)
@@ -252,7 +254,7 @@ class LeaderElector:
     # -- the two roles -------------------------------------------------------------------------
 
     async def _acquire(self) -> None:
-        """Wait until the Lease is ours."""
+        """Wait until the Lease is acquired."""
         while True:
             outcome = await self._attempt()
             deadline = self._attempted + self._timing.renew_deadline
@@ -264,7 +266,7 @@ class LeaderElector:
         _log.info("%s: %s became leader", self._leases, self._identity)
 
     async def _hold(self, lead: Callable[[], Awaitable[None]]) -> bool:
-        """Run `lead` for as long as the Lease is ours; True when it ended by itself."""
+        """Run `lead` while the Lease is held; return True if it ended by itself."""
         work = asyncio.ensure_future(lead())
         renewal = asyncio.create_task(self._renew())
         try:
@@ -287,7 +289,7 @@ class LeaderElector:
         return by_itself
 
     async def _renew(self) -> str:
-        """Renew the Lease until it is lost, and say why it is; we lead no more from then on."""
+        """Renew the Lease until it is lost; return why it was lost."""
         timing = self._timing
         try:
             while True:
@@ -310,13 +312,13 @@ class LeaderElector:
         )
 
     def _until_next_look(self) -> float:
-        """Choose the seconds until a standby looks again, not beyond the end of the Lease."""
+        """Choose the seconds until a standby reads again, not beyond the expiry of the Lease."""
         pause = self._timing.retry * random.uniform(1, JITTER)
         left = self._until_free()
         return left if 0 < left < pause else pause
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, or return early because the Lease has changed."""
+        """Wait, or return early if the Lease changes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -325,10 +327,10 @@ class LeaderElector:
     # -- one attempt ---------------------------------------------------------------------------
 
     async def _attempt(self) -> _Outcome:
-        """Try once to acquire or renew the Lease; a failure is noted and is no exception."""
+        """Try once to acquire or renew the Lease; record a failure instead of raising it."""
         self._attempted = self._clock()
         self._attempts += 1
-        # Half the deadline, so that a dead connection leaves time for a second try (client-go:
+        # Half the deadline, so that a dead connection leaves time for a second attempt (client-go:
         # resourcelock.NewFromKubeconfig).
         limit = self._timing.renew_deadline / 2
         try:
@@ -339,7 +341,7 @@ class LeaderElector:
             self._record_error("timeout", text)
             return _Outcome.UNKNOWN
         except Conflict:
-            return _Outcome.UNKNOWN  # somebody was faster; the next look shows who
+            return _Outcome.UNKNOWN  # another process was faster; the next read shows which
         except HotmapError as error:
             self._record_error(type(error).__name__, _explain(error))
             return _Outcome.UNKNOWN
@@ -349,13 +351,13 @@ class LeaderElector:
         return outcome
 
     async def _acquire_or_renew(self) -> _Outcome:
-        """Write our name into the Lease if it may be written there.
+        """Write our identity into the Lease if it may be acquired.
 
-        A leader writes without reading, on top of its last write. Whoever writes does it with
-        the resourceVersion of what it decided on, so of several only the first succeeds.
+        A leader writes without reading, based on its last write. Each write has the resourceVersion
+        of the Lease that was observed, so of several only the first succeeds.
 
         Raises:
-            Conflict: somebody else wrote meanwhile.
+            Conflict: another process wrote meanwhile.
             HotmapError: see `Client.request`.
         """
         if self._lease is not None:
@@ -372,7 +374,7 @@ class LeaderElector:
         return _Outcome.HELD
 
     def _until_free(self) -> float:
-        """Return the seconds until the Lease may be taken as far as we know; 0 for now."""
+        """Return the seconds until the Lease may be acquired, as far as known; 0 for now."""
         seen = self._observed
         if seen is None or seen.record.holder in ("", self._identity):
             return 0.0
@@ -387,7 +389,7 @@ class LeaderElector:
         return lease
 
     async def _write(self, lease: StoredLease | None) -> None:
-        """Name us as the holder in the present Lease, or in a new one."""
+        """Write our identity as the holder into the current Lease, or into a new one."""
         now = self._now()
         record = self._observed.record if self._observed else None
         if record is None or record.holder != self._identity or not self._acquired:
@@ -406,7 +408,7 @@ class LeaderElector:
         self._lease = self._observe(await self._leases.put(lease, spec))
 
     async def _release(self) -> None:
-        """Say in the Lease that nobody holds it, if it says that we do."""
+        """Remove the holder from the Lease, if we are the holder."""
         limit = self._timing.renew_deadline / 2
         try:
             # Not asyncio.timeout: this task may be cancelled already, and before Python 3.11.3 the
@@ -439,7 +441,7 @@ class LeaderElector:
     # -- what is seen --------------------------------------------------------------------------
 
     def _observe(self, lease: StoredLease) -> StoredLease:
-        """Note since when the Lease has been as it is."""
+        """Record since when the Lease is unchanged."""
         seen = self._observed
         if seen is None or seen.lease.resource_version != lease.resource_version:
             if seen is None or seen.record.holder != lease.record.holder:
@@ -452,15 +454,15 @@ class LeaderElector:
         return _Glimpse(record.holder, lease.metadata.resource_version)
 
     def _on_change(self, key: ObjectKey, old: _Glimpse | None, new: _Glimpse | None) -> None:
-        """Look at once when the Lease was changed by somebody else or deleted.
+        """Read at once after another process changed or deleted the Lease.
 
-        Nothing is decided from the watch itself, which may tell old news after a reconnect.
+        The watch event itself is not used, since it may be old after a reconnect.
         """
         if new is None or new.holder != self._identity:
             self._wake.set()
 
     def _record_error(self, kind: str, text: str) -> None:
-        """Note a failure, and log it if that is news."""
+        """Record a failure, and log it if it is new."""
         self._failures += 1
         self._last_error = text
         self._failing.add(kind)
@@ -480,7 +482,7 @@ class LeaderElector:
 
 
 def _explain(error: HotmapError) -> str:
-    """Say what went wrong, and which rights are needed when one is missing."""
+    """Describe an error, with the permissions that are needed if one is missing."""
     if isinstance(error, Forbidden):
         return (
             f"{error}; leader election needs the rights get, create, update, list and watch on"

@@ -1,6 +1,6 @@
-"""Reads and writes one Lease object; who may take it is decided in `leaderelection`.
+"""Reads and writes one Lease object; `leaderelection` decides who may acquire it.
 
-Of a Lease that somebody else has written, all other fields are kept (kubernetes:
+Fields of the Lease that other clients have written are kept (kubernetes:
 coordination.k8s.io/v1, LeaseSpec).
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Lease", "LeaseClient", "LeaseRecord", "StoredLease"]
 
 
 class LeaseRecord(NamedTuple):
-    """What a Lease says: "" for no holder, seconds, and how often it has changed hands."""
+    """The record of a Lease: holder ("" for none), seconds, and leaseTransitions."""
 
     holder: str
     duration: float
@@ -28,7 +28,7 @@ class LeaseRecord(NamedTuple):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A Lease as it is decoded; its spec may be anything."""
+    """A decoded Lease; its spec may be anything."""
 
     metadata: ObjectMeta
     spec: Any = None
@@ -53,7 +53,7 @@ class LeaseClient:
     def __init__(
         self, client: Client, namespace: str, name: str, *, default_duration: float
     ) -> None:
-        """`default_duration` is that of a Lease that names none, in seconds."""
+        """`default_duration` applies to a Lease without one, in seconds."""
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -78,7 +78,7 @@ class LeaseClient:
         """Create the Lease, or replace it if it is still the one given.
 
         Raises:
-            Conflict: it is another one by now; or there is one, where none was given.
+            Conflict: it has changed; or one exists although none was given.
             ApiError, Unreachable: as the client raises them.
         """
         if lease is None:
@@ -101,7 +101,7 @@ class LeaseClient:
         )
 
     def read_record(self, spec: object) -> LeaseRecord:
-        """Read what a spec says; what makes no sense counts as not said."""
+        """Read the record of a spec; invalid values count as absent."""
         fields = spec if isinstance(spec, dict) else {}
         holder = fields.get("holderIdentity")
         return LeaseRecord(

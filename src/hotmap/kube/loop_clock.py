@@ -1,7 +1,7 @@
-"""The running event loop's clock, by which its timers go off as well.
+"""The clock of the running event loop and its timers.
 
 Durations are measured on it and not on `time.monotonic`, which a loop need not follow: tests run
-on loops whose time jumps over pauses.
+on loops with virtual time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["loop_time"]
 
 
 def loop_time() -> float:
-    """Return seconds that never run backwards; only their differences mean anything.
+    """Return monotonic seconds; only differences are meaningful.
 
     Raises:
         RuntimeError: no event loop is running in this thread.

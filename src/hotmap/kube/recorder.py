@@ -1,7 +1,7 @@
-"""Writes Kubernetes Events in the background, so that `kubectl describe` tells what was done.
+"""Writes Kubernetes Events in the background, for `kubectl describe`.
 
-An Event is a courtesy: it never delays or fails the work it tells of, and is dropped rather
-than allowed to burden the server. What to tell, and in which words, is the caller's matter.
+Events are best effort: they never delay or fail the work that they report, and are dropped rather
+than overload the server. The caller chooses reasons and messages.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from hotmap.kube.resources import EVENTS
 
 __all__ = ["Recorder", "RecorderStatistics"]
 
-#: Seconds within which a repetition is counted instead of told anew, and how many different
-#: Events are remembered for it (client-go: tools/record/events_cache.go).
+#: Seconds within which a repetition raises the count of an Event, and how many different Events are
+#: remembered for that (client-go: tools/record/events_cache.go).
 REPEAT_WITHIN: Final = 600.0
 REMEMBERED: Final = 4096
 
-#: Seconds after which a problem that still stands is told once more: the server forgets Events
-#: after an hour (kube-apiserver: --event-ttl).
+#: Seconds after which a persisting problem is reported again: the server deletes Events after an
+#: hour (kube-apiserver: --event-ttl).
 REMIND_AFTER: Final = 3600.0
 
-#: Per regarded object: calls at once, and seconds until one more is heard (the same file,
+#: Per regarding object: burst, and seconds until one more is accepted (the same file,
 #: defaultSpamBurst and defaultSpamQPS).
 BURST: Final = 25
 REFILL: Final = 300.0
 
-#: Seconds between two writes, so that a change with 5,000 consumers is no storm: 20 a second.
+#: Seconds between two writes, so that a change with 5,000 consumers does not overload the server:
+#: 20 a second.
 SPACING: Final = 0.05
 
-#: Per namespace: Events at once, and seconds until one more is written. A quarter of all, so that
-#: one tenant's Events do not use up those of the others; and how many wait before one is dropped.
+#: Per namespace: burst, and seconds until one more is written (a quarter of the total rate, so that
+#: one tenant leaves capacity for the others); and how many wait before one is dropped.
 NAMESPACE_BURST: Final = 50
 NAMESPACE_REFILL: Final = 0.2
 NAMESPACE_PENDING: Final = 1000
@@ -61,7 +62,7 @@ class RecorderStatistics(NamedTuple):
     created: int
     #: repetitions written as a higher count
     counted: int
-    #: Events given up because one object had too many, or the server did not take them
+    #: Events dropped because one object had too many, or the server refused them
     dropped: int
     #: Events that wait to be written
     pending: int
@@ -118,7 +119,7 @@ class _Tokens:
 
 
 class _Pending:
-    """Series with something to write, by namespace; each namespace has its turn and its budget."""
+    """Series to write, by namespace; round robin, with a budget for each namespace."""
 
     def __init__(self) -> None:
         #: Namespace → series, oldest first; the namespace that was served last is the last one.
@@ -129,7 +130,7 @@ class _Pending:
         return sum(map(len, self._namespaces.values()))
 
     def put(self, key: _SeriesKey, series: _Series) -> bool:
-        """Add a series that was put before perhaps; False when the oldest one gave way to it."""
+        """Add a series, unless it is in; return False if the oldest one was dropped for it."""
         waiting = self._namespaces.setdefault(key.regarding.namespace, {})
         waiting[key] = series
         if len(waiting) <= NAMESPACE_PENDING:
@@ -138,9 +139,9 @@ class _Pending:
         return False
 
     def take(self, now: float, *, hurry: bool) -> tuple[_SeriesKey, _Series] | float:
-        """Take the next series; or return the seconds until a namespace may have one written.
+        """Take the next series; or return the seconds until a namespace's budget allows one.
 
-        In a `hurry` no budget counts. There must be a series.
+        With `hurry` budgets are ignored. There must be a series.
         """
         pauses = []
         for namespace, waiting in self._namespaces.items():
@@ -159,21 +160,21 @@ class _Pending:
         return min(pauses)
 
     def drop_unused_budgets(self, now: float) -> None:
-        """Forget the budgets that are whole again."""
+        """Remove the budgets that are full again."""
         for namespace, tokens in tuple(self._tokens.items()):
             tokens.wait(now)
             if tokens.is_full and namespace not in self._namespaces:
                 del self._tokens[namespace]
 
     def clear(self) -> int:
-        """Drop everything; returns how much that was."""
+        """Drop everything; return the number."""
         dropped = len(self)
         self._namespaces.clear()
         return dropped
 
 
 class Recorder:
-    """Tells what `component` did as core/v1 Events; must be used on a running event loop.
+    """Records what `component` did as core/v1 Events; must be used on a running event loop.
 
     `clock` gives POSIX seconds.
     """
@@ -186,9 +187,9 @@ class Recorder:
         self._clock = clock
         self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
         self._tokens: OrderedDict[tuple[ObjectKey, str], _Tokens] = OrderedDict()
-        #: Series with something to write; each is in `_series` or was pushed out.
+        #: Series to write; each is in `_series` or was evicted from it.
         self._pending = _Pending()
-        #: Set while what is pending is to be written regardless of budgets.
+        #: Set while pending Events are written regardless of budgets.
         self._hurry = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._created = self._counted = self._dropped = 0
@@ -205,13 +206,13 @@ class Recorder:
         resource_version: str = "",
         once: bool = False,
     ) -> bool:
-        """Tell that something happened to an object; returns at once and never fails.
+        """Record an Event about an object; returns at once and never fails.
 
-        The same words about the same object within ten minutes become a higher count of the
-        same Event. Beyond 25 calls an object gets one more per five minutes. Each namespace has a
-        budget of its own. `once` says that a problem still stands: then the same words within
-        REMIND_AFTER are no Event, nor a count. Returns False for those, so that whoever logs the
-        problem too need not remember what was said.
+        The same message about the same object within ten minutes raises the count of the same
+        Event. Beyond 25 calls an object gets one more per five minutes. Each namespace has a budget
+        of its own. `once` is for a persisting problem: the same message within REMIND_AFTER neither
+        creates nor counts an Event. Returns False for those, so that the caller need not log it
+        again.
         """
         now = self._clock()
         key = _SeriesKey(regarding, uid, type, reason, message[:LONGEST_MESSAGE])
@@ -237,7 +238,7 @@ class Recorder:
         return True
 
     async def aclose(self, *, within: float = LAST_WORDS) -> None:
-        """Write what is pending, for `within` seconds at most; the rest is dropped."""
+        """Write pending Events, for `within` seconds at most; drop the rest."""
         if self._writer is None:
             return
         self._hurry.set()
@@ -248,11 +249,11 @@ class Recorder:
             await asyncio.wait([self._writer])
             dropped = self._pending.clear()
             self._dropped += dropped
-            lost = 1 + dropped  # with the one that was being written
+            lost = 1 + dropped  # including the one that was being written
             _log.warning("%d Events are lost, the API server has not taken them in time", lost)
 
     def statistics(self) -> RecorderStatistics:
-        """Count Events by what became of them."""
+        """Return counts of Events by result."""
         return RecorderStatistics(self._created, self._counted, self._dropped, len(self._pending))
 
     def _allow(self, key: tuple[ObjectKey, str], now: float) -> bool:
@@ -327,7 +328,7 @@ class Recorder:
             try:
                 await self._count(series, count)
             except NotFound:
-                series.written = 0  # the server forgets Events after an hour; tell it anew
+                series.written = 0  # the server deletes Events after an hour; create it again
             else:
                 self._counted += 1
         if not series.written:
@@ -338,7 +339,7 @@ class Recorder:
     async def _create(self, series: _Series, count: int) -> None:
         at = _timestamp(series.last)
         body = {**series.body, "firstTimestamp": at, "lastTimestamp": at, "count": count}
-        # The name is nobody else's: if it is taken, an attempt whose answer was lost took it.
+        # The name is unique: if it exists, an attempt whose response was lost created it.
         with suppress(AlreadyExists):
             await self._client.create(
                 EVENTS, _namespace(series), body, type=_Nothing, idempotent=True
@@ -356,7 +357,7 @@ class Recorder:
 
 
 class _Nothing(msgspec.Struct):
-    """The answer to a write that nobody reads."""
+    """A response body that is not decoded."""
 
 
 def _namespace(series: _Series) -> str:

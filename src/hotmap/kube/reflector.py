@@ -1,7 +1,7 @@
-"""Keeps a store equal to what the server has: never silent, never hammering.
+"""Keeps a store equal to the server: detects silent watches, limits retries.
 
-client-go: tools/cache/reflector.go; where this differs, the reason is told. Bytes come from
-`client`, their meaning from `watch`; what to keep of an object is the caller's transform.
+client-go: tools/cache/reflector.go; where this differs, a comment has the reason. `client` provides
+bytes, `watch` decodes them; the caller's transform chooses what to keep of an object.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ PAGE: Final = 500
 #: Bytes of one page after which the next ones get half the objects.
 LARGEST_PAGE: Final = 8 << 20
 
-#: The kind of failure that all watches of a server share.
+#: The kind of a failure that affects all watches of a server.
 _GONE: Final = "unreachable"
 
 _log = logging.getLogger(__name__)
@@ -74,21 +74,21 @@ class Timing(NamedTuple):
     """Every duration of a reflector, in seconds."""
 
     #: the longest silence of a watch. The server sends a bookmark about once a minute
-    #: (apiserver: pkg/storage/cacher, defaultBookmarkFrequency), so more means a dead wire.
-    #: Not near the end that was asked for: see `silent_at`
+    #: (apiserver: pkg/storage/cacher, defaultBookmarkFrequency), so more means a dead connection.
+    #: Not near the requested end: see `silent_at`
     silence: float = 75.0
     #: the longest silence before the initial objects of a stream are complete
     initial_silence: float = 30.0
-    #: the server is asked to end a watch after a random time between these, so that the load
+    #: the server is requested to end a watch after a random time between these, so that the load
     #: of many clients spreads over its replicas (client-go: minWatchTimeout, 5 to 10 min)
     watch_shortest: float = 300.0
     watch_longest: float = 600.0
     #: the first and the longest pause between attempts (client-go: 0.8 s to 30 s)
     pause_first: float = 0.8
     pause_last: float = 30.0
-    #: an attempt that lasted so long was healthy, and the pauses start anew (client-go: 2 min)
+    #: an attempt that lasted this long was healthy, and the backoff is reset (client-go: 2 min)
     healthy_after: float = 120.0
-    #: the longest Retry-After that is obeyed
+    #: the longest Retry-After that is honoured
     patience: float = 300.0
 
 
@@ -98,39 +98,39 @@ DEFAULT_TIMING: Final = Timing()
 class ReflectorStatistics(NamedTuple):
     #: plural name of the resource
     resource: str
-    #: True once the store was complete
+    #: True once the store is complete
     synced: bool
     #: True while a watch is open
     connected: bool
     #: seconds since the server last sent a byte, or since the start before the first one
     last_byte_age: float
-    #: lists begun, whole ones and not their pages
+    #: lists begun, not counting pages
     lists: int
-    #: watch requests, those that ask for the initial objects too
+    #: watch requests, including those for the initial objects
     watches: int
     #: watch events that carried an object
     events: int
     #: bookmarks received
     bookmarks: int
-    #: watches that sent nothing for too long although the server answered
+    #: watches that sent nothing for too long although the server responded
     silences: int
     #: attempts that ended with an error
     errors: int
     #: objects that cannot be decoded or transformed now, and so are not in the store
     unreadable: int
-    #: True while the server does not let us see the resource, or does not have it
+    #: True while access to the resource is denied, or the server does not have it
     refused: bool
-    #: what went wrong last, in words; "" since a watch has brought something again
+    #: the last error; "" after a watch has received data again
     last_error: str
 
 
 def silent_at(last: float, deadline: float, silence: float) -> float:
-    """Choose when a watch counts as silent that sent something last at `last`.
+    """Return when a watch that last sent something at `last` counts as silent.
 
-    `deadline` is when the server is to end it, by its timeoutSeconds. The server sends its last
+    `deadline` is when the server ends it, by timeoutSeconds. The server sends its last
     bookmark 2 s before that and may leave out the one before (apiserver: pkg/storage/cacher,
     bookmarkFrequency and the watch's deadline; gaps of 75 to 99 s were seen on 1.36.3). So where
-    half a limit or less would be left then, the end is waited for, and a fifth of the limit more.
+    half a limit or less would be left then, wait for the end and a fifth of the limit more.
     """
     at = last + silence
     return max(at, deadline + silence / 5) if at > deadline - silence / 2 else at
@@ -144,15 +144,15 @@ def pause_after(
     timing: Timing,
     uniform: Callable[[float, float], float] = random.uniform,
 ) -> float:
-    """Choose the seconds between the end of an attempt and the begin of the next.
+    """Return the seconds between the end of an attempt and the start of the next.
 
     `lasted` is how long the attempt took, `error` what ended it, None for a proper end.
 
-    A pause counts from the begin of the attempt before it, so a stream that a proxy ends every
-    minute is resumed at once, while one that ends at once is not: there are never more
-    attempts than pauses of `backoff`. After a failure there is a short pause all the same, so
-    that the clients of a server that died do not come back in the same instant. Ours; client-go
-    waits a full pause in every case.
+    A pause counts from the start of the attempt before it, so a stream that a proxy ends every
+    minute is resumed at once, while one that ends at once is not: there are never more attempts
+    than pauses of `backoff`. After a failure there is a short pause all the same, so that the
+    clients of a failed server do not reconnect at the same instant. Ours; client-go waits a full
+    pause in every case.
     """
     if lasted >= timing.healthy_after:
         backoff.reset()
@@ -166,11 +166,11 @@ def pause_after(
 
 
 class _NoMarker(Exception):
-    """The server streams, but does not say when its initial objects are complete."""
+    """The server streams, but does not mark the end of the initial objects."""
 
 
 class Reflector(Generic[T, S]):
-    """Fills `store` with what `transform` makes of every object, and keeps it so.
+    """Fills `store` with the transformed objects, and keeps it up to date.
 
     `transform` may return None: such an object is not kept. `namespace` None watches all.
     Only one reflector may write to a store, or one for each namespace.
@@ -191,10 +191,10 @@ class Reflector(Generic[T, S]):
         transform_known: Callable[[T, S], S | None] | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        """`key_of` reads the object key off values that carry it, so that it is kept once.
+        """`key_of` reads the object key from values that contain it, so that it is stored once.
 
-        `transform_known` is `transform` for an object of which something is kept already, which
-        it gets too, so that it may take over what has not changed.
+        `transform_known` is `transform` for an object with a stored value, which it gets too, so
+        that it can reuse unchanged parts.
         """
         self._client = client
         self._resource = resource
@@ -210,15 +210,15 @@ class Reflector(Generic[T, S]):
         self._field_selector = field_selector
         self._timing = timing
         self._backoff = Backoff(timing.pause_first, timing.pause_last)
-        #: Set once this reflector has all objects, or the server has refused them to us.
+        #: Set once this reflector has all objects, or access was denied.
         self.answered = asyncio.Event()
         self._refused = False
-        #: The resourceVersion to resume from; "" when only a list can help.
+        #: The resourceVersion to resume from; "" if a list is needed.
         self._position = ""
-        #: False for good once the server has shown that it cannot stream the initial objects.
+        #: False permanently once the server turned out not to stream initial objects.
         self._streams_initial = True
-        #: 0 after a continue token expired: pages that take longer than the server's memory
-        #: of them would expire again and again (client-go: tools/pager, FullListIfExpired).
+        #: 0 after a continue token expired: pages that take longer than the server keeps the
+        #: snapshot would expire again and again (client-go: tools/pager, FullListIfExpired).
         self._page = PAGE
         #: The same for the next list: smaller where objects are large.
         self._most_listed = PAGE
@@ -231,7 +231,7 @@ class Reflector(Generic[T, S]):
         self._last_error = ""
 
     def statistics(self) -> ReflectorStatistics:
-        """Say how far the store is to be trusted, and what it has cost."""
+        """Return the state of the store and the counts."""
         return ReflectorStatistics(
             resource=self._resource.plural,
             synced=self._store.synced.is_set(),
@@ -249,10 +249,10 @@ class Reflector(Generic[T, S]):
         )
 
     async def run(self) -> NoReturn:
-        """Keep the store equal to the server until cancelled; no failure of the server ends it.
+        """Keep the store equal to the server until cancelled; retry failures of the server.
 
-        An exception of another sort is a defect: run it under a supervisor, and it lists anew.
-        A cancel leaves the store as it is, correct up to its `resource_version`.
+        Any other exception is an internal error: a supervisor restarts it, and it lists again.
+        Cancelling leaves the store correct up to its `resource_version`.
         """
         self._last_byte = loop_time()
         while True:
@@ -264,7 +264,7 @@ class Reflector(Generic[T, S]):
                 error = caught
                 self._judge(error)
             except Exception:
-                self._position = ""  # who runs this again must not meet the same in the same place
+                self._position = ""  # a restart must not fail in the same place
                 raise
             finally:
                 self._connected = False
@@ -279,7 +279,7 @@ class Reflector(Generic[T, S]):
     # -- one attempt ---------------------------------------------------------------------------
 
     async def _attempt(self) -> None:
-        """Get the objects if there is nothing to resume from, then follow their changes."""
+        """List if there is nothing to resume from, then watch."""
         if not self._position and self._streams_initial:
             try:
                 await self._stream_initial()
@@ -294,12 +294,12 @@ class Reflector(Generic[T, S]):
     async def _stream_initial(self) -> None:
         """Get objects and changes in one stream (KEP-3157, WatchList).
 
-        Objects reach the store as they come; what the marker finds unmentioned is gone. A
-        stream that does not bring the marker (a bookmark without it, silence, a clean end)
-        comes from a server that does not know the question.
+        Objects are stored as they arrive; objects not mentioned before the marker were deleted. A
+        stream without the marker (a bookmark without it, silence, a clean end) comes from a server
+        without WatchList.
 
         Raises:
-            _NoMarker: as said.
+            _NoMarker: the stream has no marker.
         """
         seen: set[ObjectKey] = set()
         complete = False
@@ -333,7 +333,7 @@ class Reflector(Generic[T, S]):
             raise _NoMarker("the stream ended before it was complete")
 
     async def _list(self) -> None:
-        """Get all objects in pages; what none of them has is gone."""
+        """Get all objects in pages; objects on none of them were deleted."""
         self._lists += 1
         seen: set[ObjectKey] = set()
         token = ""
@@ -365,11 +365,11 @@ class Reflector(Generic[T, S]):
         self._complete(seen, page.resource_version)
 
     def _take_listed(self, raw: msgspec.Raw) -> ObjectKey:
-        # One by one, so that each whole object is dead before the next: half the memory of a
-        # page of objects (measured).
+        # One by one, so that each decoded object is freed before the next: half the memory of a
+        # page (measured).
         try:
             item = decode(self._decoder, raw)
-        except Exception as error:  # whatever it is, it is the matter of one object
+        except Exception as error:  # any error concerns this object only
             return self._skip(decode(_bare_decoder, raw).metadata, decoding_problem(error))
         return self._keep(item)
 
@@ -384,19 +384,19 @@ class Reflector(Generic[T, S]):
             )
         except TimeoutError as error:
             if (events, bookmarks) == (self._events, self._bookmarks):
-                # Not one line: a dead wire, or a position in a future that this server will
-                # not reach (restored from a backup), about which it says nothing.
+                # No line at all: a dead connection, or a resourceVersion that this server has not
+                # reached (restored from a backup), which it does not report.
                 self._position = ""
                 raise self._silent() from error
             await self._check_silence()
 
     async def _check_silence(self) -> None:
-        """Read one object of the list: whether a watch fell silent, or the server with it.
+        """List one object, to tell a silent watch from an unreachable server.
 
-        If it answers, the watch is resumed where it stopped, which brings whatever it held back.
+        If that succeeds, the watch is resumed where it stopped, and gets what it missed.
 
         Raises:
-            HotmapError: it does not.
+            HotmapError: the server is unreachable.
         """
         _log.debug("%s: silent for %g s, checking the server", self._title, self._timing.silence)
         self._silences += 1
@@ -415,10 +415,10 @@ class Reflector(Generic[T, S]):
         *,
         first_silence: float,
     ) -> None:
-        """Open a watch and hand each of its events to `take` until the stream ends.
+        """Open a watch and pass each of its events to `take` until the stream ends.
 
         Raises:
-            TimeoutError: nothing came for the time of the silence limit.
+            TimeoutError: nothing arrived within the silence limit.
             HotmapError: the stream broke, or `take` raised.
         """
         self._watches += 1
@@ -435,7 +435,7 @@ class Reflector(Generic[T, S]):
                 self._hear()
                 for event in decoder.feed(chunk):
                     take(event)
-                # After the events: the one that completes the objects changes the limit.
+                # After the events: the one that completes the initial objects changes the limit.
                 if self._position:
                     limit.reschedule(silent_at(loop_time(), deadline, self._timing.silence))
                 else:
@@ -458,21 +458,21 @@ class Reflector(Generic[T, S]):
             **{name: value for name, value in selectors.items() if value},
         }
 
-    # -- what an attempt taught ----------------------------------------------------------------
+    # -- results of an attempt ----------------------------------------------------------------
 
     def _judge(self, error: HotmapError) -> None:
-        """Note an error, and forget the position when it is the position's fault."""
+        """Record an error, and drop the resourceVersion if it is the cause."""
         if isinstance(error, Expired) or (
             isinstance(error, ApiError) and is_too_large_resource_version(error)
         ):
             self._position = ""
         self._errors += 1
         if isinstance(error, Forbidden | NotFound):
-            self._hear()  # an answer: the connection is alive, and a restart would not help
+            self._hear()  # a response: the connection works, and a restart would not help
             self._refused = True
             self.answered.set()
         self._last_error = str(error)
-        # A server that is gone is gone for all watches: the first one says so.
+        # An unreachable server affects all watches: only the first one logs it.
         kind = _GONE if isinstance(error, Unreachable) else self._title
         complaints = self._client.complaints
         news = complaints.is_news(kind, self._last_error, now=loop_time())
@@ -480,7 +480,7 @@ class Reflector(Generic[T, S]):
         _log.log(level, "%s: %s", self._title, self._last_error)
 
     def _forgive(self) -> None:
-        """Forget what went wrong: a watch has brought something again."""
+        """Clear the error: a watch has received data again."""
         self._last_error = ""
         self._client.complaints.over(self._title)
         if self._client.complaints.over(_GONE):
@@ -505,7 +505,7 @@ class Reflector(Generic[T, S]):
         self.answered.set()
 
     def _apply(self, event: WatchEvent[T]) -> None:
-        """Apply one watch event and move the position behind it."""
+        """Apply one watch event and advance the resourceVersion."""
         if isinstance(event, Failure):
             raise event.error
         if isinstance(event, Bookmark):
@@ -533,7 +533,7 @@ class Reflector(Generic[T, S]):
                 return self._keep(item)
 
     def _keep(self, item: T) -> ObjectKey:
-        # One object must not blind the controller for all others.
+        # One bad object must not stop the watch of all others.
         try:
             value = self._transformed(item)
             if value is None:
@@ -555,7 +555,7 @@ class Reflector(Generic[T, S]):
         return self._transform(item)
 
     def _skip(self, metadata: ObjectMeta, problem: str) -> ObjectKey:
-        """Leave an object out, and say so once for as long as the problem is the same."""
+        """Leave an object out, and log it once as long as the problem is the same."""
         key = self._key(metadata)
         if self._unreadable.get(key) != problem:
             _log.warning("%s cannot be read and is ignored: %s", key, problem)

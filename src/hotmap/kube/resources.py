@@ -1,6 +1,6 @@
-"""The API resources that hotmap speaks to, and the URL paths they live under.
+"""The API resources that hotmap uses, and their URL paths.
 
-Only names and paths: the shapes of the objects are in `core.objects`.
+Only names and paths: the types of the objects are in `core.model.objects`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Resource(NamedTuple):
     def path(
         self, namespace: str | None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """Make the URL path of the collection, of one object, or of its subresource.
+        """Build the URL path of the collection, of one object, or of its subresource.
 
         `namespace` None means all namespaces, and is ignored by cluster-scoped resources
         (kubernetes: apiserver/pkg/endpoints/request/requestinfo.go). Every part is quoted.

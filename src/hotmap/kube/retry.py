@@ -1,6 +1,6 @@
-"""The one backoff policy: how long to wait before something that failed is tried again.
+"""The backoff policy: how long to wait before a retry.
 
-Only arithmetic; who waits and what counts as a failure is decided by the caller.
+Only arithmetic; the caller waits, and decides what counts as a failure.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ __all__ = ["Backoff"]
 
 
 class Backoff:
-    """Hands out growing, jittered pauses between `first` and `last` seconds.
+    """Returns growing, jittered pauses between `first` and `last` seconds.
 
     Decorrelated jitter: each pause is drawn between `first` and three times the one before
-    (Brooker, "Exponential Backoff And Jitter", AWS 2015), so that clients which failed
-    together do not return together. `uniform` draws the pauses.
+    (Brooker, "Exponential Backoff And Jitter", AWS 2015), so that clients which failed together do
+    not retry together. `uniform` draws the pauses.
     """
 
     __slots__ = ("_first", "_last", "_previous", "_uniform")
@@ -34,10 +34,10 @@ class Backoff:
         self._uniform = uniform
 
     def next(self) -> float:
-        """Return the seconds to wait now; the next answer is drawn from a wider range."""
+        """Return the seconds to wait now; the next are drawn from a wider range."""
         self._previous = min(self._last, self._uniform(self._first, self._previous * 3))
         return self._previous
 
     def reset(self) -> None:
-        """Start again at the first pause: what was tried has worked."""
+        """Start again at the first pause, after a success."""
         self._previous = self._first

@@ -1,8 +1,8 @@
-"""The API server's clock, as far as the `Date` of its answers tells it from our own.
+"""Estimates the API server's clock from the `Date` header of its responses.
 
-An answer was made between sending and receiving, within the second that it names (RFC 9110,
-6.6.1), so each one bounds by how much the server is ahead; together they bound it better. Our own
-clock is right for as long as it may be: the correction is the smallest that fits.
+A response was generated between sending and receiving, within the second of its Date (RFC 9110,
+6.6.1), so each one bounds how far the server is ahead, and several bound it better. The correction
+of our own clock is the smallest within these bounds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["ServerClock"]
 
 
 class ServerClock:
-    """Tells POSIX seconds as the API server would."""
+    """Returns POSIX seconds on the API server's clock."""
 
     def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
         self._wall_clock = wall_clock
@@ -25,19 +25,19 @@ class ServerClock:
         self._last = ""
 
     def now(self) -> float:
-        """Return the time on the server's clock, to about a second where ours is wrong."""
+        """Return the time on the server's clock, to about a second if ours is wrong."""
         return self._wall_clock() + self.ahead
 
     @property
     def ahead(self) -> float:
-        """Seconds to add to our own clock; 0 while nothing shows that it is wrong."""
+        """Seconds to add to our own clock; 0 if no response contradicts it."""
         return min(max(0.0, self._least), self._most)
 
     def learn(self, date: str, *, waited: float) -> None:
-        """Take in the `Date` of an answer that has just come, `waited` seconds after its request.
+        """Use the `Date` of a response that arrived now, `waited` seconds after its request.
 
-        A date that cannot be read says nothing, nor does one that was just read. One that
-        contradicts earlier ones counts alone: a clock was set, or another server answers.
+        A date that cannot be parsed, or equal to the previous one, is ignored. One that contradicts
+        earlier ones replaces them: a clock was set, or another server responds.
         """
         if date == self._last:
             return

@@ -1,4 +1,4 @@
-"""Kubernetes' Status objects, which say in words and codes why something failed.
+"""Kubernetes' Status objects, which have the reason of a failure as text and code.
 
 They arrive as the body of a failed call and as ERROR lines of a watch stream; both become the
 same exceptions (kubernetes: apimachinery/pkg/apis/meta/v1/types.go, pkg/api/errors).
@@ -19,7 +19,7 @@ __all__ = ["Status", "is_too_large_resource_version", "read_status", "retry_afte
 
 
 class Status(msgspec.Struct):
-    """The fields of a Status that decide something; all empty when there was none."""
+    """The fields of a Status that are used; all empty if there was none."""
 
     kind: str = ""
     message: str = ""
@@ -32,7 +32,7 @@ _decoder = msgspec.json.Decoder(Status)
 
 
 def read_status(body: bytes | msgspec.Raw) -> Status:
-    """Decode a Status; anything else gives an empty one."""
+    """Decode a Status; return an empty one for anything else."""
     try:
         status = decode(_decoder, body)
     except msgspec.DecodeError:
@@ -41,7 +41,7 @@ def read_status(body: bytes | msgspec.Raw) -> Status:
 
 
 def status_error(body: bytes | msgspec.Raw) -> ApiError:
-    """Make the exception that an ERROR line of a watch stream stands for."""
+    """Build the exception for an ERROR line of a watch stream."""
     status = read_status(body)
     return api_error(
         status.code or 500,
@@ -53,9 +53,9 @@ def status_error(body: bytes | msgspec.Raw) -> ApiError:
 
 
 def retry_after(status: Status, *, header: str = "") -> float | None:
-    """Return the pause the server asks for, in seconds from now; the Retry-After header wins.
+    """Return the pause the server requests, in seconds from now; the Retry-After header wins.
 
-    The header is seconds or a date (RFC 9110 §10.2.3); an unreadable one is no wish.
+    The header is seconds or a date (RFC 9110 §10.2.3); an invalid one is ignored.
     """
     if header.isdecimal():
         return float(header)
@@ -69,7 +69,7 @@ def retry_after(status: Status, *, header: str = "") -> float | None:
 
 
 def is_too_large_resource_version(error: ApiError) -> bool:
-    """Return whether the server is behind the resourceVersion that was asked for.
+    """Return whether the server is behind the requested resourceVersion.
 
     After a restore from a backup it stays behind, so only a new list helps (client-go:
     tools/cache/reflector.go, isTooLargeResourceVersionError).

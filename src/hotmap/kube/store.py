@@ -1,7 +1,7 @@
-"""Objects by key with secondary indexes: what is known to exist (client-go: cache.Indexer).
+"""A store of objects by key with secondary indexes (client-go: cache.Indexer).
 
-One writer, the reflector; everyone else reads or listens. Nothing here talks to a server, and
-what is kept of an object is decided by the reflector's transform.
+The reflector is the only writer; others read or subscribe. The reflector's transform chooses what
+is stored of an object.
 """
 
 from __future__ import annotations
@@ -18,36 +18,35 @@ __all__ = ["Listener", "Store", "StoreStatistics"]
 
 S = TypeVar("S")
 
-#: Called with the object key, what was kept before, and what is kept now; None means nothing.
+#: Called with the object key, the old value and the new value; None means no value.
 Listener = Callable[[ObjectKey, S | None, S | None], None]
 
-#: Keys that stand in a tuple, whose every change is a copy.
+#: Maximum number of keys in a tuple, which is copied at each change.
 _FEW = 8
 
 _log = logging.getLogger(__name__)
 
 
 class StoreStatistics(NamedTuple):
-    #: objects kept now
+    #: objects stored now
     objects: int
     #: True once the first complete list has arrived
     synced: bool
-    #: changes told to listeners since the start
+    #: changes reported to listeners since the start
     changes: int
-    #: the server's position that the content is known to equal, "" before the first list
+    #: the resourceVersion of the content, "" before the first list
     resource_version: str
 
 
 class Store(Generic[S]):
-    """Keeps one slim value per object key and finds it by key or by index.
+    """Stores one slim value per object key and finds it by key or by index.
 
-    `indexes` maps the name of an index to the function that gives the values an object is
-    found under. Values must not change after they were put; equality decides whether an object
-    has changed at all. Everything is synchronous: a reader on the event loop sees a state
-    between two changes, never half of one. `filed_alike` tells of two states of one object that
-    every index gives the same values for both, more quickly than the indexes could; False is
-    always right. `parts` is how many reflectors fill it, each with a
-    namespace of its own; it counts as synced when all of them have been complete.
+    `indexes` maps the name of an index to the function that returns the index values of an object.
+    Stored values must not be changed; equality decides whether an object has changed. Everything is
+    synchronous: a reader on the event loop sees a state between two changes, never half of one.
+    `filed_alike` returns whether all indexes certainly have the same values for two states of one
+    object, as a shortcut; False is always allowed. `parts` is how many reflectors fill it, each
+    with a namespace of its own; it counts as synced when all of them have been complete.
     """
 
     def __init__(
@@ -57,19 +56,19 @@ class Store(Generic[S]):
         parts: int = 1,
         filed_alike: Callable[[S, S], bool] = operator.eq,
     ) -> None:
-        #: Set when the first complete list is in, and never cleared: later gaps only make the
-        #: content old, not partial.
+        #: Set after the first complete list, and never cleared: later gaps make the content old,
+        #: not partial.
         self.synced = asyncio.Event()
         self.resource_version = ""
         self._objects: dict[ObjectKey, S] = {}
         self._index_functions = dict(indexes or {})
-        # Index name → value → keys. Few keys stand in a tuple, which is a fifth of a dict; many
-        # in a dict, for its order: a restart with the same objects walks them alike. A value
-        # without keys has no entry.
+        # Index name → value → keys. Few keys are in a tuple, which has a fifth of the size of a
+        # dict; many in a dict, for its order: it is the same after a restart with the same objects.
+        # A value without keys has no entry.
         self._indexes: dict[str, dict[Hashable, tuple[ObjectKey, ...] | dict[ObjectKey, None]]] = {
             name: {} for name in self._index_functions
         }
-        #: The namespaces whose first complete list is in; None stands for all of them.
+        #: The namespaces whose first list is complete; None means all of them.
         self._complete: set[str | None] = set()
         self._parts = parts
         self._filed_alike = filed_alike
@@ -79,23 +78,23 @@ class Store(Generic[S]):
     # -- for readers ---------------------------------------------------------------------------
 
     def get(self, key: ObjectKey) -> S | None:
-        """Return what is kept for a key, or None when no such object is known."""
+        """Return the value of a key, or None if no such object is known."""
         return self._objects.get(key)
 
     def by_index(self, name: str, value: Hashable) -> list[S]:
-        """List the objects that an index files under a value; empty when there are none."""
+        """List the objects that have an index value; empty if there are none."""
         return [self._objects[key] for key in self._indexes[name].get(value, ())]
 
     def keys_by_index(self, name: str, value: Hashable) -> list[ObjectKey]:
-        """List the keys of the objects that an index files under a value."""
+        """List the keys of the objects that have an index value."""
         return list(self._indexes[name].get(value, ()))
 
     def keys(self) -> list[ObjectKey]:
-        """List every object key, as a copy that outlives later changes."""
+        """List every object key, as a copy."""
         return list(self._objects)
 
     def values(self) -> list[S]:
-        """List every kept value, as a copy that outlives later changes."""
+        """List every value, as a copy."""
         return list(self._objects.values())
 
     def __len__(self) -> int:
@@ -108,11 +107,11 @@ class Store(Generic[S]):
         return iter(self._objects)
 
     def subscribe(self, callback: Listener[S]) -> Callable[[], None]:
-        """Call `callback(key, old, new)` after each change; returns the way to stop it.
+        """Call `callback(key, old, new)` after each change; returns a function that unsubscribes.
 
-        Called synchronously in the order of subscription, so it must be quick and only note
-        what to do (rule of client-go's informers). Objects already kept are not replayed. A
-        callback that raises is logged and does not keep the others from hearing.
+        Called synchronously in the order of subscription, so it must be quick and only enqueue work
+        (as for client-go's informers). Objects already stored are not replayed. A callback that
+        raises is logged, and the others are still called.
         """
         self._listeners.append(callback)
 
@@ -127,7 +126,7 @@ class Store(Generic[S]):
         return self.synced.is_set() or None in self._complete or namespace in self._complete
 
     def statistics(self) -> StoreStatistics:
-        """Count what is kept and what has changed."""
+        """Return the counts of objects and changes."""
         return StoreStatistics(
             len(self._objects), self.synced.is_set(), self._changes, self.resource_version
         )
@@ -135,7 +134,7 @@ class Store(Generic[S]):
     # -- for the reflector ---------------------------------------------------------------------
 
     def put(self, key: ObjectKey, value: S) -> None:
-        """Keep a value; an equal one is no change and nobody hears of it."""
+        """Store a value; an equal one is no change and is not reported."""
         old = self._objects.get(key)
         if old is not None and old == value:
             return
@@ -155,7 +154,7 @@ class Store(Generic[S]):
     def retain(
         self, keys: Collection[ObjectKey], *, resource_version: str, namespace: str | None = None
     ) -> None:
-        """End a complete list of a namespace (None: of all): drop what it did not have."""
+        """Complete the list of a namespace (None: of all): remove what it did not have."""
         for key in [key for key in self._objects if key not in keys]:
             if namespace in (None, key.namespace):
                 self.remove(key)
@@ -165,13 +164,14 @@ class Store(Generic[S]):
             self.synced.set()
 
     def replace_all(self, objects: Mapping[ObjectKey, S], *, resource_version: str) -> None:
-        """Make the content equal to a complete list; listeners hear each difference."""
+        """Make the content equal to a complete list; listeners get each difference."""
         for key, value in objects.items():
             self.put(key, value)
         self.retain(objects.keys(), resource_version=resource_version)
 
     def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
-        # All of the new values before any is filed: what raises must leave the indexes whole.
+        # Compute all new values before any is added, so that an exception leaves the indexes
+        # consistent.
         filed = [
             (name, tuple(values_of(new)) if new is not None else ())
             for name, values_of in self._index_functions.items()
@@ -220,7 +220,7 @@ class Store(Generic[S]):
 def _with(
     keys: tuple[ObjectKey, ...] | dict[ObjectKey, None], key: ObjectKey
 ) -> tuple[ObjectKey, ...] | dict[ObjectKey, None]:
-    """Add a key, which may move all of them to where more have room."""
+    """Add a key; converts the tuple to a dict above the limit."""
     if isinstance(keys, dict):
         keys[key] = None
         return keys

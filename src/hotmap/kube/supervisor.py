@@ -1,7 +1,7 @@
-"""Owns background tasks: one that ends unexpectedly is reported, counted and restarted.
+"""Supervises background tasks: one that ends unexpectedly is logged, counted and restarted.
 
-An asyncio task that raises is silent until somebody awaits it, and nobody awaits a task that is
-meant to run for ever. So whoever needs one starts it here and stops it here.
+An asyncio task that raises is silent until it is awaited, and a task that is meant to run for ever
+never is. So all such tasks are started and stopped here.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Supervisor:
         self._pauses = pause_first, pause_last
         self._steady_after = steady_after
         self._restarts: Counter[str] = Counter()
-        #: Tasks that ended unexpectedly: the problem, and since when they run again, None for not.
+        #: Tasks that ended unexpectedly: the problem, and since when they run again, or None.
         self._failures: dict[asyncio.Task[None], tuple[str, str, float | None]] = {}
 
     def tasks(self) -> SupervisedTasks:
-        """Make a set of tasks that are started and stopped together."""
+        """Create a set of tasks that are started and stopped together."""
         return SupervisedTasks(self)
 
     @property
@@ -63,7 +63,7 @@ class Supervisor:
         return self._restarts
 
     def failing(self) -> dict[str, str]:
-        """Return what ended unexpectedly and has not run steadily since: name and problem."""
+        """Return name and problem of the tasks that have not run steadily since they failed."""
         now = loop_time()
         for task, (_, _, running_since) in tuple(self._failures.items()):
             if running_since is not None and now - running_since >= self._steady_after:
@@ -113,7 +113,7 @@ class Supervisor:
         except HotmapError as error:
             return f"{type(error).__name__}: {error}", ""
         except Exception as error:
-            # Not its text: a foreign exception may quote the data that it stumbled over.
+            # Not its text: an exception may quote the data that caused it.
             frames = traceback.format_tb(error.__traceback__)[-_FRAMES:]
             return type(error).__name__, "\n" + "".join(frames).rstrip()
         return "", ""
@@ -135,9 +135,8 @@ class SupervisedTasks:
     ) -> None:
         """Run `work` in the background until `stop`, and again whenever it ends before that.
 
-        `name` is shown in logs, in /healthz and as a metric's label: of few different values.
-        `may_return` says that a return is the proper end; otherwise it is a failure like an
-        exception.
+        `name` is shown in logs, in /healthz and as a metric's label: so use few different values.
+        With `may_return` a return is a success; otherwise it is a failure like an exception.
         """
         task = asyncio.get_running_loop().create_task(
             self._supervisor.run(name, work, may_return=may_return), name=name

@@ -1,7 +1,7 @@
-"""How requests travel to one API server: connections, credentials, trust, and errors in words.
+"""Sends requests to one API server: connections, credentials, TLS, and error messages.
 
-The library underneath (aiohttp) stops here: what leaves this module is bytes and the exceptions of
-`core.errors`. Nothing is retried here but a request whose credentials were renewed meanwhile.
+Only this module uses aiohttp: it returns bytes and raises the exceptions of `core.errors`. The only
+retry is that of a request after its credentials were renewed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JSON: Final = "application/json"
 #: Seconds after which the CA file is read again, as a token file is.
 CA_PERIOD: Final = 60.0
 
-#: Bytes of an error answer that are looked at; a Status is far smaller.
+#: Bytes of an error response that are read; a Status is far smaller.
 _ERROR_BODY = 1 << 16
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class WatchStream:
     def chunks(self) -> AsyncIterator[bytes]:
         """Iterate over bytes as they arrive, cut anywhere, until the server ends the stream.
 
-        Waits for ever: the silence limit is the caller's.
+        No time limit: the caller has the silence limit.
 
         Raises:
             Unreachable: the stream broke instead of ending.
@@ -87,9 +87,9 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._ssl: ssl.SSLContext | bool = True
         self._ca_read_at = 0.0
-        #: (method, HTTP status as text) → answers; "unreachable" counts attempts without one.
+        #: (method, HTTP status as text) → responses; "unreachable" counts attempts without one.
         self.answers: Counter[tuple[str, str]] = Counter()
-        #: When the server last answered anything, on the event loop's clock.
+        #: When the server last responded, on the event loop's clock.
         self.last_answer: float | None = None
         self.clock = ServerClock(wall_clock=time.time)
 
@@ -110,12 +110,13 @@ class Transport:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 ssl=self._ssl,
-                # Watches hold a connection each; the default of 100 would let them starve calls.
+                # Each watch holds a connection; with the default of 100 they could starve calls.
                 limit=0,
             ),
             # 256 KiB: fewer wake-ups on bursts, and still bounded.
             read_bufsize=1 << 18,
-            # Proxies are taken from the kubeconfig alone, so that a shell cannot redirect a pod.
+            # Proxies are taken from the kubeconfig alone, so that environment variables cannot
+            # redirect a pod.
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -127,7 +128,7 @@ class Transport:
             self._session = None
 
     async def read(self, request: Request, *, timeout: float) -> bytes:
-        """Send a request and return the body of its answer, within `timeout` seconds.
+        """Send a request and return the body of its response, within `timeout` seconds.
 
         Raises:
             ApiError, Unreachable, SettingsError: as `Client.request`.
@@ -141,7 +142,7 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[WatchStream]:
-        """Send a request and give its answer as it arrives, for as long as the context is open.
+        """Send a request and yield its response as it arrives, while the context is open.
 
         Raises:
             ApiError, Unreachable, SettingsError: as `Client.request`.
@@ -153,7 +154,7 @@ class Transport:
             response.close()
 
     async def _send(self, request: Request, timeout: float | None) -> aiohttp.ClientResponse:
-        """Send once, or twice when the credentials were refused and there are newer ones."""
+        """Send once, or twice if the credentials were refused and there are newer ones."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_timeout)
         credentials = self.config.credentials
         authorization = credentials.authorization()
@@ -194,7 +195,7 @@ class Transport:
         return response
 
     def _refresh_ca(self) -> None:
-        """Trust what the CA file holds now; new connections alone are concerned."""
+        """Trust the current content of the CA file, for new connections."""
         self._ca_read_at = loop_time()
         try:
             config = self.config.refreshed()
@@ -214,7 +215,7 @@ class Transport:
         sent.extend((request.headers or {}).items())
         return sent
 
-    # -- answers into errors -------------------------------------------------------------------
+    # -- responses to errors -------------------------------------------------------------------
 
     async def _failure(self, request: Request, response: aiohttp.ClientResponse) -> ApiError:
         try:
@@ -264,7 +265,7 @@ def is_certificate_error(error: Exception) -> bool:
 
 
 def _describe(error: BaseException) -> str:
-    """Say in a few words what went wrong on the wire."""
+    """Describe a network error briefly."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message or "its certificate does not verify"
     if isinstance(error, aiohttp.ClientConnectorDNSError):

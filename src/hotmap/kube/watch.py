@@ -1,6 +1,6 @@
 """Framing and decoding of a watch stream: bytes in, watch events out.
 
-No socket and no clock in here: `reflector` reads and decides what to do with what it gets.
+No socket and no clock: `reflector` reads the stream and acts on the events.
 The format is kubernetes: apimachinery/pkg/apis/meta/v1/watch.go, one JSON object per line.
 """
 
@@ -31,13 +31,13 @@ __all__ = [
 #: Marks the bookmark that ends the initial part of a stream (KEP-3157).
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
-#: Bytes after which a line without an end is given up. etcd takes objects of 1.5 MiB at most,
+#: Maximum bytes of a line. etcd takes objects of 1.5 MiB at most,
 #: and JSON with managedFields does not grow that tenfold.
 LONGEST_LINE: Final = 16 << 20
 
 
 class HasMetadata(Protocol):
-    """Every Struct of `core.objects` that stands for a whole object."""
+    """Every Struct of `core.model.objects` that is a whole object."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -57,7 +57,7 @@ class Added(NamedTuple, Generic[T]):
 
 
 class Modified(NamedTuple, Generic[T]):
-    """An object as it is after a change."""
+    """An object after a change."""
 
     object: T
 
@@ -67,7 +67,7 @@ class Modified(NamedTuple, Generic[T]):
 
 
 class Deleted(NamedTuple, Generic[T]):
-    """An object as it last was, with the resourceVersion of its deletion."""
+    """The last state of an object, with the resourceVersion of its deletion."""
 
     object: T
 
@@ -84,21 +84,21 @@ class Bookmark(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """An object that does not have the shape of its kind; the stream goes on after it."""
+    """An object that cannot be decoded as its kind; the stream continues after it."""
 
     metadata: ObjectMeta
     problem: str
-    #: True when it was sent as the last state of an object that is gone.
+    #: True if it was sent as the last state of a deleted object.
     deleted: bool = False
 
 
 class Failure(NamedTuple):
-    """The server ends the watch and says why; nothing follows."""
+    """The server ends the watch with an error; nothing follows."""
 
     error: ApiError
 
 
-#: What is told about one object.
+#: A watch event about one object.
 ObjectEvent: TypeAlias = Added[T] | Modified[T] | Deleted[T] | Unreadable
 WatchEvent: TypeAlias = ObjectEvent[T] | Bookmark | Failure
 
@@ -136,7 +136,7 @@ class WatchDecoder(Generic[T]):
         self._pending_bytes = 0
 
     def feed(self, chunk: bytes) -> list[WatchEvent[T]]:
-        """Take the next bytes and return the watch events that they complete, in order."""
+        """Add the next bytes and return the watch events that they complete, in order."""
         first, *rest = chunk.split(b"\n")
         self._pending.append(first)
         self._pending_bytes += len(first)
@@ -160,7 +160,7 @@ class WatchDecoder(Generic[T]):
         return [Failure(Unavailable(text, code=502, reason="BadGateway"))]
 
     def _decode(self, line: bytes) -> WatchEvent[T]:
-        # One step with the type of the object: a third faster than to look at the type first.
+        # One step with the type of the object: a third faster than decoding the event type first.
         try:
             decoded = decode(self._decoder, line)
         except Exception as error:  # whatever it is, it is the matter of one object
@@ -180,7 +180,7 @@ class WatchDecoder(Generic[T]):
 
 
 def _decode_strange(line: bytes, error: Exception | None) -> WatchEvent[T]:
-    """Decode what is no object of the expected type: ERROR, a bookmark, a broken object."""
+    """Decode everything else: ERROR, a bookmark, an invalid object."""
     try:
         head = decode(_head_decoder, line)
         if head.type == "ERROR":

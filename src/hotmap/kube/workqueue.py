@@ -1,7 +1,7 @@
-"""Decides when a key is worked on: once, later, after a quiet time, or again after a failure.
+"""A work queue: keys due at once, later, after a quiet time, or again after a failure.
 
-Queues carry keys; workers read the present (client-go: util/workqueue). What a key means and
-what work is done for it is the caller's matter.
+Queues contain keys; workers read the current state (client-go: util/workqueue). The caller
+interprets the keys.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ RETRY_LAST = 300.0
 
 
 class QueueShutDown(Exception):
-    """Tells a worker that no further key will come (as asyncio.QueueShutDown does)."""
+    """Raised for a worker when no further key will come (as asyncio.QueueShutDown is)."""
 
 
 class WorkQueueStatistics(NamedTuple):
     #: keys that are due and wait for a worker
     ready: int
-    #: keys that wait for their time
+    #: keys that are not due yet
     waiting: int
-    #: keys in the hands of workers
+    #: keys that workers are processing
     processing: int
-    #: keys that have failed and were not forgotten since
+    #: keys that failed and were not forgotten since
     failing: int
     #: calls of add, add_after, add_settled and retry since the start
     adds: int
-    #: keys handed to workers since the start
+    #: keys taken by workers since the start
     delivered: int
     #: retries since the start
     retries: int
-    #: seconds that the key which is due longest has waited for a worker
+    #: seconds for which the key that has been due longest has waited for a worker
     longest_ready: float
-    #: seconds that the slowest worker has had its key
+    #: seconds for which the slowest worker has had its key
     longest_processing: float
 
 
 class _Entry:
-    """When a key that is not delivered yet falls due."""
+    """When a pending key is due."""
 
     __slots__ = ("due", "filed", "settling_since")
 
     def __init__(self, due: float, settling_since: float | None) -> None:
         self.due = due
-        #: The time under which the heap holds this entry: never later than `due`, so a due
-        #: time that slides on need not be filed again for every slide.
+        #: The time of this entry in the heap: never later than `due`, so a due time that moves on
+        #: need not be pushed again each time.
         self.filed = due
-        #: When the quiet time began that decides `due`; None when something else does.
+        #: When the quiet time began that determines `due`; None if something else does.
         self.settling_since = settling_since
 
 
 class WorkQueue(Generic[K]):
-    """Hands each key to one worker at a time, as often as needed and not more.
+    """A queue that gives each key to one worker at a time.
 
     A key that is added several times before a worker takes it is worked on once. A key that is
-    added while a worker has it is worked on again after `done`. Each delivery answers
-    everything asked before it: a worker that wants to look again later asks again.
+    added while a worker has it is worked on again after `done`. Each delivery covers all earlier
+    adds: a worker that needs the key again later adds it again.
 
-    `clock` gives seconds that never run backwards; `uniform` draws the retry pauses.
+    `clock` returns monotonic seconds; `uniform` draws the retry pauses.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class WorkQueue(Generic[K]):
     ) -> None:
         self._clock = clock
         self._uniform = uniform
-        #: Every key that is to be delivered, with its time. A key is here or in `_processing`,
+        #: Every pending key, with its time. A key is here or in `_processing`,
         #: in both when it was added again meanwhile.
         self._entries: dict[K, _Entry] = {}
-        #: (filed, sequence, key); an item whose time is not its entry's `filed` is void.
+        #: (filed, sequence, key); an item whose time is not its entry's `filed` is stale.
         self._heap: list[tuple[float, int, K]] = []
-        #: Keys with a time that has come, in that order; all of them have an entry.
+        #: Keys that are due, in that order; all of them have an entry.
         self._ready: dict[K, None] = {}
         #: Key → when a worker took it.
         self._processing: dict[K, float] = {}
@@ -101,7 +101,7 @@ class WorkQueue(Generic[K]):
     # -- nowait --------------------------------------------------------------------------------
 
     def add(self, key: K) -> None:
-        """Make a key due at once, whatever it was waiting for."""
+        """Make a key due at once, even if it was due later."""
         self._adds += 1
         entry = self._entries.get(key)
         now = self._clock()
@@ -111,8 +111,8 @@ class WorkQueue(Generic[K]):
     def add_after(self, key: K, seconds: float) -> None:
         """Make a key due in some seconds, unless it is due earlier or is settling.
 
-        A quiet time is bounded, so what is wanted during it can wait for its end; to break
-        into it would act on a change that is still being made.
+        A quiet time is bounded, so an earlier request can wait for its end; otherwise the worker
+        would act on a change that is still in progress.
         """
         self._adds += 1
         entry = self._entries.get(key)
@@ -121,9 +121,9 @@ class WorkQueue(Generic[K]):
             self._set_due(key, due, settling_since=None)
 
     def add_settled(self, key: K, *, settle: float, settle_max: float) -> None:
-        """Make a key due once it was left alone for `settle` seconds.
+        """Make a key due after `settle` seconds without another call for it.
 
-        Every call starts the quiet time anew, but a key is never held back longer than
+        Every call restarts the quiet time, but a key is never delayed longer than
         `settle_max` seconds after the first of them. A key that is already due stays due.
         """
         self._adds += 1
@@ -140,8 +140,8 @@ class WorkQueue(Generic[K]):
     def retry(self, key: K, *, least: float = 0.0) -> float:
         """Make a key due after its next backoff pause, and return that pause in seconds.
 
-        The pauses of a key grow from 0.2 s to 5 min until `forget`; there is no last try.
-        `least` is what somebody asked to wait at least (a Retry-After), up to the longest pause.
+        The pauses of a key grow from 0.2 s to 5 min until `forget`; the number of retries is
+        unlimited. `least` is a minimum pause (a Retry-After), up to the longest pause.
         """
         backoff = self._backoffs.get(key)
         if backoff is None:
@@ -153,14 +153,14 @@ class WorkQueue(Generic[K]):
         return pause
 
     def forget(self, key: K) -> None:
-        """Start the key's next backoff from the first pause: its work has succeeded."""
+        """Reset the key's backoff after a success."""
         self._backoffs.pop(key, None)
 
     def get_nowait(self) -> K:
-        """Take the key that has been due longest; the caller owes a `done` for it.
+        """Take the key that has been due longest; the caller must call `done` for it.
 
         Raises:
-            asyncio.QueueEmpty: nothing is due that no other worker has.
+            asyncio.QueueEmpty: no key is due, except those that other workers have.
             QueueShutDown: the queue was shut down; the worker ends.
         """
         if self._shut_down:
@@ -184,7 +184,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     def shutdown(self) -> None:
-        """End all workers: each finishes its key and gets no other. Later adds are ignored."""
+        """Stop all workers: each finishes its key and gets no other. Later adds are ignored."""
         self._shut_down = True
         if self._timer is not None:
             self._timer.cancel()
@@ -200,7 +200,7 @@ class WorkQueue(Generic[K]):
         )
 
     def statistics(self) -> WorkQueueStatistics:
-        """Count keys by state, and say how long the slowest have waited."""
+        """Return counts of keys by state, and the longest waits."""
         now = self._clock()
         self._promote(now)
         return WorkQueueStatistics(
@@ -218,9 +218,9 @@ class WorkQueue(Generic[K]):
     # -- async ---------------------------------------------------------------------------------
 
     async def get(self) -> K:
-        """Wait for a key that is due and take it; the caller owes a `done` for it.
+        """Wait for a key that is due and take it; the caller must call `done` for it.
 
-        A cancelled wait takes nothing.
+        Cancelling takes no key.
 
         Raises:
             QueueShutDown: the queue was shut down; the worker ends.
@@ -239,7 +239,7 @@ class WorkQueue(Generic[K]):
             await waiter
         except asyncio.CancelledError:
             if waiter.done():
-                self._wake()  # this wake-up was meant for whoever can use it
+                self._wake()  # pass this wake-up on to another worker
             else:
                 self._waiters.remove(waiter)
             raise
@@ -265,7 +265,7 @@ class WorkQueue(Generic[K]):
         heappush(self._heap, (due, self._sequence, key))
 
     def _promote(self, now: float) -> None:
-        """Move every key whose time has come from the heap to the ready ones."""
+        """Move every key that is due from the heap to the ready keys."""
         while self._heap and self._heap[0][0] <= now:
             filed, _, key = heappop(self._heap)
             entry = self._entries.get(key)

@@ -128,8 +128,7 @@ class Informer:
             await waiter
 
     async def run(self) -> None:
-        """List and watch until cancelled, and list again when the
-        history no longer reaches back to where a watch ended."""
+        """List and watch until cancelled; list again when a watch expires."""
         await self._list()
         while True:
             before = self.resource_version

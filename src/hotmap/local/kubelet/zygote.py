@@ -197,7 +197,7 @@ class Zygote:
         return child
 
     def _learn_outcome(self, child: Child) -> None:
-        """Report whether the command was executed: exec closes the pipe, which else has the error."""
+        """Report whether the command was executed: exec closes the pipe; else it has the error."""
         if child.failure is None:
             return
         message = os.read(child.failure, MAX_FAILURE).decode(errors="replace")
