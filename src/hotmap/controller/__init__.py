@@ -1,13 +1,13 @@
-"""The controller: one per cluster, watches sources, finds consumers, makes changes real.
+"""The controller: one per cluster, watches sources, finds consumers, delivers changes.
 
-The way of one change (docs/architecture.md draws it):
+The path of one change (see docs/architecture.md):
 
-1. `kube.reflector` puts a changed ConfigMap or Secret, reduced to marks, into a store.
-2. `index` finds the consumers that may be concerned and puts their object keys into two queues:
+1. `kube.reflector` stores a changed ConfigMap or Secret, reduced to fingerprints.
+2. `watch.index` finds the affected consumers and adds their object keys to two queues:
    `refresh` at once, `reconcile` after the settle time.
-3. `reconcile` observes what is true now, judges it by `core.freshness` and makes a `core.plan`.
-4. `executor` carries out the plan's actions; `records` keeps what was asked.
-5. `journal` keeps the reason, `kube.recorder` writes it as an Event, `server` shows it.
+3. `reconcile` takes a snapshot (`watch.observation`) and calls `core.decide`.
+4. `reconcile.executor` carries out the actions; `storage.records` stores what was applied.
+5. `report` logs the reason, writes it as an Event, and serves it as the status.
 
-What is decided does not live here (core), nor how Kubernetes is spoken to (kube).
+Decisions are in `core`, the API client is in `kube`.
 """

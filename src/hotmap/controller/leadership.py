@@ -1,13 +1,13 @@
-"""One term of leading: from the first look at every consumer to the last write.
+"""One term of leadership: from the first reconcile of every consumer to the last write.
 
-1. the records are read: what was last applied to every consumer, what was seen of its sources, and
-   the Jobs that an earlier leader had not recreated yet
+1. the records are read: what was last applied to every consumer, the observed changes of its
+  sources, and the Jobs that an earlier leader had not recreated yet
 2. every consumer is reconciled once, then whenever something changes
 3. pods are checked in the background
 4. at the end workers finish their key, and the records are written
 
-A controller that loses its Lease ends its term and may begin another; nothing of one reaches the
-next but what the cluster keeps.
+A controller that loses its Lease ends its term and may begin another; only state in the cluster is
+carried over.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["LeaderTerm", "TermParts"]
 
-#: Changes of one source that outlive this process: enough for an edit and its revert.
+#: Number of changes of one source that are stored: enough for an edit and its revert.
 _SIGHTINGS = 8
 
-#: Seconds that workers get to finish their key at the end.
+#: Seconds for workers to finish their key at the end.
 _GRACE = 5.0
 
 _RETRY = "reconcile failed, retrying in %.1fs: %s"
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class TermParts(NamedTuple):
-    """What works while a replica leads."""
+    """The parts that run while a replica leads."""
 
     reconciler: Reconciler
     pod_checker: PodChecker
@@ -77,7 +77,7 @@ class LeaderTerm:
         self._recreations = parts.job_recreations
         self._reconciler = parts.reconciler
         self.pod_checker = parts.pod_checker
-        #: What the status is answered from.
+        #: The source of the status documents.
         self.leader_view = parts.leader_view
         self._annotation_warnings = parts.annotation_warnings
         self._settings = settings
@@ -90,10 +90,10 @@ class LeaderTerm:
         self._unsubscribe: list[Callable[[], None]] = []
 
     async def __aenter__(self) -> Self:
-        """Begin; returns when the first look at every consumer is queued.
+        """Start; returns when every consumer is queued for its first reconcile.
 
-        Waits for as long as the API server cannot show the records: who leads already would
-        otherwise hold the Lease and do nothing with it.
+        Waits while the API server cannot return the records; otherwise a leader would hold the
+        Lease without acting.
 
         Raises:
             ApiError: the records may not be read.
@@ -156,7 +156,7 @@ class LeaderTerm:
             await self._records.flush()
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
-        """Count the consumers that are waited for and worked on, by queue."""
+        """Count the waiting and processed consumers, by queue."""
         return {
             "refresh": self._refreshes.statistics(),
             "reconcile": self._reconciles.statistics(),
@@ -167,27 +167,27 @@ class LeaderTerm:
         return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
 
     def _after_work(self, key: ObjectKey) -> None:
-        """Follow what was decided on a consumer."""
+        """Update the pod checks and the status after a decision."""
         self.pod_checker.schedule_check(key)
         self.leader_view.consumer_states.update(key)
 
     def _restore_sightings(self) -> None:
-        """Go on from what the leader before saw of the sources, and this one has not."""
+        """Restore the changes of sources that the previous leader observed and this one did not."""
         for seen in self._records.seen():
             store = self._index.sources.get(seen.source.kind)
             present = store.get(seen.source) if store is not None else None
             self._index.history.restore(seen.source, seen.sightings, present)
 
     def _keep_sightings(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        """Have a change of a followed source outlive this process."""
+        """Store a change of a followed source."""
         sightings = self._index.history.sightings(key)[-_SIGHTINGS:]
         if sightings and self._index.followers_of(key):
             self._records.note_seen(SeenSource(key, sightings))
 
     def _drop_records_of_deleted(self) -> None:
-        """Forget the consumers that were deleted while nobody was watching.
+        """Drop the records of consumers that were deleted while no controller was running.
 
-        Those out of sight stay: a scope that grows again finds them as they were left.
+        Records of consumers outside the watched scope stay, in case the scope grows again.
         """
         stores = self._index.consumers.values()
         if all(store.synced.is_set() for store in stores):
@@ -208,10 +208,10 @@ async def _work(
     work: Callable[[ObjectKey], Awaitable[float | None]],
     worked: Callable[[ObjectKey], None],
 ) -> None:
-    """Take keys and work on them until the queue is shut down; `worked` is told of each.
+    """Take keys and work on them until the queue is shut down; call `worked` for each.
 
-    Failures are retried for ever, with pauses that grow per key; a defect of ours is treated
-    alike, so that it stays the trouble of one consumer.
+    Failures are retried for ever, with pauses that grow per key; an internal error is treated the
+    same way, so that it affects one consumer only.
     """
     while True:
         try:

@@ -1,8 +1,8 @@
-"""Starts and stops the controller: which part when, and what each hands to the next.
+"""Starts and stops the parts of the controller, and connects them.
 
 1. the status server listens, so that probes are answered from the first moment
-2. the API server is asked for a first answer; the keyring is read, or made at the very first start
-3. the Lease is asked for, where several replicas may run
+2. wait for the API server; read the keyring, or create it at the very first start
+3. try to acquire the Lease, if there may be several replicas
 4. reflectors fill the stores, on a standby too
 5. the leader's term begins when its stores are complete; a standby that takes over lists anew first
 6. at the end the term ends, the Lease is released, Events are written, the server closes
@@ -64,13 +64,13 @@ __all__ = ["LEASE", "Controller"]
 LEASE = "hotmap-controller"
 
 #: Seconds of silence after which /healthz fails: four times a reflector's own limit, so that
-#: only a watch that cannot be mended from within asks for a restart.
+#: only a watch that cannot recover by itself causes a restart.
 _UNHEALTHY_AFTER = 300.0
 
 #: Seconds between two reads of the keyring.
 _CHECK_KEYRING = 60.0
 
-#: Seconds that the first try for the Lease may take before the stores are filled all the same.
+#: Seconds for the first attempt to acquire the Lease; after that the stores are filled anyway.
 _FIRST_TRY = 1.0
 
 _log = logging.getLogger(__name__)
@@ -121,20 +121,20 @@ class Controller:
         self._term: LeaderTerm | None = None
         self.supervisor = Supervisor()
         self._background = self.supervisor.tasks()
-        #: Set when a term has to begin anew with other keys.
+        #: Set when a new term with other keys has to begin.
         self._keys_changed = asyncio.Event()
-        #: Set once the Lease was ours, or none was needed.
+        #: Set once the Lease was acquired, or none was needed.
         self._elected = asyncio.Event()
         #: Set while a term has begun; a standby's is not.
         self._acting = asyncio.Event()
         self.port = 0
 
     async def __aenter__(self) -> Self:
-        """Start; returns when the first look at every consumer is queued, or another leads.
+        """Start; returns when every consumer is queued, or another replica leads.
 
         Raises:
-            SettingsError: the key cannot be had, or the listen address not be used.
-            ApiError, Unreachable: the API server does not answer as it should.
+            SettingsError: the key cannot be read or created, or the listen address cannot be used.
+            ApiError, Unreachable: the API server is unreachable or returns an error.
         """
         try:
             await self._start()
@@ -147,10 +147,10 @@ class Controller:
         await self._stop()
 
     async def run(self) -> None:
-        """Wait for as long as it works: for ever, unless a term of leading ends by an error.
+        """Wait without end, unless a term ends by an error.
 
         Raises:
-            HotmapError: what time does not mend: the rights to read the records are gone.
+            HotmapError: a retry cannot help: the permission to read the records is gone.
         """
         if self._leading is not None:
             await asyncio.wait((self._leading,))
@@ -196,7 +196,7 @@ class Controller:
         await self._acts_or_stands_by(self._leading, self._reflectors)
 
     async def _reach(self) -> None:
-        """Wait for a first answer of the API server, for as long as our patience goes."""
+        """Wait for the API server, as long as the settings allow."""
         if self._settings.patient:
             await self._startup_retry.retry_until_available(
                 lambda: wait_for_apiserver(self._client), what="not started yet"
@@ -213,7 +213,7 @@ class Controller:
         )
 
     async def _first_try(self) -> None:
-        """Let the Lease be asked for once: who leads from the start need not list twice."""
+        """Wait for the first attempt to acquire the Lease, so that a leader need not list twice."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_TRY):
                 await self._elected.wait()
@@ -230,7 +230,7 @@ class Controller:
             await leading
 
     async def _is_warm(self, watching: Reflectors) -> None:
-        """Return when the stores of a standby are complete; never for who leads."""
+        """Return when the stores of a standby are complete; never for a leader."""
         await watching.complete()
         if self._may_write():
             await asyncio.Event().wait()
@@ -240,10 +240,10 @@ class Controller:
         else:
             _log.info("standby; waiting for the Lease")
 
-    # -- leading -------------------------------------------------------------------------------
+    # -- leadership -------------------------------------------------------------------------------
 
     async def _lead(self) -> None:
-        """Act for as long as we may: until cancelled, at the end or when the Lease is lost."""
+        """Run terms until cancelled, at the end or when the Lease is lost."""
         watching = self._reflectors
         assert watching is not None
         was_warm = watching.started.is_set()
@@ -382,7 +382,7 @@ class Controller:
         )
 
     def _check_leading(self) -> None:
-        """Refuse to write once another may lead; asked right before each write.
+        """Refuse to write once another replica may lead; called right before each write.
 
         Raises:
             NotLeading: the Lease is lost.
@@ -402,7 +402,7 @@ class Controller:
         return latest.reason if latest else ""
 
     def _report_too_large(self, record: Record, size: int) -> None:
-        """Say on a consumer that its state is too large to be kept."""
+        """Report on a consumer that its record is too large to be stored."""
         message = (
             f"the state of its {len(record.sources)} sources takes {size >> 10} KiB, which is too"
             " much to be kept: a change of theirs while the controller restarts may go unnoticed"
@@ -420,7 +420,7 @@ class Controller:
                     )
 
     def _may_write(self) -> bool:
-        """Return whether nobody else may lead at this moment."""
+        """Return whether no other replica may lead at this moment."""
         return self._elector is None or self._elector.is_leader
 
     def _tell_webhooks(self, key: ObjectKey, old: Any, new: Any) -> None:
@@ -441,14 +441,14 @@ class Controller:
         await self._recorder.aclose()
         await self._server.close()
 
-    # -- what is shown -------------------------------------------------------------------------
+    # -- status -------------------------------------------------------------------------
 
     def reflector_statistics(self) -> list[ReflectorStatistics]:
         """Say of each watched resource how it stands, over all its namespaces."""
         return self._reflectors.statistics() if self._reflectors else []
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
-        """Count the consumers that are waited for and worked on, by queue; a standby has none."""
+        """Count the waiting and processed consumers, by queue; a standby has none."""
         return self._term.queue_statistics() if self._term else {}
 
     def _health(self) -> tuple[bool, dict[str, Any]]:
@@ -474,7 +474,7 @@ class Controller:
         }
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Ready is who acts, and a standby whose stores are warm."""
+        """Return whether this is a working leader, or a standby with complete stores."""
         watches = self.reflector_statistics()
         missing = [one.resource for one in watches if not one.synced and not one.refused]
         refused = {one.resource: one.last_error for one in watches if one.refused}

@@ -1,4 +1,4 @@
-"""The controller's own settings, as flags give them."""
+"""The controller's settings, from its flags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
     "WebhookSettings",
 ]
 
-#: Where the key and the records lie when nothing else is said and we are not in a pod.
+#: Default namespace of the key and the records outside of a pod.
 DEFAULT_NAMESPACE = "hotmap"
 
 
@@ -28,7 +28,7 @@ class PodCheckSettings(NamedTuple):
     initial_delay: float = 10.0
     #: from the end of a rollout to the check that confirms it: its pods' status may lag behind
     rollout_delay: float = 3.0
-    #: without progress after which a rollout's pods are checked, to say what it waits for
+    #: without progress after which a rollout's pods are checked, to report what it waits for
     stalled_after: float = 30.0
     #: without progress after which kubelets have restarted what crashes
     #: (kubernetes: pkg/kubelet, MaxContainerBackOff is 5 minutes)
@@ -37,22 +37,22 @@ class PodCheckSettings(NamedTuple):
     #: 3,000 latent consumers cost less than one LIST a second
     pause: float = 30.0
     max_pause: float = 3600.0
-    #: at most while a rollout goes on, or waits for somebody
+    #: at most while a rollout is in progress or waits for a user
     max_pause_rolling: float = 600.0
 
 
 class AlertSettings(NamedTuple):
-    """Where alerts go."""
+    """Alert receivers."""
 
     url: str
-    #: Put before each text: which cluster this is, say.
+    #: Prefix of each text, such as the name of the cluster.
     info: str = ""
     #: The URL of an HTTP proxy, or "".
     proxy: str = ""
 
 
 class WebhookSettings(NamedTuple):
-    """Which webhooks there are."""
+    """Settings of webhooks."""
 
     #: Gets each change of a source; "" for none.
     change_url: str = ""
@@ -66,33 +66,33 @@ class WebhookSettings(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What one controller process is told."""
+    """Settings of one controller process."""
 
     #: The namespace of the controller's own Secrets.
     namespace: str = DEFAULT_NAMESPACE
-    #: Watch these namespaces alone, without any right on the cluster; none watches all.
+    #: Watch only these namespaces, without cluster-wide permissions; none watches all.
     watch_namespaces: tuple[str, ...] = ()
-    #: Of all namespaces: leave these out, and those whose labels a selector does not match.
+    #: If all are watched: exclude these, and those that the label selector does not match.
     ignored_namespaces: tuple[str, ...] = ()
     namespace_selector: str = ""
     #: Watch only the sources whose labels match.
     source_selector: str = ""
-    #: Annotations' defaults.
+    #: Defaults of annotations.
     defaults: Defaults = DEFAULTS
-    #: Who is told of changes and rollouts over HTTP.
+    #: HTTP receivers of changes and rollouts.
     webhooks: WebhookSettings = WebhookSettings()
-    #: Consumers that are worked on at once. A rollout is one PATCH of 2–4 ms; 32 keep a fan-out
-    #: of 1,000 under 3 s without crowding an API server.
+    #: Number of consumers that are processed in parallel. A rollout is one PATCH of 2–4 ms; 32 keep
+    #: a fan-out of 1,000 under 3 s without overloading an API server.
     workers: int = 32
-    #: Rollouts of one consumer in ten minutes before it is held; 0 holds nobody.
+    #: Rollouts of one consumer in ten minutes before further ones are suppressed; 0 disables this.
     flap_limit: int = LIMIT
     #: When pods are checked after an adoption or a rollout.
     pod_checks: PodCheckSettings = PodCheckSettings()
-    #: Our name among the replicas that compete for the Lease; "" when this is the only one.
+    #: Identity for leader election; "" disables it.
     identity: str = ""
     #: Decide and compare with a running Reloader, and write nothing.
     shadow: bool = False
-    #: Wait for an API server that does not answer at the start, instead of giving up at once.
+    #: Wait for an unavailable API server at the start instead of failing at once.
     patient: bool = False
     #: Where metrics, health and status are served; port 0 picks a free one, None serves nothing.
     listen: tuple[str, int] | None = ("127.0.0.1", 9533)

@@ -1,12 +1,12 @@
-"""Decides beside a running Reloader, writes nothing, and tells where the two differ.
+"""Shadow mode: decides beside a running Reloader, writes nothing, and logs differences.
 
-What hotmap would have rolled and what Reloader has rolled is collected per consumer and source.
-Reloader acts at once and hotmap after the settle time, so both get PATIENCE seconds; then equal
-counts are agreement, and everything else is one line.
+The rollouts that hotmap would have made and those of Reloader are collected per consumer and
+source. Reloader acts at once and hotmap after the settle time, so both get PATIENCE seconds; then
+equal counts are agreement, and anything else is logged as one line.
 
 Reloader's own write must not change what hotmap decides, or there would be nothing to compare:
-a template that was marked and a generation that moved on are signs for hotmap that somebody has
-acted. So consumers are looked at `as_if` Reloader had not been there.
+hotmap reads a marked template and a new generation as a rollout by someone else. So consumers are
+viewed `as_if` Reloader had not written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hotmap.kube.recorder import Recorder
 
 __all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder", "ShadowRecords"]
 
-#: Seconds that either side gets to follow the other: Reloader needs 0.2 s for each consumer of a
+#: Seconds for either side to follow the other: Reloader needs 0.2 s for each consumer of a
 #: source (client-go's default of 5 requests a second), so 150 of them are done in it.
 PATIENCE = 30.0
 
@@ -41,10 +41,10 @@ _log = logging.getLogger(__name__)
 
 
 class ShadowExecutor:
-    """Does nothing, and says that it was done: an executor for the same decisions."""
+    """An executor that does nothing and reports success."""
 
     async def execute(self, decision: Decision) -> Outcome:
-        """Say what the consumer would show: its generation, and the revision asked for."""
+        """Return what the consumer would show: its generation, and the desired revision."""
         snapshot = decision.snapshot
         revision = snapshot.consumer.revision
         for action in decision.plan.actions:
@@ -53,15 +53,15 @@ class ShadowExecutor:
         return Outcome(snapshot.consumer.generation, revision, snapshot.now)
 
     async def nudge(self, decision: Decision) -> int:
-        """Tell nobody."""
+        """Do nothing."""
         return 0
 
     def second_nudge_in(self, snapshot: Snapshot) -> float | None:
-        """Tell nobody a second time."""
+        """Return None: no second nudge."""
         return None
 
     def forget(self, key: ObjectKey) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 class ShadowRecorder(Recorder):
@@ -73,10 +73,10 @@ class ShadowRecorder(Recorder):
 
 
 class ShadowRecords(Records):
-    """Keeps what would have been asked in memory."""
+    """Keeps the records that would have been written in memory."""
 
     async def load(self) -> None:
-        """Begin with nothing known, so that every consumer is adopted."""
+        """Start without records, so that every consumer is adopted."""
 
     async def flush(self) -> bool:
         """Write nothing."""
@@ -85,21 +85,20 @@ class ShadowRecords(Records):
 
 
 class _Comparison(NamedTuple):
-    """What both sides did about one consumer and one source lately."""
+    """The recent actions of both sides on one consumer and source."""
 
-    #: Monotonic seconds of the first sign.
+    #: Monotonic seconds of the first action.
     since: float
     ours: int = 0
     reloaders: int = 0
-    #: Why hotmap would have rolled, in words.
+    #: Why hotmap would have rolled out.
     reason: str = ""
 
 
 class Shadow:
     """Compares, and logs one line for each difference.
 
-    `reason_of` gives hotmap's latest reason on a consumer, in words. `clock` gives seconds that
-    never run backwards.
+    `reason_of` returns hotmap's latest reason on a consumer. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -110,16 +109,16 @@ class Shadow:
     ) -> None:
         self._reason_of = reason_of
         self._clock = clock
-        #: By consumer and the variable that Reloader names a source by.
+        #: By consumer and by Reloader's variable for a source.
         self._open: dict[tuple[ObjectKey, str], _Comparison] = {}
         #: How far a consumer's generation was moved by Reloader, by uid.
         self._moved: dict[str, int] = {}
         self.agreed = self.differed = 0
 
-    # -- what is seen --------------------------------------------------------------------------
+    # -- observations --------------------------------------------------------------------------
 
     def would_roll(self, consumer: Consumer, sources: Sequence[ObjectKey], reason: str) -> None:
-        """Note that hotmap would have rolled a consumer since some sources changed."""
+        """Record that hotmap would have rolled out a consumer since some sources changed."""
         for source in sources:
             before = self._comparison(consumer.key, variable_name(source))
             self._open[consumer.key, variable_name(source)] = before._replace(
@@ -127,7 +126,7 @@ class Shadow:
             )
 
     def consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
-        """Note what Reloader has written; the consumers' stores call this."""
+        """Record what Reloader has written; the consumers' stores call this."""
         if old is None or new is None or old.uid != new.uid:
             self._moved.pop(old.uid if old else "", None)
             return
@@ -140,7 +139,7 @@ class Shadow:
             self._moved[new.uid] = moved
 
     def as_if(self, consumer: Consumer) -> Consumer:
-        """Show a consumer as it would be without Reloader's writes."""
+        """Return a consumer as it would be without Reloader's writes."""
         moved = self._moved.get(consumer.uid)
         if moved is None:
             return consumer
@@ -151,10 +150,10 @@ class Shadow:
     def _comparison(self, consumer: ObjectKey, mark: str) -> _Comparison:
         return self._open.get((consumer, mark)) or _Comparison(self._clock())
 
-    # -- what is told --------------------------------------------------------------------------
+    # -- report --------------------------------------------------------------------------
 
     async def run(self) -> NoReturn:
-        """Tell differences as they become certain, until cancelled."""
+        """Log differences when they are certain, until cancelled."""
         while True:
             await asyncio.sleep(1.0)
             self.conclude(older_than=PATIENCE)
@@ -173,7 +172,7 @@ class Shadow:
                 _log.warning(self._difference(consumer, mark, one))
 
     def close(self) -> None:
-        """Tell what is left, and how often both agreed."""
+        """Log what is left, and how often both agreed."""
         self.conclude()
         _log.info("shadow: the same %d times, different %d times", self.agreed, self.differed)
 
@@ -190,7 +189,7 @@ class Shadow:
 
 
 def _new_marks(old: Traces | None, new: Traces | None) -> set[str]:
-    """Name the sources, by their variables, that a template was newly marked with."""
+    """Return the variables of the sources that a template was newly marked with."""
     if old is None or new is None:
         return set()
     marks = {variable.name for variable in set(new.variables) ^ set(old.variables)}

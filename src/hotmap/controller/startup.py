@@ -1,7 +1,7 @@
-"""Gets what a controller cannot begin without from an API server that may not answer yet.
+"""Waits at startup for an API server that is not available yet.
 
-In a pod nobody is there to start it again but the kubelet, whose pauses grow to five minutes: so
-it waits, says so, and begins as soon as it can. A person is told at once and may try again.
+In a pod only the kubelet would restart the controller, with a back-off of up to five minutes: so it
+waits, logs that, and starts as soon as possible. On the command line it fails at once.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _log = logging.getLogger(__name__)
 
 
 class StartupRetry:
-    """Asks again, for ever, while an API server does not answer or is not able to."""
+    """Retries without end while an API server is unreachable or unavailable."""
 
     def __init__(self) -> None:
-        #: What is waited for, in words; "" for nothing.
+        #: What is waited for, as text; "" for nothing.
         self.problem = ""
 
     async def retry_until_available(self, question: Callable[[], Awaitable[T]], *, what: str) -> T:
-        """Return the answer to a question, however long it takes; `what` names it in the log.
+        """Retry a request until it succeeds; `what` describes it in the log.
 
         Raises:
-            ApiError: the answer is one that time does not change, a missing right for example.
+            ApiError: an error that a retry cannot resolve, such as a missing permission.
         """
         backoff, complaints = Backoff(*_PAUSES), Complaints()
         try:
@@ -61,10 +61,10 @@ class StartupRetry:
 
 
 async def wait_for_apiserver(client: Client) -> None:
-    """Return once the API server has answered anything at all; says so when that takes long.
+    """Wait until the API server responds; log it if that takes long.
 
     Raises:
-        Unreachable: nobody answers, or not who was expected.
+        Unreachable: there is no response, or it is not from the expected server.
         SettingsError: there are no usable credentials.
     """
     asking = asyncio.create_task(_ask_version(client))
@@ -82,6 +82,6 @@ async def wait_for_apiserver(client: Client) -> None:
 
 
 async def _ask_version(client: Client) -> None:
-    # Everybody may ask that (kubernetes: bootstrappolicy, system:public-info-viewer).
+    # Every user may read that (kubernetes: bootstrappolicy, system:public-info-viewer).
     with suppress(ApiError):
         await client.request("GET", "/version", attempts=1)

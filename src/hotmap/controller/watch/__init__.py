@@ -1,1 +1,1 @@
-"""Keeps what is known of the cluster; decides nothing and writes nothing."""
+"""Keeps the known state of the cluster; decides nothing and writes nothing."""

@@ -1,10 +1,10 @@
-"""What hotmap itself saw of its sources' changes, for the last minutes.
+"""The recent data changes of sources that hotmap observed itself.
 
-It tightens what the objects say (managedFields have whole seconds and move with every write),
-finds edits that were taken back before anybody acted, and names the data keys in reasons.
-Nothing is decided on it alone, and losing it loses no change. What was seen of followed sources is
-kept with the records all the same, since only it tells that a pod started between an edit and its
-revert: a controller that was killed in between goes on from there.
+It bounds changes more tightly than managedFields (whole seconds, updated by every write), detects
+edits that were reverted before an action, and names the data keys in reasons. No decision needs it,
+and losing it loses no change. Changes of followed sources are stored with the records, since only
+they show that a pod started between an edit and its revert: a controller that was killed in between
+continues from there.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hotmap.core.text import parse_number
 
 __all__ = ["History"]
 
-#: Changes kept per source; a window needs the first and the last since something was asked.
+#: Changes kept per source; a window needs the first and the last since the last applied version.
 _KEPT = 32
 
-#: Data keys that are named in one change; with more, nobody saw which.
+#: Data keys that are named in one change; with more, the keys count as unknown.
 _KEYS = 256
 
-#: Seconds for which the changes of a deleted source are kept, in case that it returns, and how many
-#: deleted sources at most: names that do not come back must not fill the memory.
+#: Seconds for which the changes of a deleted source are kept, in case it is recreated, and the
+#: maximum number of deleted sources, which bounds memory.
 _DELETED_FOR = 3600.0
 _DELETED_AT_MOST = 4096
 
@@ -38,16 +38,16 @@ class History:
     """The latest data changes of each source."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` tells POSIX seconds as the API server does."""
+        """`clock` returns POSIX seconds of the API server."""
         self._clock = clock
         self._sightings: dict[ObjectKey, list[Sighting]] = {}
-        #: What bounds a source's last data change more tightly than its own last write.
+        #: Bounds of a source's last data change that are tighter than its own last write.
         self._changed_at: dict[ObjectKey, float | None] = {}
-        #: When sources were deleted that are not back, the first one first.
+        #: Deletion times of sources that were not recreated, oldest first.
         self._deleted: dict[ObjectKey, float] = {}
 
     def note(self, key: ObjectKey, old: Source | None, new: Source | None) -> bool:
-        """Note a change; False when no data key changed (labels, annotations, the same data)."""
+        """Record a change; return False if no data key changed."""
         keys = changed_keys(old, new)
         self._deleted.pop(key, None)
         if not keys and old is not None and new is not None:
@@ -58,7 +58,7 @@ class History:
         kept = self._sightings.setdefault(key, [])
         named = keys if len(keys) <= _KEYS else frozenset[str]()
         kept.append(Sighting(now, new.resource_version if new else "", named))
-        # The first one stays: it is where a window may begin.
+        # The first one stays, since a window may begin there.
         del kept[1 : max(1, len(kept) - _KEPT)]
         if new is None:
             self._deleted[key] = now
@@ -66,7 +66,7 @@ class History:
         return True
 
     def _drop_deleted(self, now: float) -> None:
-        """Forget the sources that were deleted long ago, and of too many the first ones."""
+        """Drop the sources that were deleted long ago, and above the limit the oldest ones."""
         while self._deleted:
             key, at = next(iter(self._deleted.items()))
             if len(self._deleted) <= _DELETED_AT_MOST and now - at <= _DELETED_FOR:
@@ -75,13 +75,13 @@ class History:
             self._sightings.pop(key, None)
 
     def bounded(self, source: Source) -> Source:
-        """Put back the time that writes of labels and annotations alone have moved on."""
+        """Restore the change time if only labels and annotations were written since."""
         if source.key not in self._changed_at:
             return source
         return msgspec.structs.replace(source, changed_at=self._changed_at[source.key])
 
     def changes_since(self, source: SourceSnapshot, resource_version: str) -> SeenChanges:
-        """Say what was seen of a source after a resourceVersion of it."""
+        """Return the observed changes of a source after a resourceVersion."""
         seen = self._since(source.source, resource_version)
         used = [s for s in seen if not s.keys or _reads_any(source.uses, s.keys)]
         return SeenChanges(
@@ -93,21 +93,21 @@ class History:
         )
 
     def _latest(self, source: SourceSnapshot) -> float | None:
-        """Say when a data key that is used was last seen to change."""
+        """Return when a used data key was last observed to change."""
         for sighting in reversed(self._sightings.get(source.source, ())):
             if not sighting.keys or _reads_any(source.uses, sighting.keys):
                 return sighting.at
         return None
 
     def sightings(self, key: ObjectKey) -> tuple[Sighting, ...]:
-        """Return what is known of a source's latest changes, oldest first."""
+        """Return the known latest changes of a source, oldest first."""
         return tuple(self._sightings.get(key, ()))
 
     def restore(self, key: ObjectKey, saved: Sequence[Sighting], present: Source | None) -> None:
-        """Put before what was seen here what another controller saw before it ended.
+        """Prepend the changes that an earlier controller observed.
 
-        If the source was written since its last sighting and nobody saw that, something may have
-        changed, no later than its last write: that counts as one more.
+        If the source was written since its last sighting without being observed, its data may have
+        changed, no later than its last write: that counts as one more change.
         """
         own = self._sightings.get(key, [])
         begun = _number(own[0].resource_version) if own else 0
@@ -123,10 +123,10 @@ class History:
                 self._deleted.setdefault(key, self._clock())
 
     def _since(self, key: ObjectKey, resource_version: str) -> list[Sighting]:
-        """Select what was seen after a resourceVersion.
+        """Select the changes after a resourceVersion.
 
         Versions of one resource may be compared as numbers (KEP-5504). A deletion carries none;
-        it belongs to what was seen before it.
+        it belongs to the change before it.
         """
         asked = _number(resource_version)
         kept = self._sightings.get(key, [])

@@ -1,7 +1,7 @@
-"""Which consumers a changed source concerns.
+"""Maps changed sources to the consumers that use them.
 
 Holds the stores that the reflectors fill and turns their changes into object keys for the two
-queues. Only keys leave here: whoever takes a key takes a snapshot of what is true by then.
+queues. The queues contain only keys: a worker takes a snapshot of the current state.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "Queues"]
 
 SOURCE_KINDS = ("ConfigMap", "Secret")
 
-#: ReplicaSets and Pods are those without a workload of their own, and Argo Rollouts are there
-#: where their kind exists; see `watching`.
+#: ReplicaSets and Pods are those without an owning workload; Argo Rollouts are included if their
+#: kind exists; see `reflectors`.
 CONSUMER_KINDS = (
     "Deployment",
     "StatefulSet",
@@ -41,7 +41,7 @@ CONSUMER_KINDS = (
 
 
 class Queues(NamedTuple):
-    """How the index asks for work; both take a consumer's object key."""
+    """How the index adds keys to the queues; both take a consumer's object key."""
 
     #: Nudges, at once.
     refresh: Callable[[ObjectKey], None]
@@ -50,7 +50,7 @@ class Queues(NamedTuple):
 
 
 class Index:
-    """Sources and consumers of the cluster, and who uses what."""
+    """Sources and consumers of the cluster, and which consumer uses which source."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Index:
         view: Callable[[Consumer], Consumer] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`namespaces` says how many are watched, each by itself; 1 also stands for all of them.
+        """`namespaces` is the number of separately watched ones; 1 also means all of them.
 
-        `clock` tells POSIX seconds as the API server does.
+        `clock` returns POSIX seconds of the API server.
         """
         names = defaults.dialect.names
         naming = frozenset((FOLLOW, names.config_map, names.secret))
@@ -72,7 +72,7 @@ class Index:
             kind: Store(
                 {"namespace": _namespace_of_source},
                 parts=namespaces,
-                filed_alike=lambda old, new: True,  # a namespace stays
+                filed_alike=lambda old, new: True,  # the namespace is kept
             )
             for kind in SOURCE_KINDS
         }
@@ -90,7 +90,7 @@ class Index:
             for kind in CONSUMER_KINDS
         }
         self.namespaces: Store[NamespaceAnnotations] = Store()
-        #: Whether sources may exist that are not watched, so that an absent one proves nothing.
+        #: Whether sources may exist that are not watched, so that a missing one may exist.
         self.is_partial = is_partial
         self._view = view
         self._defaults = defaults
@@ -109,10 +109,10 @@ class Index:
             consumers.subscribe(self._consumer_changed)
         self.namespaces.subscribe(self._namespace_changed)
 
-    # -- what is known -------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------
 
     def consumer(self, key: ObjectKey) -> Consumer | None:
-        """Return a consumer as it was last seen, or as its view shows it."""
+        """Return a consumer as last observed, or as its view shows it."""
         consumer = self.consumers[key.kind].get(key)
         if consumer is None:
             return None
@@ -120,7 +120,7 @@ class Index:
         return consumer if self._view is None else self._view(consumer)
 
     def _as_run(self, consumer: Consumer) -> Consumer:
-        """Show a Deployment as the Argo Rollout runs it that uses its template, if one does."""
+        """Return a Deployment as run by the Argo Rollout that uses its template, if any."""
         rollouts = self.consumers["Rollout"].by_index("template_in", consumer.key)
         return rolled_by(consumer, rollouts[0]) if rollouts else consumer
 
@@ -138,7 +138,7 @@ class Index:
         return found
 
     def ignored(self, sources: Mapping[ObjectKey, Source]) -> set[ObjectKey]:
-        """Name the sources that say that they never cause an action."""
+        """Return the sources that are annotated to be ignored."""
         return {
             key
             for key, source in sources.items()
@@ -146,9 +146,9 @@ class Index:
         }
 
     def is_offered(self, key: ObjectKey) -> bool:
-        """Return whether a source wants to be found by those who search.
+        """Return whether a source is offered to consumers that search.
 
-        One that does not exist cannot say so. It counts, so that its return is not its first sight.
+        One that does not exist counts as offered, so that its recreation is not adopted as new.
         """
         store = self.sources.get(key.kind)
         source = store.get(key) if store else None
@@ -163,7 +163,7 @@ class Index:
         ]
 
     def all_consumers(self) -> Iterator[Consumer]:
-        """Walk over all consumers that are hotmap's business."""
+        """Iterate over all followed consumers."""
         for store in self.consumers.values():
             for consumer in store.values():
                 if not consumer.owned and is_relevant(self.policies.of(consumer)):
@@ -182,7 +182,7 @@ class Index:
         return list(found.values())
 
     def followers_of(self, source: ObjectKey) -> list[Consumer]:
-        """List the consumers whose business a change of a source is."""
+        """List the consumers that follow a source."""
         return [consumer for consumer in self.users_of(source) if self._follows(consumer, source)]
 
     def _follows(self, consumer: Consumer, source: ObjectKey) -> bool:
@@ -202,11 +202,11 @@ class Index:
     # -- from changes to keys ------------------------------------------------------------------
 
     def feed(self, queues: Queues | None) -> None:
-        """Put the consumers that a change may concern into queues from now on; None: into none."""
+        """Add the consumers affected by changes to these queues from now on; None: to none."""
         self._queues = queues
 
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        # What the first list brings has not changed; that it is known now has.
+        # Sources of the first list have not changed, but they are known now.
         first = not self.knows(key.kind, key.namespace)
         noted = not first and self.history.note(key, old, new)
         if self._queues and (first or noted or _annotations_differ(old, new)):
@@ -225,7 +225,7 @@ class Index:
             self._enqueue_consumer(new, before)
 
     def _rollout_changed(self, old: Consumer | None, new: Consumer | None) -> None:
-        """Look again at the Deployments whose template an Argo Rollout uses, or used before."""
+        """Enqueue the Deployments whose template an Argo Rollout uses, or used before."""
         if old is not None and new is not None and not _may_change_decision(old, new):
             return
         for deployment in {key for one in (old, new) if one for key in _template_in(one)}:
@@ -242,26 +242,26 @@ class Index:
                 self._enqueue_consumer(consumer, before)
 
     def _enqueue_for_source(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
-        """Ask for a consumer to be looked at since a source changed."""
+        """Enqueue a consumer since a source changed."""
         policy = self.policies.of(consumer)
         if _is_nudgeable(consumer, policy, source):
             queues.refresh(consumer.key)
         queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
     def _enqueue_consumer(self, consumer: Consumer, before: Policy | None) -> None:
-        """Ask for a consumer to be looked at since it, or what it inherits, changed."""
+        """Enqueue a consumer since it, or an annotation that it inherits, changed."""
         if self._queues is None:
             return
         policy = self.policies.of(consumer)
         if policy.opted_in and not (before is not None and before.opted_in):
-            # What is there at first sight has to be noted before anybody edits it.
+            # The initial content has to be recorded before an edit.
             self._queues.refresh(consumer.key)
         if is_relevant(policy) or (before is not None and is_relevant(before)):
             self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
 
 def _is_nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
-    """Return whether a change of a source may be settled by a nudge alone."""
+    """Return whether a nudge alone may be sufficient for a change of a source."""
     return not live_change_rolls(consumer, policy) and any(
         use.source == source and use.kind is UseKind.LIVE for use in consumer.uses
     )
@@ -279,13 +279,13 @@ def _may_change_decision(old: Consumer | None, new: Consumer) -> bool:
 
 
 def _decisive_fields(consumer: Consumer) -> tuple[object, ...]:
-    """What of a consumer may change a decision."""
+    """Return the fields of a consumer that may change a decision."""
     said = consumer.annotations, consumer.template_annotations
     return consumer.uses, said, consumer.generation, consumer.rolling, consumer.busy
 
 
 def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
-    """Name the Deployment that an Argo Rollout takes its pod template from, if it does."""
+    """Return the Deployment that an Argo Rollout takes its pod template from, if any."""
     key = rollout.argo.template_in if rollout.argo else None
     return (key,) if key and key.kind == "Deployment" else ()
 
@@ -293,20 +293,20 @@ def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
 def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
     """Return the hashes of the sources that are used: a fifth of what their keys would take.
 
-    Two sources may share one, so whoever asks looks at the uses too.
+    Two sources may share one, so callers check the uses too.
     """
     return () if consumer.owned else map(hash, consumer.uses.sources())
 
 
 def _has_equal_index_values(old: Consumer, new: Consumer) -> bool:
-    """Return whether nothing has changed of what the indexes look at."""
+    """Return whether all inputs of the indexes are unchanged."""
     before = (old.uses, old.owned, old.annotations, old.template_annotations)
     after = (new.uses, new.owned, new.annotations, new.template_annotations)
     return before == after and _template_in(old) == _template_in(new)
 
 
 def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
-    """Make an index of the consumers that may name sources, by their namespace."""
+    """Create an index of the consumers that may name sources, by their namespace."""
 
     def names(consumer: Consumer) -> Iterable[Hashable]:
         if not annotations.isdisjoint((*consumer.annotations, *consumer.template_annotations)):

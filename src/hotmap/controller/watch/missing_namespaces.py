@@ -1,6 +1,6 @@
-"""Notices that a namespace which is to be served does not exist: a list of it is merely empty.
+"""Detects configured namespaces that do not exist: listing one only gives an empty list.
 
-One that exists has a ConfigMap at least (kube-root-ca.crt), so only empty ones are asked after.
+One that exists has a ConfigMap at least (kube-root-ca.crt), so only empty ones are checked.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hotmap.kube.resources import NAMESPACES
 
 __all__ = ["MissingNamespaces"]
 
-#: Seconds between two questions. What appears is served at once, by its watches; only the
-#: complaint lasts so long.
+#: Seconds between two checks. A namespace that appears is served at once, by its watches; only the
+#: report may be this old.
 _AGAIN = 15.0
 
 _log = logging.getLogger(__name__)
 
 
 class MissingNamespaces:
-    """Asks after namespaces until each was seen once.
+    """Checks namespaces until each was seen once.
 
-    `known` is set once the stores tell an empty namespace from one that is not listed yet. Who may
-    not ask is not told either: with a Role in the namespace, it exists.
+    `known` is set once the stores distinguish an empty namespace from one that is not listed yet.
+    If the request is forbidden, the namespace counts as existing.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class MissingNamespaces:
         self._unseen = list(wanted)
         self._known = known
         self._is_empty = is_empty
-        #: Those that do not exist, as far as is known.
+        #: Namespaces that do not exist, as far as known.
         self.absent: frozenset[str] = frozenset()
 
     async def run(self) -> None:
-        """Ask until all were seen."""
+        """Check until all were seen."""
         await self._known.wait()
         while self._unseen:
             for name in tuple(self._unseen):
@@ -66,7 +66,7 @@ class MissingNamespaces:
         except Forbidden:
             pass
         except HotmapError:
-            return  # nothing is known; the watches say what is wrong
+            return  # unknown; the watches report the error
         self._unseen.remove(name)
         if name in self.absent:
             _log.info("namespace %s exists now", name)

@@ -1,8 +1,7 @@
-"""Takes the snapshot of one consumer: all that a decision on it needs, as it is at this moment.
+"""Takes the snapshot of one consumer: everything that a decision needs, at this moment.
 
-Reads the stores, the records and what this controller remembers between two decisions; sends
-nothing and decides nothing. Whoever decides (`reconcile`), checks pods afterwards (`pod_checks`)
-or shows the status starts from the same snapshot.
+Reads the stores, the records and the state that this controller keeps between two decisions; sends
+nothing and decides nothing. `reconcile`, `pod_checks` and the status start from the same snapshot.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Observer", "ObserverSettings"]
 
-#: Jobs and Pods that are remembered after they went; most come back, and within a minute.
+#: Deleted Jobs and Pods that are remembered; most are recreated within a minute.
 _REPLACED = 1024
 
 
 class ObserverSettings(NamedTuple):
-    """What is the same in every snapshot."""
+    """The parts that all snapshots have in common."""
 
     #: Fingerprint keys, newest first.
     keys: Sequence[FingerprintKey]
     #: Rollouts in a window that the flap breaker allows; 0 allows any number.
     flap_limit: int = 0
-    #: Whether what somebody else writes into pod templates matters.
+    #: Whether to detect writes of others into pod templates.
     detects_conflicts: bool = True
 
 
 class Observer:
-    """Takes snapshots of consumers for as long as its stores are kept."""
+    """Takes snapshots of consumers from the stores."""
 
     def __init__(
         self,
@@ -58,20 +57,20 @@ class Observer:
         clock: Callable[[], float],
         sent_nudge: Callable[[ObjectKey], SentNudge | None] = lambda key: None,
     ) -> None:
-        """`clock` tells POSIX seconds as the API server does; `sent_nudge` what pods were told."""
+        """`clock` returns POSIX seconds of the API server; `sent_nudge` the last nudge."""
         self._index = index
         self._records = records
         self._settings = settings
         self._clock = clock
         self._sent_nudge = sent_nudge
-        #: When a consumer that is waited for was first found so, on the loop's clock (rule 6).
+        #: Since when a consumer's own rollout is waited for, on the loop's clock (rule 6).
         self._waiting_since: dict[ObjectKey, float] = {}
-        #: Of Jobs and Pods that were replaced, for who comes under their name: the new one has a
-        #: new uid, so the record of the old one is not its own.
+        #: Records of replaced Jobs and Pods, for their successors with the same name: a successor
+        #: has a new uid, so it has no record of its own.
         self._inherited: dict[ObjectKey, RolloutTimes] = {}
 
     def snapshot(self, key: ObjectKey) -> Snapshot | None:
-        """Take the snapshot of a consumer; None when it is gone."""
+        """Take the snapshot of a consumer; None if it was deleted."""
         consumer = self._index.consumer(key)
         if consumer is None:
             return None
@@ -98,7 +97,7 @@ class Observer:
         )
 
     def remember(self, decision: Decision, record: Record | None) -> None:
-        """Remember of a decision what the next one on its consumer has to know.
+        """Remember what the next decision on the consumer needs.
 
         `record` is the consumer's after the decision was carried out.
         """
@@ -116,7 +115,7 @@ class Observer:
                 del self._inherited[next(iter(self._inherited))]
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         self._waiting_since.pop(key, None)
 
     def _followed_uses(
@@ -136,7 +135,7 @@ class Observer:
     def _sources_to_match(
         self, consumer: Consumer, policy: Policy, record: Record | None
     ) -> Sequence[ObjectKey]:
-        """List what name patterns are tried on: sources that exist, and those that once did."""
+        """List the sources that name patterns are matched with: existing and former ones."""
         if not policy.named:
             return ()
         namespace = consumer.key.namespace
@@ -145,7 +144,7 @@ class Observer:
         return [*self._index.sources_in(namespace), *known]
 
     def _seen(self, snapshot: Snapshot) -> dict[str, Any]:
-        """Say what was seen of each source since the version that was last asked for."""
+        """Return the observed changes of each source since the version that was last applied."""
         known, history = records_by_source(snapshot.record), self._index.history
         seen, sources = [], []
         for source in snapshot.sources:

@@ -1,9 +1,9 @@
-"""Watches a kind that a cluster may or may not have, for as long as it has it.
+"""Watches a kind that a cluster may or may not have, while it exists.
 
-Whether the kind is there is asked of discovery, which needs no right of its own (kubernetes: the
-ClusterRole system:discovery), and not of the resource: a list that is refused would not tell a
-missing right from a missing kind. One small request in POLL seconds, so a definition that is
-installed while we run is noticed within that time, and so is its removal.
+Discovery shows whether the kind exists, which needs no extra permission (kubernetes: the
+ClusterRole system:discovery); a list that is refused would not distinguish a missing permission
+from a missing kind. One small request every POLL seconds detects definitions that are installed or
+removed meanwhile.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["POLL", "OptionalKind"]
 
-#: Seconds between two looks at discovery.
+#: Seconds between two discovery requests.
 POLL = 30.0
 
-#: How often in a row a kind that was there has to be missing: one server of several may lag.
+#: How often in a row an existing kind has to be missing: one of several servers may lag.
 _MISSING = 2
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class OptionalKind:
         supervisor: Supervisor,
         poll: float = POLL,
     ) -> None:
-        """`make` gives new reflectors that fill `store`; `poll` is in seconds."""
+        """`make` returns new reflectors that fill `store`; `poll` is in seconds."""
         self._client = client
         self._resource = resource
         self._make = make
@@ -67,13 +67,13 @@ class OptionalKind:
         self._missing = 0
         self._problem = ""
         self._tasks = supervisor.tasks()
-        #: Running; none while the kind is not there.
+        #: Running; none while the kind does not exist.
         self.reflectors: Sequence[Reflector[Any, Any]] = ()
-        #: Set once it is known whether the kind is there.
+        #: Set once it is known whether the kind exists.
         self.answered = asyncio.Event()
 
     async def run(self) -> NoReturn:
-        """Follow the kind's coming and going until cancelled; the store is left as it is then."""
+        """Watch the kind while it exists, until cancelled; the store is left unchanged then."""
         try:
             while True:
                 await self._look()
@@ -85,12 +85,12 @@ class OptionalKind:
         try:
             there = await self._exists()
         except (ApiError, Unreachable) as error:
-            # Said once; what is watched goes on being watched.
+            # Logged once; the watches continue.
             level = logging.DEBUG if str(error) == self._problem else logging.WARNING
             _log.log(level, "whether there are %s: %s", self._resource.plural, error)
             self._problem = str(error)
             if isinstance(error, ApiError):
-                # Not that the kind is absent: whoever needs its objects waits, nobody else.
+                # This does not mean that the kind is absent: only its objects are waited for.
                 self.answered.set()
             return
         self._problem = ""

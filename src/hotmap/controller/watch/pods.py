@@ -1,4 +1,4 @@
-"""Looks at a consumer's pods, when a rule asks for it; pods are not watched.
+"""Lists a consumer's pods when a rule needs them; pods are not watched.
 
 One LIST by the consumer's selector, served from the API server's cache.
 """
@@ -14,11 +14,11 @@ __all__ = ["list_pods"]
 
 
 async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
-    """List the pods of a consumer, terminating ones too: what its selector matches and it owns.
+    """List the pods that a consumer selects and owns, including terminating ones.
 
-    `resourceVersion=0`: any cached state will do, since a pod that started too lately to be in it
-    read the new content, and one that is gone does not matter. A Pod is its own only one; another
-    consumer without a selector (CronJob) has none.
+    `resourceVersion=0`: any cached state is sufficient, since a pod that started too recently to be
+    in it read the new content, and one that is gone does not matter. A bare Pod is its own only
+    pod; any other consumer without a selector (CronJob) has none.
 
     Raises:
         ApiError, Unreachable: as the client raises them.

@@ -16,7 +16,7 @@ __all__ = ["NamespaceAnnotations", "Policies", "is_relevant"]
 
 
 class NamespaceAnnotations(NamedTuple):
-    """What a Namespace says to hotmap."""
+    """The annotations of a Namespace that hotmap reads."""
 
     name: str
     annotations: dict[str, str]
@@ -24,7 +24,7 @@ class NamespaceAnnotations(NamedTuple):
 
 
 class Policies:
-    """The policy of each consumer that was asked for, until it is dropped."""
+    """A cache of the policies of consumers."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Policies:
     ) -> None:
         """`selects_namespaces`: a Namespace that is not in the store is not served.
 
-        `as_run` shows a Deployment as the Argo Rollout runs it that uses its template.
+        `as_run` returns a Deployment as run by the Argo Rollout that uses its template.
         """
         self.defaults = defaults
         self._namespaces = namespaces
@@ -52,7 +52,7 @@ class Policies:
         return policy
 
     def drop(self, key: ObjectKey) -> Policy | None:
-        """Forget a policy, since what it was read from has changed; returns it."""
+        """Drop a policy whose input has changed; returns it."""
         return self._policies.pop(key, None)
 
     def annotations_of(self, namespace: str) -> dict[str, str] | None:
@@ -71,10 +71,10 @@ class Policies:
 
 @lru_cache(maxsize=1024)
 def _shared(policy: Policy) -> Policy:
-    """Return an equal value that is kept once: most consumers say the same, or nothing."""
+    """Return a shared equal value: most consumers have the same annotations, or none."""
     return policy
 
 
 def is_relevant(policy: Policy) -> bool:
-    """Return whether a consumer opted in, or tried to in a way that has to be reported."""
+    """Return whether a consumer opted in, or has annotations with an error to report."""
     return policy.opted_in or bool(policy.problems) or bool(policy.over_budget)

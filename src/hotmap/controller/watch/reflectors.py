@@ -1,7 +1,7 @@
-"""What the controller watches: reflectors that keep the index's stores equal to the cluster.
+"""The controller's reflectors, which keep the index's stores equal to the cluster.
 
-They run from the start, on a standby too, so that its stores are warm. Who begins to act on
-stores that were filled before asks for consistent lists first (`renew`).
+They run from the start, also on a standby, so that its stores are warm. Before a new leader acts on
+stores that were filled earlier, it makes consistent lists (`renew`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["Reflectors"]
 
-#: Seconds between two complaints about what is missing.
+#: Seconds between two log lines about incomplete stores.
 _COMPLAIN = 60.0
 
 _ROLLED = ("Deployment", "StatefulSet", "DaemonSet")
@@ -50,11 +50,11 @@ _log = logging.getLogger(__name__)
 
 
 class _Watched(NamedTuple):
-    """One kind, and what is kept of its objects."""
+    """One watched kind, with its transform and store."""
 
     kind: str
     type: type[Any]
-    #: Gets an object, and what was kept of it before, if anything was.
+    #: Gets an object and its stored value, if there is one.
     transform: Callable[..., Any]
     label_selector: str = ""
 
@@ -75,24 +75,24 @@ class Reflectors:
         self._index = index
         self._settings = settings
         self._keys = keys
-        #: Set once anything was ever watched.
+        #: Set once reflectors were started.
         self.started = asyncio.Event()
         self._namespaces = MissingNamespaces(
             client,
-            # Our own is there: the manifests for one namespace grant no right to ask for it.
+            # Our own exists: the manifests for one namespace grant no permission to read it.
             [name for name in settings.watch_namespaces if name != settings.namespace],
             known=index.sources["ConfigMap"].synced,
             is_empty=lambda namespace: not index.sources_in(namespace),
         )
         self._fixed: list[Reflector[Any, Any]] = []
-        #: What is watched, by kind.
+        #: The watched kinds.
         self._watched: dict[str, _Watched] = {}
         self._rollouts: OptionalKind | None = None
         self._supervisor = supervisor
         self._tasks = supervisor.tasks()
 
     def start(self) -> None:
-        """Begin to fill the stores."""
+        """Start to fill the stores."""
         self._fixed = self._make_reflectors()
         self._rollouts = self._watch_rollouts()
         for reflector in self._fixed:
@@ -103,7 +103,7 @@ class Reflectors:
         self.started.set()
 
     async def stop(self) -> None:
-        """Stop watching; the stores stay as they are."""
+        """Stop watching; the stores stay unchanged."""
         await self._tasks.stop()
 
     def use_keys(self, keys: tuple[FingerprintKey, ...]) -> None:
@@ -111,9 +111,9 @@ class Reflectors:
         self._keys = keys
 
     async def complete(self) -> None:
-        """Wait until every store is complete, or the server has refused what it would hold.
+        """Wait until every store is complete, or access to its kind is denied.
 
-        Says once a minute what is missing.
+        Logs once a minute what is missing.
         """
         if self._rollouts:
             await self._answers(self._rollouts)
@@ -121,11 +121,11 @@ class Reflectors:
             await self._answers(one)
 
     async def renew(self) -> None:
-        """List everything anew, consistently, and wait until the stores are equal to that.
+        """List everything again, consistently, and wait until the stores are equal to that.
 
-        A watch may lag without anybody noticing for as long as a silent connection is trusted;
-        who takes over must not act on what was true before (a source that went backwards
-        would be noticed, a consumer would not).
+        A watch may lag unnoticed for as long as a silent connection is trusted; a new leader must
+        not act on old state (for a source that went backwards this is detected, for a consumer
+        not).
         """
         await self.stop()
         self.start()
@@ -148,10 +148,10 @@ class Reflectors:
                 _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
 
     async def reread(self, key: ObjectKey) -> None:
-        """Read one object consistently and put what is kept of it into its store.
+        """Read one object consistently and store its transformed value.
 
         For when the store may lag behind the server for longer than a watch does. A list of one
-        object, so that no right to get is needed.
+        object, so that the verb get is not needed.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
@@ -173,11 +173,11 @@ class Reflectors:
             store.remove(key)
 
     def problems(self) -> list[str]:
-        """Say what stands in the way of nothing, and is hardly meant."""
+        """Return problems that prevent nothing, but are probably not intended."""
         return [f"namespace {name} does not exist" for name in sorted(self._namespaces.absent)]
 
     def statistics(self) -> list[ReflectorStatistics]:
-        """Say of each watched resource how it stands, over all its namespaces."""
+        """Return the statistics of each watched resource, over all its namespaces."""
         by_resource: dict[str, list[ReflectorStatistics]] = {}
         for one in self._all():
             statistics = one.statistics()
@@ -229,7 +229,7 @@ class Reflectors:
         return [*reflectors, namespaces]
 
     def _watch_rollouts(self) -> OptionalKind | None:
-        """Watch Argo Rollouts while their kind exists, unless flags say that nobody cares."""
+        """Watch Argo Rollouts while their kind exists, unless flags disable it."""
         defaults, store = self._settings.defaults, self._store("Rollout")
         if "Rollout" in defaults.dialect.ignored_workloads:
             store.synced.set()
@@ -244,7 +244,7 @@ class Reflectors:
         )
 
     def _reflect(self, watched: _Watched) -> list[Reflector[Any, Any]]:
-        """Make the reflectors of a kind: one, or one for each namespace that is listed."""
+        """Create the reflectors of a kind: one, or one for each configured namespace."""
         settings = self._settings
         self._watched[watched.kind] = watched
         return [
@@ -269,7 +269,7 @@ class Reflectors:
 
 
 def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
-    """Sum the watches of one resource up: counts together, and the worst of the rest."""
+    """Combine the watches of one resource: sums of counts, the worst of other values."""
     first = parts[0]
     return first._replace(
         connected=all(one.connected for one in parts),
@@ -287,7 +287,7 @@ def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
 
 
 def _outside(namespaces: Sequence[str]) -> str:
-    """Select, on the server's side, what lies in none of some namespaces."""
+    """Return the field selector that excludes some namespaces."""
     return ",".join(f"metadata.namespace!={name}" for name in namespaces)
 
 

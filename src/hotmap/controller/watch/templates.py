@@ -1,4 +1,4 @@
-"""When the pod template of each consumer was last seen to change."""
+"""When the pod template of each consumer was last observed to change."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class TemplateSightings:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._last: dict[ObjectKey, TemplateSighting] = {}
-        #: When a generation first moved on since the template was seen to change.
+        #: When a generation first increased since the template was observed to change.
         self._moved_at: dict[ObjectKey, float] = {}
 
     def last_change(self, key: ObjectKey) -> TemplateSighting | None:
-        """Say when a pod template was last seen to change; None: not since the start."""
+        """Return when a pod template was last observed to change; None: not since the start."""
         return self._last.get(key)
 
     def note(self, old: Consumer, new: Consumer) -> None:
-        """Note when a pod template was edited, once its own controller says that it was.
+        """Record when a pod template was edited, once its own controller reports it.
 
-        That word comes late, maybe after a change of a source that the new pods did not read. So
-        the edit counts as made when the generation first moved on since the word before.
+        That report is late, maybe after a change of a source that the new pods did not read. So the
+        edit is dated by the first increase of the generation since the previous report.
         """
         if old.template_version == new.template_version:
             if old.generation != new.generation:
@@ -37,6 +37,6 @@ class TemplateSightings:
             self._last[new.key] = TemplateSighting(at, new.generation)
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what was seen of a consumer that is gone, or is another object now."""
+        """Drop the sightings of a consumer that was deleted or replaced."""
         self._last.pop(key, None)
         self._moved_at.pop(key, None)

@@ -1,7 +1,7 @@
-"""What is kept of each workload that is watched: a consumer, or nothing.
+"""Transforms of watched workloads: what is stored of each is a consumer, or nothing.
 
-Most Jobs, ReplicaSets and Pods are made by a workload, whose template is what counts; they are
-dropped as they come, so that they cost nothing that stays.
+Most Jobs, ReplicaSets and Pods are managed by a workload, whose template is used instead; they are
+dropped on arrival, so they take no memory.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _FINISHED = ("Succeeded", "Failed")
 class Transforms:
     """The transforms of the reflectors, one for each kind.
 
-    `known` is what was kept of the same object before.
+    `known` is the stored value of the same object.
     """
 
     def __init__(self, defaults: Defaults) -> None:
         self._dialect = defaults.dialect
-        #: Whether flags have Jobs created again, finished ones too.
+        #: Whether flags enable the recreation of Jobs, including finished ones.
         self._recreates = OnChange.RECREATE in defaults.on_change
 
     def workload(self, kind: str) -> Callable[..., Consumer]:
-        """Make the transform of a kind whose controller rolls it."""
+        """Return the transform of a kind that supports rollouts."""
         dialect = self._dialect
         return lambda item, known=None: consumer_from_workload(kind, item, dialect, known=known)
 
@@ -51,9 +51,9 @@ class Transforms:
         return consumer_from_rollout(item, self._dialect, known=known)
 
     def job(self, item: Job, known: Consumer | None = None) -> Consumer | None:
-        """Keep the Jobs that no CronJob made and that are not being deleted.
+        """Keep the Jobs that no CronJob owns and that are not being deleted.
 
-        Of the finished ones, which read nothing any more, those that may ask to be run again.
+        Of the finished ones, which read nothing any more, only those that may be recreated.
         """
         if item.metadata.deletion_timestamp or is_owned(item.metadata):
             return None
@@ -62,13 +62,13 @@ class Transforms:
         return None if job.finished and not asks else job
 
     def replica_set(self, item: Workload, known: Consumer | None = None) -> Consumer | None:
-        """Keep the ReplicaSets that no Deployment or Rollout made."""
+        """Keep the ReplicaSets that no Deployment or Rollout owns."""
         if is_owned(item.metadata):
             return None
         return consumer_from_workload("ReplicaSet", item, self._dialect, known=known)
 
     def pod(self, item: Pod, known: Consumer | None = None) -> Consumer | None:
-        """Keep the Pods that no workload made and that may still run."""
+        """Keep the Pods that no workload owns and that may still run."""
         ends = item.metadata.deletion_timestamp or item.status.phase in _FINISHED
         if ends or has_workload(item.metadata):
             return None
