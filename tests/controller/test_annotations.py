@@ -162,7 +162,7 @@ async def test_namespace_annotation_added_later(world: World) -> None:
         )
 
         async def adopted() -> int:
-            return controller.records.statistics().records
+            return len(controller.records)
 
         await world.until(adopted, "the consumer is adopted")
         assert await world.revision(namespace="shop") == ""

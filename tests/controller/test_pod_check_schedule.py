@@ -83,7 +83,7 @@ class Bench:
         self.turns = 0
         self.client = ListHook(world.client)
         self.index = Index(defaults=Defaults(follow="auto"))
-        self.records = Records(world.client, "hotmap")
+        self.records = Records()
         self.decision_log = DecisionLog(wall_clock=lambda: self.now)
         self.consumer_states = ConsumerStates(
             index=self.index, decision_log=self.decision_log, records=self.records

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.controller.world import World
 
-from hotmap.controller.storage import records as module
+from hotmap.controller.storage import record_shards as module
+from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.core.errors import api_error
 from hotmap.core.model.objects import ObjectKey
@@ -27,64 +28,66 @@ async def namespace(world: World) -> None:
 
 
 @pytest.fixture
-async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Records]:
+async def running(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RecordShards]:
     """Records that are written by themselves, with short pauses."""
     monkeypatch.setattr(module, "_LULL", 0.2)
     monkeypatch.setattr(module, "_LONGEST", 1.0)
-    records = Records(world.client, "hotmap")
-    await records.load()
-    writing = asyncio.create_task(records.run())
-    yield records
+    shards = RecordShards(world.client, "hotmap", Records())
+    await shards.load()
+    writing = asyncio.create_task(shards.run())
+    yield shards
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
 
 
-async def written(records: Records, writes: int = 1) -> None:
+async def written(shards: RecordShards, writes: int = 1) -> None:
     async with asyncio.timeout(60):
-        while records.statistics().dirty or records.statistics().writes < writes:  # noqa: ASYNC110
+        while shards.statistics().dirty or shards.statistics().writes < writes:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-async def loaded(world: World) -> Records:
+async def loaded(world: World) -> RecordShards:
     """What a controller finds that comes next."""
-    records = Records(world.client, "hotmap")
-    await records.load()
-    return records
+    shards = RecordShards(world.client, "hotmap", Records())
+    await shards.load()
+    return shards
 
 
-async def test_burst_is_written_once(world: World, running: Records) -> None:
+async def test_burst_is_written_once(world: World, running: RecordShards) -> None:
     """The first change is written at once; a thousand after it when they are all there."""
-    running.put(record(0))
+    running.records.put(record(0))
     await written(running)
     assert running.statistics().writes == 1
     for number in range(1000):
-        running.put(record(number, "a"))
+        running.records.put(record(number, "a"))
         await asyncio.sleep(0)
     await written(running, 5)
     assert running.statistics().writes == 1 + 4
     assert sorted(await world.records()) == [f"hotmap-state-{shard:02}" for shard in range(4)]
 
 
-async def test_endless_burst_is_written(running: Records) -> None:
+async def test_endless_burst_is_written(running: RecordShards) -> None:
     """Something always changes: every few seconds it is written what there is by then."""
     number = 0
     async with asyncio.timeout(60):
         while running.statistics().writes < 3:
             number += 1
-            running.put(record(0, str(number)))
+            running.records.put(record(0, str(number)))
             await asyncio.sleep(0.01)
 
 
 async def test_more_records_move_to_more_shards(world: World) -> None:
     """Each is in one shard afterwards, and found by who comes next."""
-    records = await loaded(world)
+    shards = await loaded(world)
     for count in (10, 300, 600, 3000):
         for number in range(count):
-            records.put(record(number, str(count)))
-        await records.flush()
+            shards.records.put(record(number, str(count)))
+        await shards.flush()
         found = await loaded(world)
-        assert found.statistics().records == count
-        assert all(found.get(f"uid-{one}") == record(one, str(count)) for one in range(count))
+        assert len(found.records) == count
+        assert all(
+            found.records.get(f"uid-{one}") == record(one, str(count)) for one in range(count)
+        )
         assert found.statistics().dirty == 0, "nothing is left where it was"
 
 
@@ -93,20 +96,20 @@ async def test_crash_while_moving_records_loses_none(
     world: World, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
     """Whatever was written of the move by then, none is lost, and the newer copy counts."""
-    records = await loaded(world)
+    shards = await loaded(world)
     for number in range(500):
-        records.put(record(number, "old"))
-    await records.flush()
+        shards.records.put(record(number, "old"))
+    await shards.flush()
     for number in range(1000):
-        records.put(record(number, "new"))
+        shards.records.put(record(number, "new"))
     _fail_after(monkeypatch, world, kept)
-    assert await records.flush() is (kept == 4)
+    assert await shards.flush() is (kept == 4)
     monkeypatch.undo()
     found = await loaded(world)
     texts = await world.records()
-    assert all(found.get(f"uid-{one}") for one in range(500))
+    assert all(found.records.get(f"uid-{one}") for one in range(500))
     upper = [b64decode(text).decode() for name, text in texts.items() if name[-1] in "23"]
-    moved = [found.get(uid) for text in upper for uid in read_shard(text)]
+    moved = [found.records.get(uid) for text in upper for uid in read_shard(text)]
     assert bool(moved) == (kept > 0)
     assert all(one is not None and one.revision == "new" for one in moved)
     assert bool(found.statistics().dirty) == (kept > 0), "what was left behind goes"
@@ -138,15 +141,15 @@ def seen(number: int, at: float) -> SeenSource:
 
 async def test_sightings_move_with_records(world: World) -> None:
     """They fill shards too, and each is found once afterwards."""
-    records = await loaded(world)
+    shards = await loaded(world)
     for number in range(100):
-        records.note_seen(seen(number, 1.0))
-    await records.flush()
+        shards.records.note_seen(seen(number, 1.0))
+    await shards.flush()
     for number in range(400):
-        records.put(record(number))
-    await records.flush()
+        shards.records.put(record(number))
+    await shards.flush()
     found = await loaded(world)
-    assert {one.source: one for one in found.seen()} == {
+    assert {one.source: one for one in found.records.seen()} == {
         one.source: one for one in (seen(number, 1.0) for number in range(100))
     }
     assert len(await world.records()) == 2
@@ -155,36 +158,36 @@ async def test_sightings_move_with_records(world: World) -> None:
 
 async def test_old_sightings_are_dropped_and_count_is_bounded(world: World) -> None:
     """An hour later nobody asks; of very many sources the latest are kept."""
-    records = await loaded(world)
+    shards = await loaded(world)
     for number in (1, 2, 1):
-        records.note_seen(seen(number, 10.0 * number))
-    records.note_seen(seen(1, 30.0))
-    await records.flush()
+        shards.records.note_seen(seen(number, 10.0 * number))
+    shards.records.note_seen(seen(1, 30.0))
+    await shards.flush()
     found = await loaded(world)
-    found.note_seen(seen(3, 3625.0))
-    assert [one.source.name for one in found.seen()] == ["app-1", "app-3"]
+    found.records.note_seen(seen(3, 3625.0))
+    assert [one.source.name for one in found.records.seen()] == ["app-1", "app-3"]
     for number in range(5000):
-        found.note_seen(seen(number, 3630.0))
-    kept = [one.source.name for one in found.seen()]
+        found.records.note_seen(seen(number, 3630.0))
+    kept = [one.source.name for one in found.records.seen()]
     assert len(kept) == 4096
     assert kept[-1] == "app-4999"
 
 
 async def test_records_of_an_old_layout_do_not_return(world: World) -> None:
     """Another controller, by mistake, writes an old shard: what has moved on stays as it is."""
-    records, other = await loaded(world), await loaded(world)
+    shards, other = await loaded(world), await loaded(world)
     for number in range(200):
-        records.put(record(number, "old"))
-    await records.flush()
+        shards.records.put(record(number, "old"))
+    await shards.flush()
     await other.load()
-    other.put(record(7, "theirs"))
+    other.records.put(record(7, "theirs"))
     await other.flush()
     for number in range(100, 400):
-        records.put(record(number, "new"))
-    await records.flush()
-    for known in (records, await loaded(world)):
-        assert all(known.get(f"uid-{one}") == record(one, "new") for one in range(100, 400))
-        assert known.get("uid-7") is not None
+        shards.records.put(record(number, "new"))
+    await shards.flush()
+    for known in (shards, await loaded(world)):
+        assert all(known.records.get(f"uid-{one}") == record(one, "new") for one in range(100, 400))
+        assert known.records.get("uid-7") is not None
 
 
 def wide(number: int, sources: int, revision: str = "") -> Record:
@@ -208,48 +211,51 @@ def wide(number: int, sources: int, revision: str = "") -> Record:
 async def test_record_that_is_too_large_is_left_out_and_reported(world: World) -> None:
     """6,500 sources in one record, 1.1 MiB: all others are kept, and its owner is told once."""
     told: list[tuple[str, int]] = []
-    records = Records(
-        world.client, "hotmap", on_too_large=lambda record, size: told.append((record.uid, size))
+    shards = RecordShards(
+        world.client,
+        "hotmap",
+        Records(),
+        on_too_large=lambda record, size: told.append((record.uid, size)),
     )
-    await records.load()
-    records.put(wide(0, 6500))
+    await shards.load()
+    shards.records.put(wide(0, 6500))
     for number in range(1, 10):
-        records.put(record(number))
-    assert await records.flush()
-    records.put(wide(0, 6500, "next"))
-    assert await records.flush()
+        shards.records.put(record(number))
+    assert await shards.flush()
+    shards.records.put(wide(0, 6500, "next"))
+    assert await shards.flush()
     assert [uid for uid, size in told if size > 1 << 20] == ["uid-0"]
-    assert records.statistics().unpersisted == 1
+    assert shards.statistics().unpersisted == 1
     found = await loaded(world)
-    assert all(found.get(f"uid-{number}") for number in range(1, 10))
-    assert found.get("uid-0") is None
-    records.put(wide(0, 1))
-    assert await records.flush()
-    assert records.statistics().unpersisted == 0
-    assert (await loaded(world)).get("uid-0") == wide(0, 1)
+    assert all(found.records.get(f"uid-{number}") for number in range(1, 10))
+    assert found.records.get("uid-0") is None
+    shards.records.put(wide(0, 1))
+    assert await shards.flush()
+    assert shards.statistics().unpersisted == 0
+    assert (await loaded(world)).records.get("uid-0") == wide(0, 1)
 
 
 async def test_shards_are_split_by_bytes(world: World) -> None:
     """60 records of 50 KB are 3 MB: no Secret comes near 1 MiB, and all are found again."""
-    records = await loaded(world)
+    shards = await loaded(world)
     for number in range(60):
-        records.put(wide(number, 240))
-    assert await records.flush()
+        shards.records.put(wide(number, 240))
+    assert await shards.flush()
     texts = await world.records()
     assert max(len(b64decode(text)) for text in texts.values()) < 800 << 10
     found = await loaded(world)
-    assert all(found.get(f"uid-{number}") == wide(number, 240) for number in range(60))
-    assert records.statistics().unpersisted == 0
+    assert all(found.records.get(f"uid-{number}") == wide(number, 240) for number in range(60))
+    assert shards.statistics().unpersisted == 0
 
 
 async def test_shard_that_cannot_be_written_does_not_stop_the_others(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A new shard is refused: every record is found all the same, and moves when it may."""
-    records = await loaded(world)
+    shards = await loaded(world)
     for number in range(200):
-        records.put(record(number, "old"))
-    await records.flush()
+        shards.records.put(record(number, "old"))
+    await shards.flush()
 
     async def refuse(plural: str, namespace: str | None, name: str, obj: Any) -> None:
         if name == "hotmap-state-03":
@@ -257,27 +263,27 @@ async def test_shard_that_cannot_be_written_does_not_stop_the_others(
 
     world.registry.create_guards.append(refuse)
     for number in range(1000):
-        records.put(record(number, "new"))
-    assert not await records.flush()
-    assert records.statistics().unpersisted > 0
+        shards.records.put(record(number, "new"))
+    assert not await shards.flush()
+    assert shards.statistics().unpersisted > 0
     assert "hotmap-state-03: records of" in caplog.text
     found = await loaded(world)
-    assert all(found.get(f"uid-{one}") == record(one, "new") for one in range(1000))
+    assert all(found.records.get(f"uid-{one}") == record(one, "new") for one in range(1000))
     world.registry.create_guards.clear()
-    assert await records.flush()
-    await records.flush()
-    assert records.statistics()[1] == records.statistics().unpersisted == 0
+    assert await shards.flush()
+    await shards.flush()
+    assert shards.statistics().dirty == shards.statistics().unpersisted == 0
     found = await loaded(world)
-    assert all(found.get(f"uid-{one}") == record(one, "new") for one in range(1000))
+    assert all(found.records.get(f"uid-{one}") == record(one, "new") for one in range(1000))
     assert found.statistics().dirty == 0, "nothing is left where it was"
 
 
 async def test_state_secret_that_was_deleted_is_written_again(
-    world: World, running: Records, monkeypatch: pytest.MonkeyPatch
+    world: World, running: RecordShards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without any change of a record."""
     monkeypatch.setattr(module, "_CHECK_EVERY", 0.02)
-    running.put(record(1))
+    running.records.put(record(1))
     await written(running)
     checking = asyncio.create_task(running.check())
     try:
@@ -286,7 +292,7 @@ async def test_state_secret_that_was_deleted_is_written_again(
     finally:
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
-    assert (await loaded(world)).get("uid-1") == record(1)
+    assert (await loaded(world)).records.get("uid-1") == record(1)
 
 
 async def test_workload_whose_state_is_too_large_gets_an_event(world: World) -> None:
@@ -310,4 +316,4 @@ async def test_workload_whose_state_is_too_large_gets_an_event(world: World) -> 
     assert message.startswith("the state of its 400 sources takes")
     [event] = await world.events("StateNotKept")
     assert event["involvedObject"]["name"] == "wide"
-    assert (await loaded(world)).statistics().records == 1
+    assert len((await loaded(world)).records) == 1

@@ -159,7 +159,8 @@ class Shop:
 
         async def pods_checked() -> bool:
             seen = {key.name for key in controller.decision_log.history()}
-            return seen >= set(names) and controller.records.statistics().dirty == 0
+            shards = controller.record_shards
+            return seen >= set(names) and shards is not None and not shards.statistics().dirty
 
         await self.until(pods_checked, f"{names} are adopted", within=60)
 

@@ -95,7 +95,8 @@ def exposed_metrics() -> set[str]:
         MetricSources(
             client=client,
             decision_log=journal,
-            records=Records(client, "hotmap"),
+            records=Records(),
+            record_shards=None,
             reflectors=list,
             queues=dict,
             consumer_states=lambda: None,

@@ -24,6 +24,7 @@ from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.status import LeaderView
 from hotmap.controller.settings import Settings
 from hotmap.controller.startup import StartupRetry
+from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index, Queues
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
@@ -54,6 +55,8 @@ class TermParts(NamedTuple):
     pod_checker: PodChecker
     leader_view: LeaderView
     annotation_warnings: AnnotationWarnings
+    #: None: records are kept in memory alone (shadow mode).
+    record_shards: RecordShards | None
     #: None: no Job is ever deleted (shadow mode).
     job_recreations: JobRecreations | None
 
@@ -74,6 +77,7 @@ class LeaderTerm:
     ) -> None:
         self._index = index
         self._records = records
+        self._record_shards = parts.record_shards
         self._recreations = parts.job_recreations
         self._reconciler = parts.reconciler
         self.pod_checker = parts.pod_checker
@@ -98,9 +102,10 @@ class LeaderTerm:
         Raises:
             ApiError: the records may not be read.
         """
-        await self._startup_retry.retry_until_available(
-            self._records.load, what="the records cannot be read"
-        )
+        if self._record_shards is not None:
+            await self._startup_retry.retry_until_available(
+                self._record_shards.load, what="the records cannot be read"
+            )
         self._restore_sightings()
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._keep_sightings))
@@ -132,8 +137,9 @@ class LeaderTerm:
                 self._workers.start(
                     name, partial(_work, queue, work, self._after_work), may_return=True
                 )
-        self._background.start("write records", self._records.run)
-        self._background.start("check records", self._records.check)
+        if self._record_shards is not None:
+            self._background.start("write records", self._record_shards.run)
+            self._background.start("check records", self._record_shards.check)
         self._background.start("check pods", self.pod_checker.run)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
@@ -153,7 +159,8 @@ class LeaderTerm:
         await self._background.stop()
         if self._may_write():
             self.pod_checker.write()
-            await self._records.flush()
+            if self._record_shards is not None:
+                await self._record_shards.flush()
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
         """Count the waiting and processed consumers, by queue."""

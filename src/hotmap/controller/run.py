@@ -33,7 +33,7 @@ from hotmap.controller.report.server import Endpoints, StatusServer
 from hotmap.controller.report.status import LeaderView, StatusPage
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
-from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder, ShadowRecords
+from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import (
     load_keyring,
@@ -41,6 +41,7 @@ from hotmap.controller.storage.keyring import (
     read_keyring,
     restore_keyring,
 )
+from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
@@ -92,9 +93,9 @@ class Controller:
             view=self._shadow.as_if if self._shadow else None,
             clock=client.server_time,
         )
-        self.records = (ShadowRecords if self._shadow else Records)(
-            client, settings.namespace, on_too_large=self._report_too_large
-        )
+        self.records = Records()
+        # What a shadow would have applied ends with it.
+        self.record_shards = None if self._shadow else self._make_record_shards()
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._recorder = (ShadowRecorder if self._shadow else Recorder)(
             client, component="hotmap", clock=client.server_time
@@ -287,12 +288,21 @@ class Controller:
                 self._reflectors.use_keys(keys)
             self._keys_changed.set()
 
+    def _make_record_shards(self) -> RecordShards:
+        return RecordShards(
+            self._client,
+            self._settings.namespace,
+            self.records,
+            on_too_large=self._report_too_large,
+        )
+
     def _make_metrics(self) -> Metrics:
         return Metrics(
             MetricSources(
                 client=self._client,
                 decision_log=self.decision_log,
                 records=self.records,
+                record_shards=self.record_shards,
                 reflectors=self.reflector_statistics,
                 queues=self.queue_statistics,
                 consumer_states=lambda: (
@@ -346,6 +356,7 @@ class Controller:
             annotation_warnings=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),
+            record_shards=self.record_shards,
             job_recreations=None if self._shadow else self._recreations,
         )
         return LeaderTerm(

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, NoReturn
 import msgspec
 
 from hotmap.controller.reconcile.executor import rollout_patch
-from hotmap.controller.storage.records import Records
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome
@@ -30,7 +29,7 @@ from hotmap.core.reloader.patch import Traces, variable_name
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 
-__all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder", "ShadowRecords"]
+__all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder"]
 
 #: Seconds for either side to follow the other: Reloader needs 0.2 s for each consumer of a
 #: source (client-go's default of 5 requests a second), so 150 of them are done in it.
@@ -69,18 +68,6 @@ class ShadowRecorder(Recorder):
 
     def event(self, regarding: ObjectKey, **fields: Any) -> bool:
         """Write nothing."""
-        return True
-
-
-class ShadowRecords(Records):
-    """Keeps the records that would have been written in memory."""
-
-    async def load(self) -> None:
-        """Start without records, so that every consumer is adopted."""
-
-    async def flush(self) -> bool:
-        """Write nothing."""
-        self._dirty.clear()
         return True
 
 

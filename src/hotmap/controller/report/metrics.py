@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from hotmap.controller.report.consumer_states import ConsumerStateStatistics
 from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.storage.record_shards import RecordShards, RecordShardsStatistics
 from hotmap.controller.storage.records import Records
 from hotmap.core.decide.conflicts import Kind
 from hotmap.kube.client import Client
@@ -36,6 +37,8 @@ class MetricSources(NamedTuple):
     client: Client
     decision_log: DecisionLog
     records: Records
+    #: None: records are not written.
+    record_shards: RecordShards | None
     reflectors: Callable[[], Sequence[ReflectorStatistics]]
     queues: Callable[[], dict[str, WorkQueueStatistics]]
     #: None on a standby.
@@ -105,13 +108,14 @@ class _StatisticsCollector(Collector):
                 [kind.value], self._sources.decision_log.writer_conflicts[kind.value]
             )
         yield writer_conflicts
-        records = self._sources.records.statistics()
-        yield _gauge("hotmap_records", "Workloads with a record.", records.records)
+        yield _gauge("hotmap_records", "Workloads with a record.", len(self._sources.records))
+        shards = self._sources.record_shards
+        written = shards.statistics() if shards else RecordShardsStatistics()
         text = "Workloads whose record is not written: too large, or its shard cannot be written."
-        yield _gauge("hotmap_records_unpersisted", text, records.unpersisted)
-        yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", records.dirty)
-        yield _counter("hotmap_record_writes", "Shards written.", records.writes)
-        yield _counter("hotmap_record_write_failures", "Shard writes failed.", records.failures)
+        yield _gauge("hotmap_records_unpersisted", text, written.unpersisted)
+        yield _gauge("hotmap_record_shards_dirty", "Shards not written yet.", written.dirty)
+        yield _counter("hotmap_record_writes", "Shards written.", written.writes)
+        yield _counter("hotmap_record_write_failures", "Shard writes failed.", written.failures)
         text = "Jobs that are deleted and not recreated yet."
         yield _gauge("hotmap_jobs_pending", text, self._sources.pending_jobs())
 

@@ -1,0 +1,383 @@
+"""Keeps the records of all consumers in a few Secrets.
+
+A change that comes alone is written at once. Those that follow it are gathered until none came for
+a second, five at most, and the shards that they touch are written together; a crash in between
+costs what was gathered, which the freshness rules make good. Only one controller writes; should
+another have written in between, its records of consumers that we have not changed since are taken
+over.
+
+There are as many shards as the records want, by number and by bytes, and never fewer than there
+were. When they become more, the new ones are written first, and until that has worked a record
+stays where it was: who reads after a crash in between may find it twice, and the later shard has
+the newer one. One shard that cannot be written keeps no other from being written.
+
+A record that is too large for all of that is kept in memory alone: after a restart its consumer is
+adopted anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import NamedTuple, NoReturn
+
+from hotmap.controller.storage.owned_secret import OwnedSecret
+from hotmap.controller.storage.records import Records, last_seen
+from hotmap.core.errors import ApiError, HotmapError, Unreachable
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import (
+    HEADER,
+    SHARDS,
+    Record,
+    SeenSource,
+    read_shard,
+    read_sightings,
+    record_size,
+    seen_size,
+    shard_of,
+    shards_for,
+    write_shard,
+)
+from hotmap.kube.client import Client
+from hotmap.kube.complaints import Complaints
+from hotmap.kube.loop_clock import loop_time
+
+__all__ = ["RecordShards", "RecordShardsStatistics"]
+
+_PREFIX = "hotmap-state-"
+
+#: Seconds without a change that end a burst, and the longest that one is waited for.
+_LULL = 1.0
+_LONGEST = 5.0
+
+#: Shards read at once: each wants a connection of its own, and 32 TLS handshakes cost more time
+#: than the reads.
+_READ_AT_ONCE = 4
+
+#: Seconds of pause after a write that failed.
+_FAILED_PAUSE = 5.0
+
+#: Seconds between two reads of a shard, one after the other, to see whether it is still there.
+_CHECK_EVERY = 5.0
+
+#: Bytes of one record: about 300 sources.
+_RECORD_AT_MOST = 64 << 10
+
+#: Bytes of a shard that call for more shards, and that no shard may have: a Secret holds 1 MiB,
+#: and a request, where it is a third longer, 1.5 MiB (etcd: --max-request-bytes).
+_SHARD_SPLIT = 256 << 10
+_SHARD_AT_MOST = 768 << 10
+
+_log = logging.getLogger(__name__)
+
+
+class RecordShardsStatistics(NamedTuple):
+    #: shards that are not written yet
+    dirty: int = 0
+    #: shard writes since the start
+    writes: int = 0
+    #: writes that failed since the start
+    failures: int = 0
+    #: consumers whose record is not written: too large, or in a shard whose last write failed
+    unpersisted: int = 0
+
+
+class _ShardTooLarge(HotmapError):
+    """Raised when a shard would not fit into a Secret."""
+
+
+class _ShardCrowded(HotmapError):
+    """Raised when more shards would be better."""
+
+
+class RecordShards:
+    """Reads and writes `records`, in as few Secrets as they want."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        records: Records,
+        *,
+        on_too_large: Callable[[Record, int], None] | None = None,
+    ) -> None:
+        """`on_too_large` is called once for a record that is not written, with its bytes."""
+        self.records = records
+        records.subscribe(self._touch)
+        self._on_too_large = on_too_large
+        self._secrets = [
+            OwnedSecret(client, namespace, _name(shard), type="hotmap.dev/state", data_key="state")
+            for shard in range(SHARDS)
+        ]
+        #: Per shard: the uids, and names of sources, that changed since it was written.
+        self._dirty: dict[int, set[str]] = {}
+        self._shards = 1
+        #: Shards that records have to move to before they may go from where they were, and how
+        #: many shards there were then.
+        self._new: set[int] = set()
+        self._settled_shards = 1
+        #: Records that are too large to be written, by uid: their bytes.
+        self._left_out: dict[str, int] = {}
+        #: Shards whose last write failed.
+        self._failed: set[int] = set()
+        self._complaints = Complaints()
+        #: Changes since the start; tells that a burst goes on.
+        self._changes = 0
+        self._wake = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._writes = self._failures = 0
+
+    async def load(self) -> None:
+        """Read all shards; what cannot be read is not known, and its consumers are adopted anew.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them; nothing is known then.
+        """
+        reading = asyncio.Semaphore(_READ_AT_ONCE)
+        found: dict[int, tuple[dict[str, Record], dict[ObjectKey, SeenSource]]] = {}
+
+        async def read(shard: int) -> None:
+            async with reading:
+                content = await self._secrets[shard].read()
+            if content is not None:
+                text = _text(content)
+                found[shard] = read_shard(text), read_sightings(text)
+
+        self.records.clear()
+        self._dirty, self._left_out = {}, {}
+        self._new, self._failed = set(), set()
+        try:
+            async with asyncio.TaskGroup() as reads:  # the first failure cancels the others
+                for shard in range(SHARDS):
+                    reads.create_task(read(shard))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+        sources: dict[ObjectKey, SeenSource] = {}
+        for shard in sorted(found):  # of two copies the later shard's is newer
+            records, seen = found[shard]
+            self.records.restore(records.values(), ())
+            sources |= seen
+        self.records.restore((), sorted(sources.values(), key=last_seen))
+        self._shards = shards_for(self._size(), least=max(found, default=0) + 1)
+        self._settled_shards = self._shards
+        for shard, (records, seen) in found.items():
+            if any(self._shard_of(name) != shard for name in (*records, *map(str, seen))):
+                self._dirty[shard] = set()  # a move was not finished
+                self._wake.set()
+
+    def statistics(self) -> RecordShardsStatistics:
+        """Count shards and writes."""
+        unwritten = sum(len(self._dirty.get(shard, ())) for shard in self._failed)
+        return RecordShardsStatistics(
+            len(self._dirty),
+            self._writes,
+            self._failures,
+            unwritten + len(self._left_out),
+        )
+
+    async def run(self) -> NoReturn:
+        """Write what changed, for ever; a failed write is tried again."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if not await self.flush():
+                self._wake.set()
+                await asyncio.sleep(_FAILED_PAUSE)
+            await self._lull()
+
+    async def check(self) -> NoReturn:
+        """Have shards written again that somebody else has deleted or written, for ever.
+
+        One small read in _CHECK_EVERY seconds, for `get` is all that is granted on these Secrets.
+        """
+        while True:
+            for shard in range(SHARDS):
+                if not self._secrets[shard].is_known:
+                    continue
+                await asyncio.sleep(_CHECK_EVERY)
+                await self._check(shard)
+            await asyncio.sleep(_CHECK_EVERY)
+
+    async def _check(self, shard: int) -> None:
+        secret = self._secrets[shard]
+        writes = self._writes
+        try:
+            changed = secret.is_known and await secret.was_changed()
+        except (ApiError, Unreachable) as error:
+            _log.debug("%s cannot be checked: %s", secret, error)
+            return
+        if self._writing.locked() or self._writes != writes:
+            return  # it may be our own write that was seen; the next check tells
+        if changed and shard not in self._dirty:
+            _log.warning("%s was changed or deleted by another client: writing it again", secret)
+            self._dirty[shard] = set()
+            self._wake.set()
+
+    async def _lull(self) -> None:
+        """Wait until a burst of changes is over, or has lasted long enough."""
+        for _ in range(round(_LONGEST / _LULL)):
+            before = self._changes
+            await asyncio.sleep(_LULL)
+            if self._changes == before:
+                return
+
+    async def flush(self) -> bool:
+        """Write all dirty shards now; False when some could not be written and stay dirty."""
+        async with self._writing:
+            failed: set[int] = set()
+            done: set[int] = set()
+            while left := self._dirty.keys() - failed - done:
+                shard = max(left)  # see the module: new ones first
+                shards = self._shards
+                (done if await self._write_dirty(shard) else failed).add(shard)
+                if self._shards != shards:
+                    done.clear()
+                    failed.clear()
+            return not failed
+
+    async def _write_dirty(self, shard: int) -> bool:
+        """Write one shard; False when it could not be written and stays dirty."""
+        changed = self._dirty.pop(shard)
+        written = False
+        try:
+            await self._secrets[shard].write(
+                lambda: self._content(shard),
+                merge=lambda content: self._take_over(shard, _text(content), changed),
+            )
+            written = True
+            self._writes += 1
+        except _ShardCrowded:
+            self._dirty.setdefault(shard, set()).update(changed)
+            self._move_to(self._shards * 2)
+            return False
+        except (ApiError, Unreachable, _ShardTooLarge) as error:
+            self._failures += 1
+            news = self._complaints.is_news(f"{shard}", str(error), now=loop_time())
+            _log.log(
+                logging.WARNING if news else logging.DEBUG,
+                "%s: records of %d workloads cannot be written: %s: retrying",
+                self._secrets[shard],
+                len(changed),
+                error,
+            )
+        finally:
+            # Also when cancelled: the last flush, at the end, has to know of it.
+            if not written:
+                self._failed.add(shard)
+                self._dirty.setdefault(shard, set()).update(changed)
+        if written:
+            self._on_written(shard)
+        return written
+
+    def _on_written(self, shard: int) -> None:
+        self._failed.discard(shard)
+        if self._complaints.over(f"{shard}"):
+            _log.info("%s: records are written again", self._secrets[shard])
+        if shard in self._new:
+            self._new.discard(shard)
+            # They may go now from where they were.
+            self._dirty.setdefault(shard % self._settled_shards, set())
+            self._wake.set()
+        if not self._new:
+            self._settled_shards = self._shards
+
+    def _touch(self, uid: str) -> None:
+        """Note that a record was changed or dropped; it is written at once, or after the burst."""
+        self._changes += 1
+        if self.records.get(uid) is None:
+            self._left_out.pop(uid, None)
+        if (wanted := shards_for(self._size(), least=self._shards)) > self._shards:
+            self._move_to(wanted)
+        self._dirty.setdefault(self._shard_of(uid), set()).add(uid)
+        self._wake.set()
+
+    def _move_to(self, shards: int) -> None:
+        """Lay the records out in more shards; all of them are to be written."""
+        if not self._new:
+            self._settled_shards = self._shards
+        changed = set().union(*self._dirty.values())
+        self._new |= set(range(self._shards, shards))
+        self._shards = shards
+        self._dirty = {shard: set() for shard in range(shards)}
+        for uid in changed:
+            self._dirty[self._shard_of(uid)].add(uid)
+
+    def _size(self) -> int:
+        return len(self.records) + len(self.records.seen())
+
+    def _shard_of(self, uid: str) -> int:
+        return shard_of(uid, self._shards)
+
+    def _take_over(self, shard: int, text: str, changed: Collection[str]) -> None:
+        """Take over what another has written of the records here but for those in `changed`."""
+        records, seen = read_shard(text).values(), read_sightings(text).values()
+        self.records.restore(
+            [r for r in records if self._is_taken_over(r.uid, shard, changed)],
+            [s for s in seen if self._is_taken_over(str(s.source), shard, changed)],
+        )
+
+    def _is_taken_over(self, name: str, shard: int, changed: Collection[str]) -> bool:
+        return name not in changed and self._shard_of(name) == shard
+
+    # -- the content of a shard ----------------------------------------------------------------
+
+    def _content(self, shard: int) -> bytes:
+        """Encode a shard; what has not moved to its new shard yet stays in it.
+
+        Raises:
+            _ShardCrowded: there should be more shards.
+            _ShardTooLarge: with what has not moved yet it would not fit into a Secret.
+        """
+        own, seen = self._in({shard})
+        sizes = {record.uid: record_size(record) for record in own}
+        for record in [record for record in own if sizes[record.uid] > _RECORD_AT_MOST]:
+            own.remove(record)
+            self._leave_out(record, sizes.pop(record.uid))
+        total = sum(sizes.values()) + sum(map(seen_size, seen))
+        if total > _SHARD_SPLIT and self._shards < SHARDS:
+            raise _ShardCrowded
+        own.sort(key=lambda record: (-sizes[record.uid], record.uid))
+        while own and total > _SHARD_AT_MOST:
+            total -= sizes[own[0].uid]
+            self._leave_out(own[0], sizes[own.pop(0).uid])
+        for record in own:
+            self._left_out.pop(record.uid, None)
+        coming = {new for new in self._new if new % self._settled_shards == shard != new}
+        if coming:
+            records, more = self._in(coming)
+            own += [record for record in records if record_size(record) <= _RECORD_AT_MOST]
+            seen += more
+        content = write_shard(own, seen).encode()
+        if len(content) > _SHARD_AT_MOST + len(HEADER) + 1:
+            raise _ShardTooLarge("it would exceed 768 KiB while others cannot be written")
+        return content
+
+    def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SeenSource]]:
+        """Find what lies in some shards."""
+        return (
+            [r for r in self.records.values() if self._shard_of(r.uid) in shards],
+            [s for s in self.records.seen() if self._shard_of(str(s.source)) in shards],
+        )
+
+    def _leave_out(self, record: Record, size: int) -> None:
+        told = record.uid in self._left_out
+        self._left_out[record.uid] = size
+        if not told:
+            _log.warning(
+                "the record of a workload in namespace %s is too large to be kept (%d KiB, %d"
+                " sources): after a restart it is adopted anew",
+                record.namespace,
+                size >> 10,
+                len(record.sources),
+            )
+            if self._on_too_large is not None:
+                self._on_too_large(record, size)
+
+
+def _name(shard: int) -> str:
+    return f"{_PREFIX}{shard:02d}"
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="replace")
