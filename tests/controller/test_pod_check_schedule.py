@@ -32,6 +32,7 @@ from hotmap.core.model.source import Source
 from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
+from hotmap.kube.events import EventWriter
 from hotmap.kube.recorder import Recorder
 
 SETTINGS = PodCheckSettings(
@@ -99,7 +100,7 @@ class Bench:
             stores=PodCheckStores(
                 self.index, self.records, self.decision_log, self.consumer_states
             ),
-            recorder=Recorder(world.client, component="hotmap"),
+            recorder=Recorder(EventWriter(world.client), component="hotmap"),
             settings=SETTINGS,
             gate=PodCheckGate(is_busy=self._is_busy, is_pending=lambda key: self.pending),
             clock=lambda: self.now,

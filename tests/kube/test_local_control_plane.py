@@ -14,6 +14,7 @@ from hotmap.core.errors import AlreadyExists, Conflict, NotFound
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
+from hotmap.kube.events import EventWriter
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import Reflector, Timing
 from hotmap.kube.resources import CONFIGMAPS
@@ -229,7 +230,7 @@ async def test_preconditions_hold_against_a_real_store(plane: Plane) -> None:
 
 async def test_events_reach_the_server(plane: Plane) -> None:
     """Created once and counted afterwards, as `kubectl describe` reads them."""
-    recorder = Recorder(plane.client, component="hotmap")
+    recorder = Recorder(EventWriter(plane.client), component="hotmap")
     for _ in range(2):
         recorder.event(
             ObjectKey("ConfigMap", "default", "a"),

@@ -11,9 +11,10 @@ import pytest
 from tests.support.fault_server import Exchange, FaultServer, broken, silence, status
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.kube import recorder as module
+from hotmap.kube import events as module
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken, ClusterConfig
+from hotmap.kube.events import EventWriter
 from hotmap.kube.recorder import Recorder
 
 WEB = ObjectKey("Deployment", "shop", "web")
@@ -42,7 +43,7 @@ async def recorder(server: FaultServer, clock: Clock) -> AsyncIterator[Recorder]
     config = ClusterConfig(server.url, "the test", BearerToken())
     limits = Limits(attempt=0.2, attempts=2, pause_first=0.01, pause_last=0.02)
     async with Client(config, limits=limits) as client:
-        recorder = Recorder(client, component="hotmap", clock=clock)
+        recorder = Recorder(EventWriter(client), component="hotmap", clock=clock)
         yield recorder
         await recorder.aclose()
 

@@ -33,7 +33,7 @@ from hotmap.controller.report.server import Endpoints, StatusServer
 from hotmap.controller.report.status import LeaderView, StatusPage
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
-from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowRecorder
+from hotmap.controller.shadow import Shadow, ShadowExecutor
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import (
     load_keyring,
@@ -52,6 +52,7 @@ from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
 from hotmap.kube.client import Client
+from hotmap.kube.events import EventWriter
 from hotmap.kube.leaderelection import LeaderElector
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import ReflectorStatistics
@@ -97,8 +98,10 @@ class Controller:
         # What a shadow would have applied ends with it.
         self.record_shards = None if self._shadow else self._make_record_shards()
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
-        self._recorder = (ShadowRecorder if self._shadow else Recorder)(
-            client, component="hotmap", clock=client.server_time
+        self._recorder = Recorder(
+            None if self._shadow else EventWriter(client),
+            component="hotmap",
+            clock=client.server_time,
         )
         self._recreations = JobRecreations(
             client, settings.namespace, recorder=self._recorder, may_write=self._may_write

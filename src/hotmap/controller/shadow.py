@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -27,9 +27,8 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.reloader.patch import Traces, variable_name
 from hotmap.kube.loop_clock import loop_time
-from hotmap.kube.recorder import Recorder
 
-__all__ = ["Shadow", "ShadowExecutor", "ShadowRecorder"]
+__all__ = ["Shadow", "ShadowExecutor"]
 
 #: Seconds for either side to follow the other: Reloader needs 0.2 s for each consumer of a
 #: source (client-go's default of 5 requests a second), so 150 of them are done in it.
@@ -61,14 +60,6 @@ class ShadowExecutor:
 
     def forget(self, key: ObjectKey) -> None:
         """Do nothing."""
-
-
-class ShadowRecorder(Recorder):
-    """Writes no Events; the log has the reasons."""
-
-    def event(self, regarding: ObjectKey, **fields: Any) -> bool:
-        """Write nothing."""
-        return True
 
 
 class _Comparison(NamedTuple):

@@ -1,0 +1,225 @@
+"""Writes Events to the API server in the background, with a budget for each namespace."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from hotmap.core.errors import AlreadyExists, HotmapError, NotFound
+from hotmap.core.model.objects import ObjectKey
+from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.resources import EVENTS
+from hotmap.kube.token_bucket import TokenBucket
+
+__all__ = ["LAST_WORDS", "EventKey", "EventSeries", "EventWriter"]
+
+#: Seconds between two writes, so that a change with 5,000 consumers does not overload the server:
+#: 20 a second.
+SPACING: Final = 0.05
+
+#: Per namespace: burst, and seconds until one more is written (a quarter of the total rate, so that
+#: one tenant leaves capacity for the others); and how many wait before one is dropped.
+NAMESPACE_BURST: Final = 50
+NAMESPACE_REFILL: Final = 0.2
+NAMESPACE_PENDING: Final = 1000
+
+#: Seconds for which `aclose` waits for Events that are not written yet, unless told otherwise.
+LAST_WORDS: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class EventKey(NamedTuple):
+    """What repetitions of an Event have in common."""
+
+    regarding: ObjectKey
+    uid: str
+    type: str
+    reason: str
+    message: str
+
+
+class EventSeries:
+    """One Event and its repetitions; `body` has neither time nor count."""
+
+    __slots__ = ("body", "count", "last", "written")
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+        self.count = 0
+        #: When it last happened, POSIX seconds.
+        self.last = 0.0
+        #: The count that the server has; 0 when it does not have the Event.
+        self.written = 0
+
+
+class _Pending:
+    """Series to write, by namespace; round robin, with a budget for each namespace."""
+
+    def __init__(self) -> None:
+        #: Namespace → series, oldest first; the namespace that was served last is the last one.
+        self._namespaces: dict[str, dict[EventKey, EventSeries]] = {}
+        self._tokens: dict[str, TokenBucket] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._namespaces.values()))
+
+    def put(self, key: EventKey, series: EventSeries) -> bool:
+        """Add a series, unless it is in; return False if the oldest one was dropped for it."""
+        waiting = self._namespaces.setdefault(key.regarding.namespace, {})
+        waiting[key] = series
+        if len(waiting) <= NAMESPACE_PENDING:
+            return True
+        del waiting[next(iter(waiting))]
+        return False
+
+    def take(self, now: float, *, hurry: bool) -> tuple[EventKey, EventSeries] | float:
+        """Take the next series; or return the seconds until a namespace's budget allows one.
+
+        With `hurry` budgets are ignored. There must be a series.
+        """
+        pauses = []
+        for namespace, waiting in self._namespaces.items():
+            tokens = self._tokens.get(namespace)
+            if tokens is None:
+                tokens = TokenBucket(now, burst=NAMESPACE_BURST, refill=NAMESPACE_REFILL)
+                self._tokens[namespace] = tokens
+            if hurry or tokens.take(now):
+                key = next(iter(waiting))
+                series = waiting.pop(key)
+                del self._namespaces[namespace]
+                if waiting:
+                    self._namespaces[namespace] = waiting
+                return key, series
+            pauses.append(tokens.wait(now))
+        return min(pauses)
+
+    def drop_unused_budgets(self, now: float) -> None:
+        """Remove the budgets that are full again."""
+        for namespace, tokens in tuple(self._tokens.items()):
+            tokens.wait(now)
+            if tokens.is_full and namespace not in self._namespaces:
+                del self._tokens[namespace]
+
+    def clear(self) -> int:
+        """Drop everything; return the number."""
+        dropped = len(self)
+        self._namespaces.clear()
+        return dropped
+
+
+class EventWriter:
+    """Writes series of Events; must be used on a running event loop."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        #: Series to write.
+        self._pending = _Pending()
+        #: Set while pending Events are written regardless of budgets.
+        self._hurry = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+        #: Events created, repetitions written as a higher count, Events given up.
+        self.created = self.counted = self.dropped = 0
+
+    def __len__(self) -> int:
+        """Count the Events that wait to be written."""
+        return len(self._pending)
+
+    def put(self, key: EventKey, series: EventSeries) -> None:
+        """Queue a series for writing; returns at once."""
+        if not self._pending.put(key, series):
+            self.dropped += 1
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.get_running_loop().create_task(self._write_pending())
+
+    async def aclose(self, *, within: float = LAST_WORDS) -> None:
+        """Write pending Events, for `within` seconds at most; drop the rest."""
+        if self._writer is None:
+            return
+        self._hurry.set()
+        _, late = await asyncio.wait([self._writer], timeout=within)
+        self._hurry.clear()
+        if late:
+            self._writer.cancel()
+            await asyncio.wait([self._writer])
+            dropped = self._pending.clear()
+            self.dropped += dropped
+            lost = 1 + dropped  # including the one that was being written
+            _log.warning("%d Events are lost, the API server has not taken them in time", lost)
+
+    async def _write_pending(self) -> None:
+        while self._pending:
+            taken = self._pending.take(loop_time(), hurry=self._hurry.is_set())
+            if isinstance(taken, float):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(taken):
+                        await self._hurry.wait()
+                continue
+            key, series = taken
+            try:
+                await self._write(series)
+            except asyncio.CancelledError:
+                self.dropped += 1
+                raise
+            except HotmapError as error:
+                self.dropped += 1
+                _log.warning(
+                    "the Event %s about %s was not written: %s", key.reason, key.regarding, error
+                )
+            except Exception:
+                self.dropped += 1
+                _log.exception("internal error writing the Event %s", key.reason)
+            await asyncio.sleep(SPACING)
+        self._pending.drop_unused_budgets(loop_time())
+
+    async def _write(self, series: EventSeries) -> None:
+        count = series.count
+        if series.written:
+            try:
+                await self._count(series, count)
+            except NotFound:
+                series.written = 0  # the server deletes Events after an hour; create it again
+            else:
+                self.counted += 1
+        if not series.written:
+            await self._create(series, count)
+            self.created += 1
+        series.written = count
+
+    async def _create(self, series: EventSeries, count: int) -> None:
+        at = _timestamp(series.last)
+        body = {**series.body, "firstTimestamp": at, "lastTimestamp": at, "count": count}
+        # The name is unique: if it exists, an attempt whose response was lost created it.
+        with suppress(AlreadyExists):
+            await self._client.create(
+                EVENTS, _namespace(series), body, type=_Nothing, idempotent=True
+            )
+
+    async def _count(self, series: EventSeries, count: int) -> None:
+        await self._client.patch(
+            EVENTS,
+            _namespace(series),
+            series.body["metadata"]["name"],
+            {"count": count, "lastTimestamp": _timestamp(series.last)},
+            type=_Nothing,
+            idempotent=True,
+        )
+
+
+class _Nothing(msgspec.Struct):
+    """A response body that is not decoded."""
+
+
+def _namespace(series: EventSeries) -> str:
+    namespace: str = series.body["metadata"]["namespace"]
+    return namespace
+
+
+def _timestamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
