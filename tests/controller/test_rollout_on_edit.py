@@ -9,7 +9,7 @@ import pytest
 from tests.controller.world import FOLLOW, World, both, env, files
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.kube import recorder
+from hotmap.kube import events
 
 WEB = ObjectKey("Deployment", "default", "web")
 
@@ -249,7 +249,7 @@ async def test_three_hundred_workloads_of_one_source_are_rolled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each gets its one PATCH and its one Event; nothing is listed or read for it."""
-    monkeypatch.setattr(recorder, "SPACING", 0.0)  # else they take 15 s
+    monkeypatch.setattr(events, "SPACING", 0.0)  # else they take 15 s
     consumers = [f"web-{number}" for number in range(300)]
     await world.config_map(LEVEL="info")
     for name in consumers:

@@ -15,7 +15,7 @@ from hotmap.kube import events as module
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.events import EventWriter
-from hotmap.kube.recorder import Recorder
+from hotmap.kube.recorder import BURST, Recorder
 
 WEB = ObjectKey("Deployment", "shop", "web")
 
@@ -257,3 +257,23 @@ async def test_standing_problem_is_told_once(
     assert told == [True, False, False, True, True, False]
     await recorder.aclose()
     assert [method for method, _ in sent(server)] == ["POST", "POST"]
+
+
+async def test_dropped_problem_is_not_reported_again(recorder: Recorder) -> None:
+    """An object beyond its budget of Events: the caller logs the problem once all the same."""
+    for number in range(BURST):
+        tell(recorder, f"rolled {number}")
+    told = [
+        recorder.event(
+            WEB,
+            api_version="apps/v1",
+            uid="u",
+            type="Warning",
+            reason="InvalidAnnotation",
+            message="cannot be read",
+            once=True,
+        )
+        for _ in range(3)
+    ]
+    assert told == [True, False, False]
+    assert recorder.statistics().dropped == 1

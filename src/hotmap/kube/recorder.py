@@ -27,6 +27,9 @@ REMEMBERED: Final = 4096
 #: hour (kube-apiserver: --event-ttl).
 REMIND_AFTER: Final = 3600.0
 
+#: How many persisting problems are remembered.
+STANDING: Final = 16384
+
 #: Per regarding object: burst, and seconds until one more is accepted (the same file,
 #: defaultSpamBurst and defaultSpamQPS).
 BURST: Final = 25
@@ -66,6 +69,8 @@ class Recorder:
         self._clock = clock
         self._series: OrderedDict[EventKey, EventSeries] = OrderedDict()
         self._tokens: OrderedDict[tuple[ObjectKey, str], TokenBucket] = OrderedDict()
+        #: Persisting problems, and when each was last reported.
+        self._standing: OrderedDict[EventKey, float] = OrderedDict()
         self._dropped = 0
 
     def event(
@@ -90,8 +95,7 @@ class Recorder:
         """
         now = self._clock()
         key = EventKey(regarding, uid, type, reason, message[:LONGEST_MESSAGE])
-        if once and (told := self._series.get(key)) and now - told.last <= REMIND_AFTER:
-            self._series.move_to_end(key)
+        if once and self._is_known(key, now):
             return False
         if not self._allow((regarding, uid), now):
             self._dropped += 1
@@ -121,6 +125,17 @@ class Recorder:
             return RecorderStatistics(0, 0, self._dropped, 0)
         dropped = self._dropped + writer.dropped
         return RecorderStatistics(writer.created, writer.counted, dropped, len(writer))
+
+    def _is_known(self, key: EventKey, now: float) -> bool:
+        """Tell whether a problem was reported recently; if not, record that it is reported now."""
+        reported_at = self._standing.get(key)
+        is_known = reported_at is not None and now - reported_at <= REMIND_AFTER
+        if not is_known:
+            self._standing[key] = now
+        self._standing.move_to_end(key)
+        if len(self._standing) > STANDING:
+            self._standing.popitem(last=False)
+        return is_known
 
     def _allow(self, key: tuple[ObjectKey, str], now: float) -> bool:
         tokens = self._tokens.get(key)

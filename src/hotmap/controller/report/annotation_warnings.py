@@ -7,7 +7,7 @@ reports, so the reports begin and end with a term.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.watch.index import Index
@@ -22,21 +22,16 @@ from hotmap.kube.recorder import Recorder
 
 __all__ = ["AnnotationWarnings"]
 
-#: The log field of each kind of object.
-_FIELDS = {"ConfigMap": "source", "Secret": "source", "Namespace": "namespace"}
-
 _log = logging.getLogger(__name__)
 
 
 class AnnotationWarnings:
-    """Writes one Warning Event for each invalid annotation, anew when its value changes."""
+    """Writes one Warning Event for each invalid annotation, and an hour later while it stands."""
 
     def __init__(self, index: Index, recorder: Recorder, names: Names) -> None:
         self._index = index
         self._recorder = recorder
         self._names = names
-        #: The messages reported of each object.
-        self._reported: dict[ObjectKey, tuple[str, ...]] = {}
         self._unsubscribe: list[Callable[[], None]] = []
 
     def begin(self) -> None:
@@ -56,20 +51,18 @@ class AnnotationWarnings:
             self._unsubscribe.pop()()
 
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        if new is None or not new.annotations:
-            self._reported.pop(key, None)
-        else:
-            self._report(key, new.uid, source_problems(new.annotations, key.kind, self._names))
+        if new is not None and new.annotations:
+            problems = source_problems(new.annotations, key.kind, self._names)
+            self._report(key, new.uid, problems, extra={"source": str(key)})
 
     def _namespace_changed(
         self, key: ObjectKey, old: NamespaceAnnotations | None, new: NamespaceAnnotations | None
     ) -> None:
-        if new is None or not new.annotations:
-            self._reported.pop(key, None)
-        else:
+        if new is not None and new.annotations:
             # In the Namespace itself, where those who work in it look (`kubectl events -n …`).
             regarding = ObjectKey("Namespace", new.name, new.name)
-            self._report(regarding, new.uid, namespace_problems(new.annotations), kept_as=key)
+            problems = namespace_problems(new.annotations)
+            self._report(regarding, new.uid, problems, extra={"namespace": str(key)})
 
     def _report(
         self,
@@ -77,20 +70,17 @@ class AnnotationWarnings:
         uid: str,
         problems: Iterable[Problem],
         *,
-        kept_as: ObjectKey | None = None,
+        extra: Mapping[str, str],
     ) -> None:
-        messages = tuple(problem.message for problem in problems)
-        before = self._reported.get(kept_as or regarding, ())
-        self._reported[kept_as or regarding] = messages
-        for message in messages:
-            if message in before:
-                continue
-            _log.warning(message, extra={_FIELDS[regarding.kind]: str(kept_as or regarding)})
-            self._recorder.event(
+        """Report problems once while they stand; `extra` has the fields of the log lines."""
+        for problem in problems:
+            if self._recorder.event(
                 regarding,
                 api_version="v1",
                 uid=uid,
                 type="Warning",
                 reason=Reason.INVALID_ANNOTATION,
-                message=printable(message),
-            )
+                message=printable(problem.message),
+                once=True,
+            ):
+                _log.warning(problem.message, extra=extra)

@@ -47,6 +47,10 @@ class ConsumerStates:
             return self._derive(consumer)
         return self._not_current.get(consumer.key, UP_TO_DATE)
 
+    def pod_check(self, key: ObjectKey) -> ConsumerStatus | None:
+        """Return what the last check of a consumer's pods has shown; None while none is needed."""
+        return self._pod_checks.get(key)
+
     def set_pod_check(self, key: ObjectKey, status: ConsumerStatus | None) -> None:
         """Keep the result of a check of a consumer's pods; None: it no longer holds."""
         if status is None or status.state is State.CURRENT:

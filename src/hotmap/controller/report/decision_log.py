@@ -40,6 +40,8 @@ class DecisionEntry(NamedTuple):
     held: bool = False
     waits: bool = False
     only_reported: bool = False
+    #: Whether an Event tells of it, and no decision has confirmed since that nothing is to be done.
+    announced: bool = False
 
     @property
     def failed(self) -> bool:
@@ -102,7 +104,10 @@ class DecisionLog:
         )
         self.decisions[entry.verdict] += 1
         kept = self._entries.setdefault(consumer.key, [])
-        if kept and (entry.repeats(kept[-1]) or (plan.confirms and kept[-1].is_over)):
+        if kept and plan.confirms and kept[-1].is_over:
+            kept[-1] = kept[-1]._replace(announced=False)
+            return False
+        if kept and entry.repeats(kept[-1]):
             return False
         for act in entry.actions:
             self.actions[consumer.key.kind, act, "failed" if entry.failed else "done"] += 1
@@ -114,6 +119,13 @@ class DecisionLog:
             extra={"workload": str(consumer.key), "change": entry.revision},
         )
         return True
+
+    def announce(self, key: ObjectKey) -> bool:
+        """Note that an Event tells of the latest decision; False when one does already."""
+        kept = self._entries[key]
+        announced = kept[-1].announced
+        kept[-1] = kept[-1]._replace(announced=True)
+        return not announced
 
     def add_conflict(self, consumer: Consumer, found: WriterConflict) -> None:
         """Count and log what somebody else wrote into a consumer's pod template."""

@@ -22,13 +22,18 @@ def write_consumer_event(
     message: str,
     *,
     type_: EventType = "Normal",
-) -> None:
-    """Write an Event on a consumer; control characters in the message are escaped."""
-    recorder.event(
+    once: bool = False,
+) -> bool:
+    """Write an Event on a consumer; control characters in the message are escaped.
+
+    `once` and the result are those of `Recorder.event`.
+    """
+    return recorder.event(
         consumer.key,
         api_version=BY_KIND[consumer.key.kind].api_version,
         uid=consumer.uid,
         type=type_,
         reason=reason,
         message=printable(message),
+        once=once,
     )

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class EventReporter:
-    """What was reported of each consumer in one term of leading."""
+    """Reports in one term of leading; what was said already is known by recorder and log."""
 
     def __init__(
         self,
@@ -59,18 +59,9 @@ class EventReporter:
         self._alert = alert
         self._found_changed = found_changed
         self._observe_delay = observe_delay
-        #: The message of the last Event on a consumer, and the resourceVersions it was about.
-        self._announced: dict[ObjectKey, tuple[str, tuple[str, ...]]] = {}
-        #: The problems of each consumer for which Events were written.
-        self._reported: dict[ObjectKey, tuple[str, ...]] = {}
-        #: The bound that a pod template exceeds, of those that an Event was written for.
-        self._too_large: dict[ObjectKey, str] = {}
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""
-        self._announced.pop(key, None)
-        self._reported.pop(key, None)
-        self._too_large.pop(key, None)
         self._decision_log.forget(key)
 
     # -- decisions -----------------------------------------------------------------------------
@@ -122,13 +113,10 @@ class EventReporter:
         for finding in decision.assessment.changed():
             self._found_changed(finding.present)
         plan, consumer = decision.plan, decision.snapshot.consumer
-        announced = (plan.reason, decision.snapshot.versions)
-        if self._announced.get(consumer.key) == announced:
-            return
         if not plan.warning and not plan.actions:
-            self._announced.pop(consumer.key, None)
             return
-        self._announced[consumer.key] = announced
+        if not self._decision_log.announce(consumer.key):
+            return
         if plan.warning:
             self.event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
@@ -163,28 +151,20 @@ class EventReporter:
     # -- problems ------------------------------------------------------------------------------
 
     def annotation_problems(self, snapshot: Snapshot) -> None:
-        """Write a Warning Event for each invalid annotation, anew when its value changes."""
+        """Write a Warning Event for each problem of a pod template and of annotations."""
         consumer, policy = snapshot.consumer, snapshot.policy
         if not policy.opted_in:
             self._decision_log.forget(consumer.key)
         if policy.over_budget:
-            self._report_too_large(consumer, policy.over_budget)
-        messages = tuple(problem.message for problem in policy.problems)
-        if self._reported.get(consumer.key, ()) == messages:
-            return
-        self._reported[consumer.key] = messages
-        for message in messages:
-            _log.warning(message, extra={"workload": str(consumer.key)})
-            self.event(consumer, Reason.INVALID_ANNOTATION, message, type_="Warning")
+            message = too_large_message(consumer.key, policy.over_budget)
+            self._report_problem(consumer, Reason.OBJECT_TOO_LARGE, message)
+        for problem in policy.problems:
+            self._report_problem(consumer, Reason.INVALID_ANNOTATION, problem.message)
 
-    def _report_too_large(self, consumer: Consumer, over_budget: str) -> None:
-        """Write a Warning Event for a pod template beyond a bound, once for each bound."""
-        if self._too_large.get(consumer.key) == over_budget:
-            return
-        self._too_large[consumer.key] = over_budget
-        message = too_large_message(consumer.key, over_budget)
-        _log.warning(message, extra={"workload": str(consumer.key)})
-        self.event(consumer, Reason.OBJECT_TOO_LARGE, message, type_="Warning")
+    def _report_problem(self, consumer: Consumer, reason: Reason, message: str) -> None:
+        """Write a Warning Event and a log line for a problem, once while it stands."""
+        if self.event(consumer, reason, message, type_="Warning", once=True):
+            _log.warning(message, extra={"workload": str(consumer.key)})
 
     def nudge_refused(self, consumer: Consumer, why: str) -> None:
         """Report that pods refuse the nudge; their kubelets update the files later."""
@@ -197,9 +177,12 @@ class EventReporter:
         message: str,
         *,
         type_: EventType = "Normal",
-    ) -> None:
-        """Write an Event on a consumer, in the background."""
-        write_consumer_event(self._recorder, consumer, reason, message, type_=type_)
+        once: bool = False,
+    ) -> bool:
+        """Write an Event on a consumer, in the background; see `Recorder.event`."""
+        return write_consumer_event(
+            self._recorder, consumer, reason, message, type_=type_, once=once
+        )
 
 
 def missing_sources(snapshot: Snapshot) -> tuple[ObjectKey, ...]:

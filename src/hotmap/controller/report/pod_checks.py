@@ -167,8 +167,6 @@ class PodChecker:
         self._heap: list[tuple[float, ObjectKey]] = []
         #: uids of records with a check result that is not written yet.
         self._unwritten: set[str] = set()
-        #: The message of the last Event on a stuck consumer.
-        self._reported_stuck: dict[ObjectKey, str] = {}
         self._wake = asyncio.Event()
         #: Checks that cost a LIST.
         self.checks = 0
@@ -205,7 +203,6 @@ class PodChecker:
         """Follow what a consumer's own controller reports; the consumers' stores call this."""
         if new is None or old is None or old.uid != new.uid:
             self._drop(key)
-            self._reported_stuck.pop(key, None)
             return
         if (old.behind, old.rolling, old.paused) == (new.behind, new.rolling, new.paused):
             return
@@ -358,16 +355,18 @@ class PodChecker:
         if state is State.CURRENT:
             self._record_result(record, PodCheck.CURRENT)
             self._drop(key)
-            self._reported_stuck.pop(key, None)
             return
         if state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
             self._report(consumer, Reason.LATENT, status.reason, "Normal")
             self._record_result(record, PodCheck.LATENT)
-        elif state is State.STUCK and self._reported_stuck.get(key) != status.reason:
-            self._reported_stuck[key] = status.reason
+        elif state is State.STUCK and not self._is_known(key, status):
             self._report(consumer, Reason.STUCK, status.reason, "Warning")
         self._consumer_states.set_pod_check(key, status)
         self._schedule_again(key, consumer)
+
+    def _is_known(self, key: ObjectKey, status: ConsumerStatus) -> bool:
+        known = self._consumer_states.pod_check(key)
+        return known is not None and (known.state, known.reason) == (status.state, status.reason)
 
     def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
         if record.pods_checked is not pods_checked:
