@@ -20,6 +20,8 @@ JsonObject = dict[str, Any]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 PatchKind = Literal["json", "merge", "strategic", "apply"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
+#: Edits or replaces an object in place; None leaves it as it is.
+ObjectChange = Callable[[JsonObject], JsonObject | None]
 
 
 class ObjectList(NamedTuple):
@@ -122,31 +124,12 @@ class Client(Protocol):
         """
         ...
 
-    async def patch(
-        self,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        patch: object,
-        *,
-        kind: PatchKind,
-        manager: str,
-    ) -> JsonObject:
-        """Apply a patch to the newest object.
-
-        Raises:
-            NotFound: the object does not exist.
-            Conflict: the patch names another resourceVersion.
-            Invalid: the result breaks the rules of its kind, or the patch names another uid.
-        """
-        ...
-
     async def modify(
         self,
         resource: str,
         namespace: str | None,
         name: str,
-        change: Callable[[JsonObject], JsonObject | None],
+        change: ObjectChange,
         *,
         manager: str,
         subresource: str = "",

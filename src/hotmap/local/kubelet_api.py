@@ -28,6 +28,14 @@ class LogOptions(NamedTuple):
     limit_bytes: int | None = None
 
 
+class ExecOptions(NamedTuple):
+    """A command and its streams (core/v1 PodExecOptions)."""
+
+    command: Sequence[str]
+    stdin: bool = False
+    tty: bool = False
+
+
 class ExecSession(Protocol):
     """A command that runs inside a container."""
 
@@ -70,14 +78,7 @@ class KubeletAPI(Protocol):
         ...
 
     async def exec(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        *,
-        stdin: bool,
-        tty: bool,
+        self, namespace: str, pod: str, container: str, options: ExecOptions
     ) -> ExecSession:
         """Start a command inside a running container.
 

@@ -93,10 +93,13 @@ class Recorder:
 
     async def _count_up(self, namespace: str, known: _Written, at: float) -> _Written | None:
         again = _Written(known.name, known.times + 1, at)
-        patch = {"count": again.times, "lastTimestamp": timestamp(at)}
+
+        def count(event: Object) -> Object:
+            return {**event, "count": again.times, "lastTimestamp": timestamp(at)}
+
         try:
-            await self._client.patch(
-                "events", namespace, known.name, patch, kind="merge", manager=self._component
+            await self._client.modify(
+                "events", namespace, known.name, count, manager=self._component
             )
         except NotFound:
             return None

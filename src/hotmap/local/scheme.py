@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.strategy import Strategy
 
 __all__ = [
     "ALL_VERBS",
     "SCALE",
     "STATUS",
-    "GroupVersionKind",
     "Kind",
     "KindListener",
     "Names",
@@ -24,14 +24,6 @@ __all__ = [
 ]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
-
-class GroupVersionKind(NamedTuple):
-    """Group, version and kind of an object (schema.GroupVersionKind)."""
-
-    group: str
-    version: str
-    kind: str
 
 
 class Subresource(NamedTuple):
@@ -85,6 +77,11 @@ class Kind(NamedTuple):
     def version(self) -> str:
         """The preferred version."""
         return self.versions[0]
+
+    @property
+    def group_version_kind(self) -> GroupVersionKind:
+        """The preferred version, with group and kind."""
+        return GroupVersionKind(self.group, self.version, self.kind)
 
     @property
     def plural(self) -> str:

@@ -14,7 +14,7 @@ from hotmap.local.names import subdomain_errors
 
 if TYPE_CHECKING:
     from hotmap.local.field_errors import FieldError
-    from hotmap.local.scheme import Kind
+    from hotmap.local.group_version_kind import GroupVersionKind
 
 JsonObject = dict[str, Any]
 FieldPath = tuple[str, ...]
@@ -64,7 +64,7 @@ class Strategy:
         """Return why a name is invalid (ValidateNameFunc)."""
         return subdomain_errors(name)
 
-    def decode(self, kind: Kind, obj: JsonObject) -> None:
+    def decode(self, kind: GroupVersionKind, obj: JsonObject) -> None:
         """Bring a sent object into its stored form, before anything else happens to it.
 
         Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.server import APIServer
-    from hotmap.local.kubelet_api import LogOptions
+    from hotmap.local.kubelet_api import ExecOptions, LogOptions
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 
@@ -72,17 +72,10 @@ class FakeKubelet:
         return lines()
 
     async def exec(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        *,
-        stdin: bool,
-        tty: bool,
+        self, namespace: str, pod: str, container: str, options: ExecOptions
     ) -> EchoSession:
-        self.asked.append((namespace, pod, container, list(command), stdin, tty))
-        self.sessions.append(EchoSession(command))
+        self.asked.append((namespace, pod, container, *options))
+        self.sessions.append(EchoSession(options.command))
         return self.sessions[-1]
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.local.kubelet.conftest import LocalNode
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.kubelet_api import ExecOptions
 
 if TYPE_CHECKING:
     from hotmap.local.kubelet.exec import Command
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 async def start(node: LocalNode, script: str, *, stdin: bool = False, tty: bool = False) -> Command:
     assert node.kubelet is not None
-    command = ["sh", "-c", script]
-    return await node.kubelet.exec("default", "web", "c", command, stdin=stdin, tty=tty)
+    options = ExecOptions(["sh", "-c", script], stdin, tty)
+    return await node.kubelet.exec("default", "web", "c", options)
 
 
 @pytest.fixture
@@ -100,5 +101,5 @@ async def test_exec_failure_names_its_cause(web: LocalNode) -> None:
         ("x", "true", "container x is not valid for pod web"),
     ):
         with pytest.raises(BadRequest) as raised:
-            await web.kubelet.exec("default", "web", container, [program], stdin=False, tty=False)
+            await web.kubelet.exec("default", "web", container, ExecOptions([program]))
         assert message in str(raised.value)

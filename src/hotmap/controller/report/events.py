@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.event_writer import EventType, write_consumer_event
+from hotmap.controller.report.event_writer import write_consumer_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.core.decide.conflicts import Kind
 from hotmap.core.decide.decide import Decision
@@ -54,7 +55,7 @@ class EventReporter:
 
         `observe_delay` gets the seconds from a change to the write that starts new pods.
         """
-        self._recorder = recorder
+        self._event = partial(write_consumer_event, recorder)
         self._decision_log = decision_log
         self._alert = alert
         self._found_changed = found_changed
@@ -83,7 +84,7 @@ class EventReporter:
             self._decision_log.add_conflict(consumer, found)
             other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
             reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
-            self.event(consumer, reason, found.reason, type_="Warning")
+            self._event(consumer, reason, found.reason, type_="Warning")
 
     def report_stale(self, decision: Decision, error: HotmapError) -> None:
         """Log that a write met another state of the consumer than the decision saw."""
@@ -99,14 +100,14 @@ class EventReporter:
             "restored from a backup; continuing with that version"
         )
         _log.warning(message, extra={"workload": str(snapshot.consumer.key)})
-        self.event(snapshot.consumer, Reason.SOURCE_RESTORED, message, type_="Warning")
+        self._event(snapshot.consumer, Reason.SOURCE_RESTORED, message, type_="Warning")
 
     def report_failure(self, decision: Decision, error: HotmapError) -> None:
         """Report once what keeps a consumer from its change; it is retried, with pauses."""
         outcome = f"failed; retrying: {error}"
         if self._decision_log.add(decision, outcome=outcome):
             message = f"{decision.plan.reason}; {outcome}"
-            self.event(decision.snapshot.consumer, Reason.FAILED, message, type_="Warning")
+            self._event(decision.snapshot.consumer, Reason.FAILED, message, type_="Warning")
 
     def _write_event(self, decision: Decision) -> None:
         """Write at most one Event for a settled change."""
@@ -118,14 +119,14 @@ class EventReporter:
         if not self._decision_log.announce(consumer.key):
             return
         if plan.warning:
-            self.event(consumer, Reason.HELD, plan.reason, type_="Warning")
+            self._event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
         if decision.starts_new_pods:
             self._alert(consumer, decision.changed_sources(), plan.reason)
         types = [action.type for action in plan.actions]
         reasons = (reason for type_, reason in _REASONS.items() if type_ in types)
         if (reason := next(reasons, None)) is not None:
-            self.event(consumer, reason, plan.reason)
+            self._event(consumer, reason, plan.reason)
 
     def _report_missing_sources(self, decision: Decision) -> None:
         """Write a Warning Event for each required source that does not exist, once.
@@ -146,7 +147,7 @@ class EventReporter:
                 "cannot start again until it exists"
             )
             _log.warning(message, extra={"workload": str(consumer.key), "source": str(source)})
-            self.event(consumer, Reason.SOURCE_MISSING, message, type_="Warning")
+            self._event(consumer, Reason.SOURCE_MISSING, message, type_="Warning")
 
     # -- problems ------------------------------------------------------------------------------
 
@@ -163,26 +164,12 @@ class EventReporter:
 
     def _report_problem(self, consumer: Consumer, reason: Reason, message: str) -> None:
         """Write a Warning Event and a log line for a problem, once while it stands."""
-        if self.event(consumer, reason, message, type_="Warning", once=True):
+        if self._event(consumer, reason, message, type_="Warning", once=True):
             _log.warning(message, extra={"workload": str(consumer.key)})
 
     def nudge_refused(self, consumer: Consumer, why: str) -> None:
         """Report that pods refuse the nudge; their kubelets update the files later."""
-        self.event(consumer, Reason.NUDGE_REFUSED, why, type_="Warning")
-
-    def event(
-        self,
-        consumer: Consumer,
-        reason: Reason,
-        message: str,
-        *,
-        type_: EventType = "Normal",
-        once: bool = False,
-    ) -> bool:
-        """Write an Event on a consumer, in the background; see `Recorder.event`."""
-        return write_consumer_event(
-            self._recorder, consumer, reason, message, type_=type_, once=once
-        )
+        self._event(consumer, Reason.NUDGE_REFUSED, why, type_="Warning")
 
 
 def missing_sources(snapshot: Snapshot) -> tuple[ObjectKey, ...]:

@@ -27,7 +27,7 @@ def decode(kind: Kind, obj: JsonObject) -> None:
     Raises:
         BadRequest: a field has another JSON type than its own.
     """
-    kind.strategy.decode(kind, obj)
+    kind.strategy.decode(kind.group_version_kind, obj)
     for field in [name for name in obj if name not in _DATA_FIELDS]:
         if obj[field] is None:
             del obj[field]

@@ -18,7 +18,7 @@ from hotmap.core.errors import ApiError, BadRequest, api_error
 from hotmap.local.apiserver.options import integer
 from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import failure_status
-from hotmap.local.kubelet_api import LogOptions
+from hotmap.local.kubelet_api import ExecOptions, LogOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -84,14 +84,8 @@ async def open_exec(
         raise BadRequest("you must specify at least one command for the container")
     pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
     container = choose_container(pod, query.get("container", ""))
-    return await _present(kubelet).exec(
-        path.namespace or "",
-        path.name,
-        container,
-        command,
-        stdin=is_true(query.get("stdin")),
-        tty=is_true(query.get("tty")),
-    )
+    options = ExecOptions(command, is_true(query.get("stdin")), is_true(query.get("tty")))
+    return await _present(kubelet).exec(path.namespace or "", path.name, container, options)
 
 
 def choose_container(pod: JsonObject, wanted: str) -> str:

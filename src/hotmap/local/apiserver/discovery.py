@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.scheme import GroupVersionKind
+from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:

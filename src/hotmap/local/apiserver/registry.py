@@ -22,7 +22,7 @@ from hotmap.local.apiserver.options import DeleteOptions, ListOptions, WatchOpti
 from hotmap.local.apiserver.reader import ObjectReader
 from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.writer import ObjectWriter
-from hotmap.local.client import ObjectList, PatchKind
+from hotmap.local.client import ObjectChange, ObjectList, PatchKind
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Registry:
     """Serve every kind of a scheme, by default the built-in ones, from one store.
 
     Implements `local.client.Client`, where the methods are described. Their keyword arguments
-    are the fields of WriteOptions, ListOptions, WatchOptions and DeleteOptions. `resource` is
+    are the fields of WriteOptions, ListOptions, WatchOptions and DeleteOptions, and `subresource`. `resource` is
     what `Scheme.resource` takes.
     """
 
@@ -82,16 +82,9 @@ class Registry:
         return self.writer.create(self._path(resource, namespace), obj, WriteOptions(**options))
 
     async def update(
-        self,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        obj: JsonObject,
-        *,
-        subresource: str = "",
-        **options: Any,
+        self, resource: str, namespace: str | None, name: str, obj: JsonObject, **options: Any
     ) -> JsonObject:
-        path = self._path(resource, namespace, name, subresource)
+        path = self._path(resource, namespace, name, options.pop("subresource", ""))
         return self.writer.update(path, obj, WriteOptions(**options))
 
     async def patch(
@@ -109,16 +102,9 @@ class Registry:
         return self.writer.patch(path, kind, patch, WriteOptions(**options))
 
     async def modify(
-        self,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        change: Callable[[JsonObject], JsonObject | None],
-        *,
-        subresource: str = "",
-        **options: Any,
+        self, resource: str, namespace: str | None, name: str, change: ObjectChange, **options: Any
     ) -> JsonObject:
-        path = self._path(resource, namespace, name, subresource)
+        path = self._path(resource, namespace, name, options.pop("subresource", ""))
         return self.writer.modify(path, change, WriteOptions(**options))
 
     async def delete(

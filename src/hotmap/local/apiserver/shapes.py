@@ -14,6 +14,7 @@ from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hotmap.local.group_version_kind import GroupVersionKind
     from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
@@ -54,12 +55,14 @@ def check_shape(kind: Kind, obj: JsonObject) -> None:
         _check_fields(obj, fields, _Place(kind, kind.kind, ""))
         return
     if not isinstance(obj.get("status", {}), dict) and kind.subresource("status") is not None:
-        raise decode_error(kind, kind.kind, "status", obj["status"], "object")
+        raise decode_error(kind.group_version_kind, kind.kind, "status", obj["status"], "object")
     metadata = {"metadata": obj["metadata"]}
     _check_fields(metadata, _METADATA_ONLY, _Place(kind, kind.kind, ""))
 
 
-def decode_error(kind: Kind, owner: str, field: str, value: object, wanted: str) -> BadRequest:
+def decode_error(
+    kind: GroupVersionKind, owner: str, field: str, value: object, wanted: str
+) -> BadRequest:
     """Make the 400 of a field with a wrong JSON type; the value itself is never shown."""
     return BadRequest(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
@@ -95,7 +98,9 @@ def _check_fields(obj: JsonObject, fields: Mapping[str, Field], place: _Place) -
 
 def _check(value: Any, wanted: str, place: _Place) -> None:
     if not _has_type(value, wanted):
-        raise decode_error(place.kind, place.owner, place.path, value, _go_type(wanted))
+        raise decode_error(
+            place.kind.group_version_kind, place.owner, place.path, value, _go_type(wanted)
+        )
     if isinstance(value, list):
         element = wanted[wanted.index("[]") + 2 :]
         for inner in value:

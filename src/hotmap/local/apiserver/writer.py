@@ -327,7 +327,9 @@ def _copy_request(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObj
     new: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
     metadata = {} if new.get("metadata") is None else new["metadata"]
     if not isinstance(metadata, dict):
-        raise decode_error(kind, kind.kind, "metadata", metadata, "v1.ObjectMeta")
+        raise decode_error(
+            kind.group_version_kind, kind.kind, "metadata", metadata, "v1.ObjectMeta"
+        )
     new = arrange_fields(kind, new, metadata)
     if kind.namespaced:
         if metadata.setdefault("namespace", namespace) != namespace:

@@ -35,12 +35,12 @@ from hotmap.local.recorder import Recorder
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from hotmap.local.client import Client
     from hotmap.local.kubelet.containers import Container
     from hotmap.local.kubelet.mounts import TokenSource
-    from hotmap.local.kubelet_api import LogOptions
+    from hotmap.local.kubelet_api import ExecOptions, LogOptions
 
 _log = logging.getLogger(__name__)
 
@@ -218,16 +218,7 @@ class Kubelet:
             )
         return log.read(options)
 
-    async def exec(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        *,
-        stdin: bool,
-        tty: bool,
-    ) -> Command:
+    async def exec(self, namespace: str, pod: str, container: str, options: ExecOptions) -> Command:
         """Start a command in a running container, with the container's environment.
 
         Raises:
@@ -236,7 +227,9 @@ class Kubelet:
         """
         worker, _ = self._find(namespace, pod, container)
         try:
-            return await worker.containers.execute(container, command, stdin=stdin, tty=tty)
+            return await worker.containers.execute(
+                container, options.command, stdin=options.stdin, tty=options.tty
+            )
         except StartFailed as error:
             raise BadRequest(f'container "{container}" in pod "{pod}": {error}') from error
 

@@ -17,7 +17,7 @@ from hotmap.local.names import config_key_errors
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
-    from hotmap.local.scheme import Kind
+    from hotmap.local.group_version_kind import GroupVersionKind
 
 JsonObject = dict[str, Any]
 
@@ -32,7 +32,7 @@ class DataStrategy(Strategy):
     #: The field whose values are base64.
     binary_field = ""
 
-    def decode(self, kind: Kind, obj: JsonObject) -> None:
+    def decode(self, kind: GroupVersionKind, obj: JsonObject) -> None:
         """Read null values as empty ones, and empty maps as none."""
         for field in ("data", "binaryData", "stringData"):
             if field in obj:
@@ -44,7 +44,7 @@ class DataStrategy(Strategy):
         for value in obj.get(self.binary_field, {}).values():
             _check_base64(kind, value)
 
-    def _check_strings(self, kind: Kind, obj: JsonObject, field: str) -> None:
+    def _check_strings(self, kind: GroupVersionKind, obj: JsonObject, field: str) -> None:
         if not obj[field]:
             del obj[field]
             return
@@ -87,7 +87,7 @@ class DataStrategy(Strategy):
         return self.immutable_errors(old, new) + self.validate(new)
 
 
-def _check_base64(kind: Kind, value: str) -> None:
+def _check_base64(kind: GroupVersionKind, value: str) -> None:
     """Refuse a value that Go could not decode.
 
     Raises:

@@ -8,7 +8,8 @@ from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
 from hotmap.local.apiserver.pod_defaults import default_pod, quality_of_service
 from hotmap.local.apiserver.pod_validation import pod_spec_errors
 from hotmap.local.field_errors import FieldError, forbidden_field
-from hotmap.local.scheme import STATUS, GroupVersionKind, Kind, Names, Subresource
+from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.scheme import STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Strategy, field_labels
 
 JsonObject = dict[str, Any]

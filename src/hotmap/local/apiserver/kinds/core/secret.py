@@ -13,6 +13,7 @@ from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
 from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import FieldError, invalid_value, required, too_long
+from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, field_labels
 
@@ -37,7 +38,7 @@ class SecretStrategy(DataStrategy):
         AGE,
     )
 
-    def decode(self, kind: Kind, obj: JsonObject) -> None:
+    def decode(self, kind: GroupVersionKind, obj: JsonObject) -> None:
         """Put `stringData` into `data` (pkg/apis/core/v1/conversion.go)."""
         super().decode(kind, obj)
         strings = obj.pop("stringData", {})
