@@ -40,8 +40,8 @@ class Registry:
     """Serve every kind of a scheme, by default the built-in ones, from one store.
 
     Implements `local.client.Client`, where the methods are described. Their keyword arguments
-    are the fields of WriteOptions, ListOptions, WatchOptions and DeleteOptions, and `subresource`. `resource` is
-    what `Scheme.resource` takes.
+    are the fields of WriteOptions (and `subresource`), ListOptions, WatchOptions and DeleteOptions.
+    `resource` is what `Scheme.resource` takes.
     """
 
     def __init__(
