@@ -25,7 +25,7 @@ from benchmarks.machine import resident_mb
 from benchmarks.scope import Scope, measured
 from hotmap.controller.watch.index import Index
 from hotmap.core.errors import HotmapError
-from hotmap.core.model.consumer import consumer_from_workload
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import Workload
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from tests.support.objects import deployment, workload
 
-from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import Workload
 
 ENV = """

@@ -12,7 +12,7 @@ from tests.support.objects import ENV, KEY, config_map, consumer, deployment, wo
 
 from hotmap.core.decide.record import distinct_revision
 from hotmap.core.model.annotations import ANNOTATIONS, OURS, known_annotations
-from hotmap.core.model.consumer import consumer_from_workload
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, Pod, Workload
 from hotmap.core.model.patterns import LONGEST_VALUE
 from hotmap.core.model.source import parse_time, source_from_config_map

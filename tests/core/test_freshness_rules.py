@@ -25,7 +25,8 @@ from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.fingerprint import fingerprint_key
-from hotmap.core.model.consumer import FIELD_MANAGER, Consumer, consumer_from_workload
+from hotmap.core.model.consumer import FIELD_MANAGER, Consumer
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
 from hotmap.core.model.state import UNVOUCHED, Record
 from hotmap.core.policy.policy import Policy

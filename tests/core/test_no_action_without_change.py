@@ -14,7 +14,8 @@ from hotmap.core.decide.freshness import Assessment, Facts, assess
 from hotmap.core.decide.plan import Plan, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
-from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, PodTemplate
 from hotmap.core.model.state import Record
 from hotmap.core.policy.policy import Policy, Strategy, live_change_rolls

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from hotmap.core.model import limits
-from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, Workload
-from hotmap.core.model.references import find_uses
+from hotmap.core.model.template_uses import find_uses
 from hotmap.core.policy.annotations import read_policy
 from hotmap.core.reloader.annotations import DialectSettings, Writing
 

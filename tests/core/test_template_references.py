@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.support.objects import template
 
+from hotmap.core.model.environment_uses import expansions
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Keys, Use, UseKind, expansions, find_uses
+from hotmap.core.model.references import Keys, Use, UseKind
+from hotmap.core.model.template_uses import find_uses
 
 
 def shown(use: Use) -> str:

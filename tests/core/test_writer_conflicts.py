@@ -12,7 +12,8 @@ from hotmap.core.decide.conflicts import HELD, Kind, WriterConflict, defer_to, f
 from hotmap.core.decide.freshness import Verdict
 from hotmap.core.decide.plan import Action, ActionType, Plan
 from hotmap.core.decide.record import record_applied, record_reloader_write
-from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ManagedFields
 from hotmap.core.model.state import ForeignWrites, Record, RetiredRevision
 

@@ -15,7 +15,8 @@ import msgspec
 
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
-from hotmap.core.model.consumer import Consumer, consumer_from_workload
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.core.model.state import HEADER, Record, read_shard, read_sightings

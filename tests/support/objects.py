@@ -18,10 +18,8 @@ import yaml
 
 from hotmap.core.decide.snapshot import Snapshot, take_snapshot
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
-from hotmap.core.model.consumer import (
-    FIELD_MANAGER,
-    REVISION,
-    Consumer,
+from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
+from hotmap.core.model.consumer_conversion import (
     consumer_from_cron_job,
     consumer_from_job,
     consumer_from_pod,

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hotmap.core.model.consumer import (
-    Consumer,
+from hotmap.core.model.consumer import Consumer, has_workload, is_owned
+from hotmap.core.model.consumer_conversion import (
     consumer_from_cron_job,
     consumer_from_job,
     consumer_from_pod,
     consumer_from_rollout,
     consumer_from_workload,
-    has_workload,
-    is_owned,
 )
 from hotmap.core.model.objects import CronJob, Job, Pod, Rollout, Workload
 from hotmap.core.policy.policy import Defaults, OnChange

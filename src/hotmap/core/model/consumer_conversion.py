@@ -1,0 +1,289 @@
+"""Makes consumers from decoded workloads, each in one step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from hotmap.core.model.annotations import AGENT, known_annotations
+from hotmap.core.model.config_volumes import ConfigVolume, find_config_volumes
+from hotmap.core.model.consumer import Argo, Consumer, is_owned, selector_text
+from hotmap.core.model.limits import LimitExceeded
+from hotmap.core.model.objects import (
+    CronJob,
+    Job,
+    ObjectKey,
+    ObjectMeta,
+    Pod,
+    PodTemplate,
+    Rollout,
+    Workload,
+)
+from hotmap.core.model.source import parse_time
+from hotmap.core.model.template_uses import find_uses
+from hotmap.core.model.template_writers import find_writers
+from hotmap.core.model.uses import NO_USES, Uses, pack_uses
+from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
+from hotmap.core.reloader.patch import Traces, find_traces
+from hotmap.core.text import shorten
+
+__all__ = [
+    "consumer_from_cron_job",
+    "consumer_from_job",
+    "consumer_from_pod",
+    "consumer_from_rollout",
+    "consumer_from_workload",
+]
+
+#: The annotations of everybody who says nothing; most consumers do not.
+_SILENT: dict[str, str] = {}
+
+
+def consumer_from_workload(
+    kind: str,
+    item: Workload,
+    dialect: DialectSettings = DEFAULT_SETTINGS,
+    *,
+    known: Consumer | None = None,
+) -> Consumer:
+    """Reduce a Deployment, StatefulSet, DaemonSet, or ReplicaSet.
+
+    `known` is what was made of it before. Its template is not looked through again while the
+    generation is the same: that moves with every change of the spec (kubernetes: pkg/registry/
+    apps, PrepareForUpdate), and nearly all that a watch brings is status.
+    """
+    spec, status = item.spec, item.status
+    update = spec.update_strategy
+    wanted = 1 if spec.replicas is None else spec.replicas
+    behind, pods = 0, status.replicas
+    if kind in ("Deployment", "StatefulSet"):
+        behind = max(wanted, status.replicas) - status.updated_replicas
+    elif kind == "DaemonSet":
+        wanted = status.desired_number_scheduled
+        behind = wanted - status.updated_number_scheduled
+        pods = status.current_number_scheduled + status.number_misscheduled
+    unseen = status.observed_generation < item.metadata.generation
+    return _consumer(
+        kind,
+        item.metadata,
+        spec.template,
+        _WorkloadState(
+            selector=selector_text(spec.selector),
+            replicas=None if kind == "DaemonSet" else wanted,
+            paused=spec.paused,
+            suspended=bool(spec.suspend),
+            update_strategy=update.type if update else "",
+            partition=(update.rolling_update.partition or 0)
+            if update and update.rolling_update
+            else 0,
+            template_version=_template_version(kind, item),
+            rolling=unseen or behind > 0,
+            wanted=wanted,
+            behind=wanted if unseen else max(0, behind),
+            pods=pods,
+            ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
+        ),
+        dialect=dialect,
+        known=known,
+    )
+
+
+#: Written by the workload controllers each time the template changes (kubernetes:
+#: pkg/controller/deployment/util, pkg/registry/apps/daemonset/strategy.go).
+_VERSION_ANNOTATIONS = {
+    "Deployment": "deployment.kubernetes.io/revision",
+    "DaemonSet": "deprecated.daemonset.template.generation",
+}
+
+
+#: Both are numbers, but anybody may write them.
+_LONGEST_VERSION = 40
+
+
+def _template_version(kind: str, item: Workload) -> str:
+    if kind == "StatefulSet":
+        return item.status.update_revision
+    version = (item.metadata.annotations or {}).get(_VERSION_ANNOTATIONS.get(kind, ""), "")
+    return shorten(version, _LONGEST_VERSION)
+
+
+def consumer_from_cron_job(
+    item: CronJob, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
+    """Reduce a CronJob; its pods come from the Jobs it makes."""
+    return msgspec.structs.replace(
+        _consumer(
+            "CronJob",
+            item.metadata,
+            item.spec.job_template.spec.template,
+            _WorkloadState(suspended=bool(item.spec.suspend)),
+            dialect=dialect,
+            known=known,
+        ),
+        busy=item.spec.concurrency_policy in ("Forbid", "Replace") and bool(item.status.active),
+    )
+
+
+def consumer_from_job(
+    item: Job, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
+    """Reduce a Job."""
+    consumer = _consumer(
+        "Job",
+        item.metadata,
+        item.spec.template,
+        _WorkloadState(
+            selector=selector_text(item.spec.selector),
+            replicas=1,
+            wanted=1,
+            suspended=bool(item.spec.suspend),
+        ),
+        dialect=dialect,
+        known=known,
+    )
+    ends = (one for one in item.status.conditions or () if one.type in ("Complete", "Failed"))
+    finished = any(one.status == "True" for one in ends)
+    return msgspec.structs.replace(consumer, finished=finished) if finished else consumer
+
+
+def consumer_from_pod(
+    item: Pod, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
+    """Reduce a Pod that no workload makes; it is its own template."""
+    return _consumer(
+        "Pod",
+        item.metadata,
+        PodTemplate(spec=item.spec),
+        _WorkloadState(replicas=1, wanted=1),
+        dialect=dialect,
+    )
+
+
+def consumer_from_rollout(
+    item: Rollout, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
+) -> Consumer:
+    """Reduce an Argo Rollout.
+
+    One that takes its pod template from a Deployment is no consumer itself: the template to write
+    is there, see `rolled_by`. `currentPodHash` names the newest template and `stableRS` the one
+    that all pods have once it is promoted (argo-rollouts: utils/conditions, RolloutHealthy).
+    """
+    spec, status, metadata = item.spec, item.status, item.metadata
+    ref = spec.workload_ref
+    restart_at, restarted_at = parse_time(spec.restart_at), parse_time(status.restarted_at)
+    argo = Argo(
+        key=ObjectKey("Rollout", metadata.namespace, metadata.name),
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        template_in=ObjectKey(ref.kind, metadata.namespace, ref.name) if ref else None,
+        template_seen=str(status.workload_observed_generation),
+        restart_at=restart_at,
+    )
+    wanted = 1 if spec.replicas is None else spec.replicas
+    unseen = str(status.observed_generation) != str(metadata.generation)
+    restarting = (restart_at or 0.0) > (restarted_at or 0.0)
+    rolling = unseen or restarting or status.stable_rs != status.current_pod_hash
+    behind = max(wanted, status.replicas) - status.updated_replicas
+    consumer = _consumer(
+        "Rollout",
+        metadata,
+        spec.template,
+        _WorkloadState(
+            selector=selector_text(spec.selector),
+            replicas=wanted,
+            paused=spec.paused,
+            template_version=status.current_pod_hash,
+            rolling=rolling,
+            wanted=wanted,
+            behind=wanted if unseen or restarting else max(0, behind) if rolling else 0,
+            pods=status.replicas,
+        ),
+        dialect=dialect,
+        known=known,
+    )
+    return msgspec.structs.replace(
+        consumer, argo=argo, owned=consumer.owned or (ref is not None and ref.kind == "Deployment")
+    )
+
+
+class _WorkloadState(NamedTuple):
+    """What the spec and the status of a workload say beside its template; see `Consumer`."""
+
+    selector: str = ""
+    replicas: int | None = None
+    paused: bool = False
+    suspended: bool = False
+    update_strategy: str = ""
+    partition: int = 0
+    template_version: str = ""
+    rolling: bool = False
+    wanted: int = 0
+    behind: int = 0
+    pods: int = 0
+    ordered: bool = False
+
+
+def _consumer(
+    kind: str,
+    metadata: ObjectMeta,
+    template: PodTemplate,
+    state: _WorkloadState,
+    *,
+    dialect: DialectSettings,
+    known: Consumer | None = None,
+) -> Consumer:
+    if known is not None and known.uid != metadata.uid:
+        known = None
+    names = dialect.names
+    found = _look_through(template, metadata, dialect, known)
+    writers = find_writers(metadata)
+    return Consumer(
+        # What stays is kept once: the store still holds the first key.
+        key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
+        uid=known.uid if known else metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        uses=found.uses,
+        annotations=known_annotations(metadata.annotations, names) or _SILENT,
+        template_annotations=known_annotations(template.metadata.annotations, names) or _SILENT,
+        **state._asdict(),
+        owned=is_owned(metadata),
+        written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
+        traces=found.traces,
+        config_volumes=found.config_volumes,
+        revision_owner=writers.revision_owner,
+        template_writer=writers.last,
+        reloaded_at=writers.reloaded_at,
+        over_budget=found.over_budget,
+    )
+
+
+class _TemplateFacts(NamedTuple):
+    """What is kept of a pod template."""
+
+    uses: Uses = NO_USES
+    traces: Traces | None = None
+    config_volumes: tuple[ConfigVolume, ...] = ()
+    over_budget: str = ""
+
+
+def _look_through(
+    template: PodTemplate, metadata: ObjectMeta, dialect: DialectSettings, known: Consumer | None
+) -> _TemplateFacts:
+    """Find what is kept of a pod template; of one that is too large, only that it is."""
+    namespace = metadata.namespace
+    same_spec = known is not None and 0 < known.generation == metadata.generation
+    if known and same_spec and known.over_budget:
+        return _TemplateFacts(over_budget=known.over_budget)
+    try:
+        uses = known.uses if known and same_spec else pack_uses(find_uses(template, namespace))
+    except LimitExceeded as error:
+        return _TemplateFacts(over_budget=str(error))
+    keeps_traces = dialect.writing is not Writing.REVISION or dialect.compares
+    has_agent = any(AGENT in (one.annotations or {}) for one in (template.metadata, metadata))
+    return _TemplateFacts(
+        uses=uses,
+        traces=find_traces(template, namespace) if keeps_traces else None,
+        config_volumes=find_config_volumes(template, namespace) if has_agent else (),
+    )

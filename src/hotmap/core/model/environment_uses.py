@@ -1,0 +1,233 @@
+"""What the environment of one container uses, and where its variables end up by `$(NAME)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+
+from hotmap.core.model.limits import StepCounter
+from hotmap.core.model.objects import Container, EnvVar, EnvVarSource
+from hotmap.core.model.references import LONGEST_NAME, Keys, Use, UseKind, share_keys, source_key
+from hotmap.core.reloader.patch import is_reloader_variable
+from hotmap.core.text import printable
+
+__all__ = ["Environment", "environment_uses", "expansions"]
+
+#: Of the places that a variable ends up in, how many are named.
+_PLACES_SHOWN = 4
+
+#: The first places in order, one more than is named where there are more.
+_Places = tuple[str, ...]
+
+
+class Environment:
+    """The variables of one container, and what is worked out once for all of them."""
+
+    def __init__(self, container: Container, steps: StepCounter) -> None:
+        self.container = container
+        self.entries: Sequence[EnvVar] = container.env or ()
+        self._steps = steps
+        self._hidden: dict[str, Keys] = {}
+        self._through: dict[str, str] = {}
+
+    def imported_keys(self, prefix: str) -> Keys:
+        """Select the data keys that an envFrom with a prefix brings in."""
+        keys = self._hidden.get(prefix)
+        if keys is None:
+            self._steps.add(len(self._replaced_names))
+            hidden = {
+                printable(name[len(prefix) :], LONGEST_NAME)
+                for name in self._replaced_names
+                if name.startswith(prefix) and len(name) > len(prefix)
+            }
+            keys = self._hidden[prefix] = share_keys(Keys(hidden=frozenset(hidden), binary=False))
+        return keys
+
+    def places_of_imported(self, prefix: str) -> str:
+        """Say where variables that an envFrom brings in end up by `$(NAME)`."""
+        words = self._through.get(prefix)
+        if words is None:
+            self._steps.add(len(self._places))
+            places: _Places = ()
+            for name, found in self._places.items():
+                if name.startswith(prefix) and name not in self._names:
+                    places = _merged(places, found)
+            words = self._through[prefix] = _via(places)
+        return words
+
+    def places_of(self, name: str) -> str:
+        """Say where a variable ends up by `$(NAME)`."""
+        return _via(self._places.get(name, ()))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(entry.name for entry in self.entries)
+
+    @cached_property
+    def _replaced_names(self) -> list[str]:
+        """Name the variables for which no imported value of the same name is ever read.
+
+        An entry hides the imported variable when it certainly sets one (a literal or a reference
+        that is not optional) and no entry up to it reads the imported value by `$(NAME)`
+        (kubernetes: expansion sees what is set so far, so `A: $(A)2` reads the imported A).
+
+        A variable that a rollout in Reloader's way wrote hides nothing: it comes and goes with
+        rollouts, and what a template uses must not change by what is written to roll it.
+        """
+        names: dict[str, None] = {}
+        read: set[str] = set()
+        for entry in self.entries:
+            if value := entry.value:
+                read.update(self._expansions(value))
+            certain = entry.value_from is None or bool(value) or _required(entry.value_from)
+            if certain and entry.name not in read and not is_reloader_variable(entry):
+                names[entry.name] = None
+        return list(names)
+
+    @cached_property
+    def _places(self) -> Mapping[str, _Places]:
+        """Map each variable to the places where it ends up by `$(NAME)`, also through others.
+
+        Only as many places are kept as are named, or a chain of 6,000 variables has 18 million.
+        """
+        places: dict[str, _Places] = {}
+        container = self.container
+        for field, texts in (("command", container.command), ("args", container.args)):
+            for number, text in enumerate(texts or ()):
+                for name in self._expansions(text):
+                    places[name] = _merged(places.get(name, ()), (f"{field}[{number}]",))
+        for mount in container.volume_mounts or ():
+            if mount.sub_path_expr:
+                here = (f"subPathExpr of {printable(mount.mount_path, LONGEST_NAME)}",)
+                for name in self._expansions(mount.sub_path_expr):
+                    places[name] = _merged(places.get(name, ()), here)
+        # An entry can only read what stands before it, so one pass from the end closes the chain.
+        for entry in reversed(self.entries):
+            names = self._expansions(entry.value) if entry.value else ()
+            if names:
+                entry_places = _merged((f"env[{_shown(entry.name)}]",), places.get(entry.name, ()))
+                for name in names:
+                    if name != entry.name:
+                        places[name] = _merged(places.get(name, ()), entry_places)
+        return places
+
+    def literal_path(self, expression: str) -> str | None:
+        """Expand a subPathExpr from literal variables, or None when it needs anything else.
+
+        None also where it would be longer than a path may be: such a pod does not start.
+        """
+        names = self._expansions(expression)
+        literals = self._literals
+        if any(name not in literals for name in names):
+            return None
+        if len(expression) + sum(len(literals[name]) for name in names) > _LONGEST_PATH:
+            return None
+        # In one pass: an escape or a value that looks like an expansion is not one.
+        return _EXPANSION.sub(
+            lambda match: "$" if match[1] is None else literals[match[1]], expression
+        )
+
+    @cached_property
+    def _literals(self) -> Mapping[str, str]:
+        literals: dict[str, str] = {}
+        if not self.container.env_from:
+            for entry in self.entries:
+                if entry.value_from is None and "$" not in (entry.value or ""):
+                    literals[entry.name] = entry.value or ""
+                else:
+                    literals.pop(entry.name, None)
+        return literals
+
+    def _expansions(self, text: str) -> Sequence[str]:
+        self._steps.add(text.count("$("))
+        return expansions(text)
+
+
+#: Linux: PATH_MAX.
+_LONGEST_PATH = 4096
+
+
+def _merged(one: _Places, other: _Places) -> _Places:
+    """Merge places, as many as are needed to name the first ones and to know of more."""
+    if not one or not other:
+        return one or other
+    return tuple(sorted({*one, *other})[: _PLACES_SHOWN + 1])
+
+
+def _via(places: _Places) -> str:
+    if not places:
+        return ""
+    more = " and more" if len(places) > _PLACES_SHOWN else ""
+    return f", through $(…) in {', '.join(places[:_PLACES_SHOWN])}{more}"
+
+
+def _shown(name: str) -> str:
+    return printable(name, 64)
+
+
+def environment_uses(
+    environment: Environment, place: str, namespace: str, *, init: bool
+) -> Iterator[Use]:
+    container = environment.container
+    reader = printable(container.name, LONGEST_NAME)
+    for number, entry_from in enumerate(container.env_from or ()):
+        for kind, ref in (
+            ("ConfigMap", entry_from.config_map_ref),
+            ("Secret", entry_from.secret_ref),
+        ):
+            if ref is not None:
+                prefix = entry_from.prefix
+                yield Use(
+                    source_key(kind, namespace, ref.name),
+                    UseKind.FROZEN,
+                    environment.imported_keys(prefix),
+                    f"{place}.envFrom[{number}]{environment.places_of_imported(prefix)}",
+                    bool(ref.optional),
+                    init,
+                    reader,
+                )
+    for entry in environment.entries:
+        value_from = entry.value_from
+        if value_from is None or entry.value:
+            continue
+        for kind, selector in (
+            ("ConfigMap", value_from.config_map_key_ref),
+            ("Secret", value_from.secret_key_ref),
+        ):
+            if selector is not None:
+                yield Use(
+                    source_key(kind, namespace, selector.name),
+                    UseKind.FROZEN,
+                    _variable(printable(selector.key, LONGEST_NAME)),
+                    f"{place}.env[{_shown(entry.name)}]{environment.places_of(entry.name)}",
+                    bool(selector.optional),
+                    init,
+                    reader,
+                )
+
+
+@lru_cache(maxsize=4096)
+def _variable(data_key: str) -> Keys:
+    """What a variable reads of a source: one data key, never of `binaryData`."""
+    return Keys(frozenset((data_key,)), binary=False)
+
+
+def _required(source: EnvVarSource) -> bool:
+    selector = source.config_map_key_ref or source.secret_key_ref
+    return selector is None or not selector.optional
+
+
+#: `$$` or `$(NAME)`, where a name is everything up to the next `)`; what is neither is literal
+#: (kubernetes: third_party/forked/golang/expansion/expand.go).
+_EXPANSION = re.compile(r"\$(?:\$|\(([^)]*)\))")
+
+
+def expansions(text: str) -> Sequence[str]:
+    """List the names that `$(NAME)` in a text refers to; `$$` escapes."""
+    if "$(" not in text:  # nearly always, and ten times faster than the expression
+        return ()
+    # Behind the last bracket no name ends; each `$(` there would be searched to the end in vain.
+    end = text.rfind(")") + 1
+    found = _EXPANSION.finditer(text, 0, end)
+    return [name for match in found if (name := match[1]) is not None]

@@ -1,0 +1,162 @@
+"""Finds which ConfigMaps and Secrets a pod template uses, where, which data keys, and how.
+
+A use is *frozen* when the value is fixed at the start of a container (environment, subPath,
+whatever an init container reads) and *live* when the kubelet rewrites the files while the
+container runs. What to do about a change is decided in `plan`; nothing here looks at content.
+
+Rules (kubernetes: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables and makeMounts,
+pkg/api/v1/pod/util.go VisitPodConfigmapNames and VisitPodSecretNames):
+
+* env `configMapKeyRef` and `secretKeyRef` read one data key; `binaryData` is never looked at
+* envFrom reads every data key, without `binaryData`; an `env` entry of the same name hides it
+* a volume is a use only where a container mounts it; with `items` only those data keys
+* subPath pins the inode, so it is frozen for the data keys that lie at that path
+* a restartable init container (restartPolicy Always) runs on, so its mounts are live
+* imagePullSecrets and volume drivers' logins are credentials: no process ever sees them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hotmap.core.model.environment_uses import Environment, environment_uses
+from hotmap.core.model.limits import (
+    MAX_USES,
+    MAX_USES_SIZE,
+    LimitExceeded,
+    StepCounter,
+    check_pod_spec,
+)
+from hotmap.core.model.objects import Container, PodSpec, PodTemplate, Volume
+from hotmap.core.model.references import (
+    EVERY_KEY,
+    LONGEST_NAME,
+    Keys,
+    Use,
+    UseKind,
+    source_key,
+)
+from hotmap.core.model.volume_uses import MountableVolume, brings_source, mount_uses
+from hotmap.core.text import printable
+
+__all__ = ["find_uses"]
+
+
+def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
+    """List every use of a ConfigMap or Secret in a pod template, in the manifest's order.
+
+    Sources lie in the pod's own `namespace`. A source that is mounted as a whole and by subPath
+    is listed twice: each use has its own kind and data keys. Places of one container that use the
+    same data keys in the same way are one use, whose path names the first of them.
+
+    Raises:
+        LimitExceeded: the template is larger than `limits` allows.
+    """
+    spec = template.spec
+    check_pod_spec(spec)
+    found, steps = _Uses(), StepCounter()
+    volumes = {
+        volume.name: MountableVolume(volume, namespace)
+        for volume in spec.volumes or ()
+        if brings_source(volume)
+    }
+    for container, place, init in _containers(spec):
+        if container.env or container.env_from:
+            environment = Environment(container, steps)
+            found.add_all(environment_uses(environment, place, namespace, init=init))
+        if volumes and container.volume_mounts:
+            found.add_all(mount_uses(container, place, volumes, steps, init=init))
+    found.add_all(_credential_uses(spec, namespace))
+    return found.listed()
+
+
+def _containers(spec: PodSpec) -> Iterator[tuple[Container, str, bool]]:
+    """List containers with the words for their place, and whether they run to completion."""
+    for container in spec.init_containers or ():
+        place = f"initContainers[{printable(container.name, LONGEST_NAME)}]"
+        yield container, place, container.restart_policy != "Always"
+    for container in spec.containers or ():
+        yield container, f"containers[{printable(container.name, LONGEST_NAME)}]", False
+
+
+class _Uses:
+    """Collects uses; those that differ only in their place become one.
+
+    Invariant: at most MAX_USES uses, with at most MAX_USES_SIZE characters.
+    """
+
+    def __init__(self) -> None:
+        self._uses: dict[Use, Use] = {}
+        #: How many places more than the first one a use has.
+        self._more: dict[Use, int] = {}
+        self._size = 0
+
+    def add_all(self, uses: Iterable[Use]) -> None:
+        """Add uses.
+
+        Raises:
+            LimitExceeded: there are too many, or their data keys are.
+        """
+        for use in uses:
+            anywhere = use._replace(path="")
+            if anywhere in self._uses:
+                self._more[anywhere] = self._more.get(anywhere, 0) + 1
+                continue
+            self._uses[anywhere] = use
+            self._size += len(use.path) + _size(use.keys)
+            if len(self._uses) > MAX_USES:
+                raise LimitExceeded("uses of ConfigMaps and Secrets", MAX_USES)
+            if self._size > MAX_USES_SIZE:
+                raise LimitExceeded("characters in names of data keys and paths", MAX_USES_SIZE)
+
+    def listed(self) -> tuple[Use, ...]:
+        """List the uses in the order in which they were added."""
+        return tuple(
+            use._replace(path=f"{use.path} (and {more} more)")
+            if (more := self._more.get(anywhere))
+            else use
+            for anywhere, use in self._uses.items()
+        )
+
+
+def _size(keys: Keys) -> int:
+    if not keys.names and not keys.hidden:
+        return 0
+    return sum(len(name) + 1 for names in (keys.names or (), keys.hidden) for name in names)
+
+
+# -- credentials -----------------------------------------------------------------------------
+
+
+def _credential_uses(spec: PodSpec, namespace: str) -> Iterator[Use]:
+    for ref in spec.image_pull_secrets or ():
+        source = source_key("Secret", namespace, ref.name)
+        path = f"imagePullSecrets[{source.name}]"
+        yield Use(source, UseKind.CREDENTIAL, EVERY_KEY, path, optional=True)
+    for volume in spec.volumes or ():
+        if volume.config_map or volume.secret or volume.projected:
+            continue  # a volume has one source, so this one has no driver
+        for name in _login_secrets(volume):
+            source = source_key("Secret", namespace, name)
+            path = f"volumes[{printable(volume.name, LONGEST_NAME)}]"
+            yield Use(source, UseKind.CREDENTIAL, EVERY_KEY, path)
+
+
+def _login_secrets(volume: Volume) -> Iterable[str]:
+    """Name the Secrets that a volume's driver logs in with (core/v1 Volume)."""
+    if volume.csi and volume.csi.node_publish_secret_ref:
+        yield volume.csi.node_publish_secret_ref.name
+    for driver in (
+        volume.azure_file,
+        volume.cephfs,
+        volume.cinder,
+        volume.flex_volume,
+        volume.iscsi,
+        volume.rbd,
+        volume.scale_io,
+        volume.storageos,
+    ):
+        if driver and driver.secret_ref:
+            yield driver.secret_ref.name
+        elif driver and driver.secret_name:
+            yield driver.secret_name

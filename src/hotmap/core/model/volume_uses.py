@@ -1,0 +1,158 @@
+"""What the volumes of a pod bring in, and what the mounts of one container use of it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from hotmap.core.model.environment_uses import Environment
+from hotmap.core.model.limits import StepCounter
+from hotmap.core.model.objects import Container, KeyToPath, ObjectKey, Volume, VolumeMount
+from hotmap.core.model.references import (
+    EVERY_KEY,
+    LONGEST_NAME,
+    NO_KEYS,
+    Keys,
+    Use,
+    UseKind,
+    share_keys,
+    source_key,
+)
+from hotmap.core.text import printable
+
+__all__ = ["MountableVolume", "brings_source", "mount_uses"]
+
+
+class _Projected(NamedTuple):
+    """What one source brings into a volume."""
+
+    source: ObjectKey
+    keys: Keys
+    #: (path with a slash at its end, data key) of each item; None: each data key is a file.
+    files: tuple[tuple[str, str], ...] | None
+    optional: bool
+
+    def keys_below(self, path: str | None) -> Keys:
+        """Select the data keys whose file is, or lies below, a path inside the volume.
+
+        The path is as `_path_in_volume` returns it. Paths are compared by whole elements.
+        """
+        if path is None:
+            return self.keys
+        if self.files is None:
+            return (
+                NO_KEYS
+                if "/" in path
+                else share_keys(Keys(frozenset((printable(path, LONGEST_NAME),))))
+            )
+        below = path + "/"
+        keys = [key for file, key in self.files if file.startswith(below)]
+        return share_keys(Keys(frozenset(keys))) if keys else NO_KEYS
+
+
+def _path_in_volume(sub_path: str | None) -> str | None:
+    """Say which part of a volume a subPath selects, or None where it may be all of it.
+
+    `sub_path` None means that the path depends on content.
+    """
+    if sub_path is None:
+        return None
+    path = posixpath.normpath(sub_path)
+    return None if path in (".", "..data") else path.removeprefix("..data/")
+
+
+class MountableVolume:
+    """A volume with sources in it, prepared once for all of its mounts."""
+
+    def __init__(self, volume: Volume, namespace: str) -> None:
+        self.name = printable(volume.name, LONGEST_NAME)
+        self._volume = volume
+        self._namespace = namespace
+
+    @cached_property
+    def projected(self) -> Sequence[_Projected]:
+        """List what its sources bring in, each once."""
+        return list(dict.fromkeys(_projected(self._volume, self._namespace)))
+
+    @cached_property
+    def provider(self) -> ObjectKey | None:
+        """Name the SecretProviderClass that fills it, if one does."""
+        csi = self._volume.csi
+        name = (csi.volume_attributes or {}).get("secretProviderClass") if csi else None
+        return source_key("SecretProviderClass", self._namespace, name) if name else None
+
+
+def brings_source(volume: Volume) -> bool:
+    """Tell the few volumes that matter from emptyDirs, claims and host paths."""
+    return bool(volume.config_map or volume.secret or volume.projected or volume.csi)
+
+
+def _projected(volume: Volume, namespace: str) -> Iterator[_Projected]:
+    parts: list[tuple[str, str, Sequence[KeyToPath] | None, bool | None]] = []
+    if config_map := volume.config_map:
+        parts.append(("ConfigMap", config_map.name, config_map.items, config_map.optional))
+    if secret := volume.secret:
+        parts.append(("Secret", secret.secret_name, secret.items, secret.optional))
+    for projection in (volume.projected.sources or ()) if volume.projected else ():
+        for kind, source in (("ConfigMap", projection.config_map), ("Secret", projection.secret)):
+            if source is not None:
+                parts.append((kind, source.name, source.items, source.optional))
+    for kind, name, items, optional in parts:
+        named = [(item.path, printable(item.key, LONGEST_NAME)) for item in items or ()]
+        yield _Projected(
+            source_key(kind, namespace, name),
+            share_keys(Keys(frozenset(key for _, key in named))) if named else EVERY_KEY,
+            tuple((posixpath.normpath(path) + "/", key) for path, key in named) or None,
+            bool(optional),
+        )
+
+
+def mount_uses(
+    container: Container,
+    place: str,
+    volumes: Mapping[str, MountableVolume],
+    steps: StepCounter,
+    *,
+    init: bool,
+) -> Iterator[Use]:
+    environment = Environment(container, steps)
+    reader = printable(container.name, LONGEST_NAME)
+    for mount, count in _different_mounts(container.volume_mounts or (), volumes):
+        volume = volumes[mount.name]
+        at = f"volumes[{volume.name}] at {place}:{printable(mount.mount_path, LONGEST_NAME)}"
+        if count > 1:
+            at += f" (and {count - 1} more)"
+        by_path = mount.sub_path or mount.sub_path_expr
+        if by_path:
+            sub_path = mount.sub_path or environment.literal_path(mount.sub_path_expr)
+            # A subPath of "." binds the volume's own directory, where the swap is seen.
+            whole = sub_path is not None and posixpath.normpath(sub_path) == "."
+            kind = UseKind.LIVE if whole and not init else UseKind.FROZEN
+            where = f"{at} (subPath {printable(by_path, LONGEST_NAME)})"
+        else:
+            sub_path = None
+            kind = UseKind.FROZEN if init else UseKind.LIVE
+            where = at
+        path = _path_in_volume(sub_path)
+        for item in volume.projected:
+            steps.add(1 + len(item.files or ()) if by_path else 1)
+            keys = item.keys_below(path)
+            if keys.names is None or keys.names:
+                yield Use(item.source, kind, keys, where, item.optional, init, reader)
+        if volume.provider:
+            yield Use(volume.provider, UseKind.FOREIGN, EVERY_KEY, at, container=reader, init=init)
+
+
+def _different_mounts(
+    mounts: Iterable[VolumeMount], volumes: Collection[str]
+) -> Iterable[tuple[VolumeMount, int]]:
+    """List the first mount of each part of some volumes, and how often that part is mounted."""
+    different: dict[tuple[str, str, str], tuple[VolumeMount, int]] = {}
+    for mount in mounts:
+        if mount.name in volumes:
+            part = mount.name, mount.sub_path, mount.sub_path_expr
+            first, count = different.get(part, (mount, 0))
+            different[part] = first, count + 1
+    return different.values()
