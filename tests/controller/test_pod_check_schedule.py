@@ -23,8 +23,8 @@ from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.decide import Decision
-from hotmap.core.decide.freshness import Assessment, Verdict
 from hotmap.core.decide.plan import Plan
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, rollout, sources
 
-from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.assessment import Assessment, Facts, Verdict
+from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import take_snapshots

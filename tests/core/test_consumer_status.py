@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, consumer, deployment, snapshot, sources
 
+from hotmap.core.decide.assessment import Finding, Verdict
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.decide.freshness import Finding, Verdict
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer

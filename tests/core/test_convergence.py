@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.support.objects import KEY, config_map, deployment, pod
 
+from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.conflicts import (
     WriterConflict,
     defer_to,
@@ -26,7 +27,7 @@ from hotmap.core.decide.conflicts import (
     record_reported,
 )
 from hotmap.core.decide.evidence import pod_starts
-from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import ActionType, Plan, make_plan
 from hotmap.core.decide.record import distinct_revision, record_applied, record_rollout
 from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.support.objects import ENV_AND_FILES, KEY, config_map, cron_job, sources
 
-from hotmap.core.decide.freshness import Assessment, Finding, Verdict
+from hotmap.core.decide.assessment import Assessment, Finding, Verdict
 from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.flap_breaker import (
     LIMIT,
     WINDOW,
@@ -12,7 +13,6 @@ from hotmap.core.decide.flap_breaker import (
     note_rollout,
     rollout_allowed_at,
 )
-from hotmap.core.decide.freshness import Verdict
 from hotmap.core.decide.plan import Action, ActionType, Plan
 from hotmap.core.model.state import RolloutTimes
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, pod, sources, workload
 
+from hotmap.core.decide.assessment import Assessment, Facts
 from hotmap.core.decide.evidence import pod_starts
-from hotmap.core.decide.freshness import Assessment, Facts, assess
+from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Plan, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots

@@ -15,7 +15,8 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.decide.freshness import Assessment, Facts, Finding, Verdict, assess
+from hotmap.core.decide.assessment import Assessment, Facts, Finding, Verdict
+from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Action, ActionType, Plan, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots

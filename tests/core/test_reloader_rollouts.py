@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, KEY, config_map, workload
 
+from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.evidence import PodStart, Span
-from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import recorded_revision, revision_of, take_snapshots

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, timestamp, workload
 
+from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.conflicts import HELD, Kind, WriterConflict, defer_to, find_writer_conflict
-from hotmap.core.decide.freshness import Verdict
 from hotmap.core.decide.plan import Action, ActionType, Plan
 from hotmap.core.decide.record import record_applied, record_reloader_write
 from hotmap.core.model.consumer import Consumer

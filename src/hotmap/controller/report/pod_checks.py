@@ -31,7 +31,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.pods import list_pods
-from hotmap.core.decide.freshness import Verdict
+from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer

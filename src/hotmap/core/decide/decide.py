@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.conflicts import (
     WriterConflict,
     defer_to,
@@ -24,7 +25,7 @@ from hotmap.core.decide.conflicts import (
 )
 from hotmap.core.decide.evidence import MARGIN, PodStart
 from hotmap.core.decide.flap_breaker import limit_flapping
-from hotmap.core.decide.freshness import Assessment, Facts, Verdict, assess
+from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.objects import ObjectKey

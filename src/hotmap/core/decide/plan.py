@@ -28,7 +28,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hotmap.core.decide.freshness import Assessment, Finding, Verdict
+from hotmap.core.decide.assessment import Assessment, Finding, Verdict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use, UseKind

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from hotmap.core.decide.assessment import Finding, Verdict
 from hotmap.core.decide.conflicts import record_reported
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.flap_breaker import note_rollout
-from hotmap.core.decide.freshness import Finding, Verdict
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import Snapshot, content_of
 from hotmap.core.fingerprint import ABSENT
