@@ -30,8 +30,9 @@ from hotmap.core.model.objects import Workload
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
-from hotmap.kube.reflector import Reflector
+from hotmap.kube.reflector import Reflector, Selection
 from hotmap.kube.resources import DEPLOYMENTS
+from hotmap.kube.store_writer import StoreWriter
 
 __all__ = ["run"]
 
@@ -179,10 +180,9 @@ async def _measure(url: str, count: int) -> _Look:
     async with Client(config) as client:
         reflector = Reflector(
             client,
-            DEPLOYMENTS,
+            Selection(DEPLOYMENTS),
             type=Workload,
-            transform=lambda item: consumer_from_workload("Deployment", item),
-            store=store,
+            writer=StoreWriter(store, lambda item: consumer_from_workload("Deployment", item)),
         )
         before = resident_mb(os.getpid())
         began, used = time.perf_counter(), time.process_time()

@@ -15,9 +15,10 @@ from hotmap.core.errors import Conflict, NotFound
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
-from hotmap.kube.reflector import Reflector
+from hotmap.kube.reflector import Reflector, Selection
 from hotmap.kube.resources import BY_KIND, CONFIGMAPS, DEPLOYMENTS, EVENTS, SECRETS, Resource
 from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 
 SIZES = Sizes(
     config_maps=1200, secrets=30, deployments=20, stateful_sets=5, daemon_sets=5, namespaces=4
@@ -44,10 +45,9 @@ class Served:
         store: Store[str] = Store()
         reflector = Reflector(
             self.client,
-            BY_KIND[kind],
+            Selection(BY_KIND[kind]),
             type=TYPES.get(kind, Workload),
-            transform=lambda item: item.metadata.resource_version,
-            store=store,
+            writer=StoreWriter(store, lambda item: item.metadata.resource_version),
         )
         return reflector, store
 

@@ -17,9 +17,11 @@ from tests.support.virtual_time import (
 from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig, Credentials
-from hotmap.kube.reflector import Reflector, Timing
+from hotmap.kube.reflector import Reflector, Selection
+from hotmap.kube.reflector_timing import Timing
 from hotmap.kube.resources import CONFIGMAPS
 from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 
 FAST = Timing(
     silence=0.6,
@@ -73,12 +75,10 @@ def reflect(
         async with Client(config, limits=Limits(connect=1, attempt=0.5)) as client:
             reflector = Reflector(
                 client,
-                CONFIGMAPS,
+                Selection(CONFIGMAPS, **narrow),
                 type=ConfigMap,
-                transform=lambda configmap: (configmap.data or {}).get("value", ""),
-                store=store,
+                writer=StoreWriter(store, lambda item: (item.data or {}).get("value", "")),
                 timing=timing,
-                **narrow,
             )
             task = asyncio.create_task(reflector.run())
             try:

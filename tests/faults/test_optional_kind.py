@@ -23,9 +23,10 @@ from hotmap.controller.watch.optional_kind import OptionalKind
 from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
-from hotmap.kube.reflector import Reflector
+from hotmap.kube.reflector import Reflector, Selection
 from hotmap.kube.resources import Resource
 from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.supervisor import Supervisor
 
 #: What the fault server serves, as if it were a custom resource.
@@ -103,10 +104,9 @@ async def watched(server: FaultServer, says: Behaviour) -> AsyncIterator[Watched
         def make() -> list[Reflector[ConfigMap, str]]:
             reflector = Reflector(
                 client,
-                KIND,
+                Selection(KIND),
                 type=ConfigMap,
-                transform=lambda item: (item.data or {}).get("value", ""),
-                store=store,
+                writer=StoreWriter(store, lambda item: (item.data or {}).get("value", "")),
                 timing=FAST,
             )
             return [reflector]

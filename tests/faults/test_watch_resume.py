@@ -36,7 +36,7 @@ from tests.support.fault_server import (
 )
 from tests.support.reflection import Reflect
 
-from hotmap.kube.reflector import silent_at
+from hotmap.kube.reflector_timing import silent_at
 
 
 @pytest.fixture(autouse=True)

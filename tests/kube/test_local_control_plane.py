@@ -16,9 +16,11 @@ from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.events import EventWriter
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.reflector import Reflector, Timing
+from hotmap.kube.reflector import Reflector, Selection
+from hotmap.kube.reflector_timing import Timing
 from hotmap.kube.resources import CONFIGMAPS
 from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
@@ -76,13 +78,10 @@ async def reflecting(
     store: Store[Any] = Store()
     reflector = Reflector(
         plane.client,
-        CONFIGMAPS,
+        Selection(CONFIGMAPS, "default"),
         type=ConfigMap,
-        transform=transform,
-        store=store,
-        namespace="default",
+        writer=StoreWriter(store, transform, **options),
         timing=SHORT,
-        **options,
     )
     task = asyncio.create_task(reflector.run())
     try:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotmap.core.errors import Expired, HotmapError, Throttled, Unavailable, Unreachable
-from hotmap.kube.reflector import Timing, pause_after
+from hotmap.kube.reflector_timing import Timing, pause_after
 from hotmap.kube.retry import Backoff
 
 

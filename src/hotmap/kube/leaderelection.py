@@ -33,9 +33,10 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.complaints import Complaints
 from hotmap.kube.lease import Lease, LeaseClient, LeaseRecord, StoredLease
-from hotmap.kube.reflector import Reflector
+from hotmap.kube.reflector import Reflector, Selection
 from hotmap.kube.resources import LEASES
 from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["DEFAULT_TIMING", "LeaderElectionStatistics", "LeaderElector", "LeaseTiming"]
@@ -182,12 +183,9 @@ class LeaderElector:
         glimpses.subscribe(self._on_change)
         self._reflector = Reflector(
             client,
-            LEASES,
+            Selection(LEASES, namespace, field_selector=f"metadata.name={name}"),
             type=Lease,
-            transform=self._glimpse,
-            store=glimpses,
-            namespace=namespace,
-            field_selector=f"metadata.name={name}",
+            writer=StoreWriter(glimpses, self._glimpse),
         )
         self._terms = self._attempts = self._failures = 0
         self._last_error = ""

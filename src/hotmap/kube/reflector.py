@@ -29,10 +29,11 @@ from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.decoding import decode, decoding_problem
 from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.reflector_timing import DEFAULT_TIMING, Timing, pause_after, silent_at
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
 from hotmap.kube.status import is_too_large_resource_version
-from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.watch import (
     Added,
     Bookmark,
@@ -46,14 +47,7 @@ from hotmap.kube.watch import (
     WatchEvent,
 )
 
-__all__ = [
-    "DEFAULT_TIMING",
-    "Reflector",
-    "ReflectorStatistics",
-    "Timing",
-    "pause_after",
-    "silent_at",
-]
+__all__ = ["Reflector", "ReflectorStatistics", "Selection"]
 
 T = TypeVar("T", bound=HasMetadata)
 S = TypeVar("S")
@@ -68,31 +62,6 @@ LARGEST_PAGE: Final = 8 << 20
 _GONE: Final = "unreachable"
 
 _log = logging.getLogger(__name__)
-
-
-class Timing(NamedTuple):
-    """Every duration of a reflector, in seconds."""
-
-    #: the longest silence of a watch. The server sends a bookmark about once a minute
-    #: (apiserver: pkg/storage/cacher, defaultBookmarkFrequency), so more means a dead connection.
-    #: Not near the requested end: see `silent_at`
-    silence: float = 75.0
-    #: the longest silence before the initial objects of a stream are complete
-    initial_silence: float = 30.0
-    #: the server is requested to end a watch after a random time between these, so that the load
-    #: of many clients spreads over its replicas (client-go: minWatchTimeout, 5 to 10 min)
-    watch_shortest: float = 300.0
-    watch_longest: float = 600.0
-    #: the first and the longest pause between attempts (client-go: 0.8 s to 30 s)
-    pause_first: float = 0.8
-    pause_last: float = 30.0
-    #: an attempt that lasted this long was healthy, and the backoff is reset (client-go: 2 min)
-    healthy_after: float = 120.0
-    #: the longest Retry-After that is honoured
-    patience: float = 300.0
-
-
-DEFAULT_TIMING: Final = Timing()
 
 
 class ReflectorStatistics(NamedTuple):
@@ -124,90 +93,44 @@ class ReflectorStatistics(NamedTuple):
     last_error: str
 
 
-def silent_at(last: float, deadline: float, silence: float) -> float:
-    """Return when a watch that last sent something at `last` counts as silent.
-
-    `deadline` is when the server ends it, by timeoutSeconds. The server sends its last
-    bookmark 2 s before that and may leave out the one before (apiserver: pkg/storage/cacher,
-    bookmarkFrequency and the watch's deadline; gaps of 75 to 99 s were seen on 1.36.3). So where
-    half a limit or less would be left then, wait for the end and a fifth of the limit more.
-    """
-    at = last + silence
-    return max(at, deadline + silence / 5) if at > deadline - silence / 2 else at
-
-
-def pause_after(
-    lasted: float,
-    error: HotmapError | None,
-    *,
-    backoff: Backoff,
-    timing: Timing,
-    uniform: Callable[[float, float], float] = random.uniform,
-) -> float:
-    """Return the seconds between the end of an attempt and the start of the next.
-
-    `lasted` is how long the attempt took, `error` what ended it, None for a proper end.
-
-    A pause counts from the start of the attempt before it, so a stream that a proxy ends every
-    minute is resumed at once, while one that ends at once is not: there are never more attempts
-    than pauses of `backoff`. After a failure there is a short pause all the same, so that the
-    clients of a failed server do not reconnect at the same instant. Ours; client-go waits a full
-    pause in every case.
-    """
-    if lasted >= timing.healthy_after:
-        backoff.reset()
-    least = 0.0
-    if error is not None and not isinstance(error, Expired):
-        least = uniform(timing.pause_first, 3 * timing.pause_first)
-    asked = 0.0
-    if isinstance(error, ApiError) and error.retry_after:
-        asked = min(error.retry_after, timing.patience)
-    return max(backoff.next() - lasted, least, asked)
-
-
 class _NoMarker(Exception):
     """The server streams, but does not mark the end of the initial objects."""
 
 
-class Reflector(Generic[T, S]):
-    """Fills `store` with the transformed objects, and keeps it up to date.
+class Selection(NamedTuple):
+    """The objects to list and watch; `namespace` None means all."""
 
-    `transform` may return None: such an object is not kept. `namespace` None watches all.
+    resource: Resource
+    namespace: str | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+
+    def __str__(self) -> str:
+        plural = self.resource.plural
+        return f"{plural} in {self.namespace}" if self.namespace else plural
+
+
+class Reflector(Generic[T, S]):
+    """Keeps a store up to date with the selected objects, through `writer`.
+
     Only one reflector may write to a store, or one for each namespace.
     """
 
     def __init__(
         self,
         client: Client,
-        resource: Resource,
+        selection: Selection,
         *,
         type: type[T],
-        transform: Callable[[T], S | None],
-        store: Store[S],
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
-        key_of: Callable[[S], ObjectKey] | None = None,
-        transform_known: Callable[[T, S], S | None] | None = None,
+        writer: StoreWriter[T, S],
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        """`key_of` reads the object key from values that contain it, so that it is stored once.
-
-        `transform_known` is `transform` for an object with a stored value, which it gets too, so
-        that it can reuse unchanged parts.
-        """
         self._client = client
-        self._resource = resource
-        self._title = f"{resource.plural} in {namespace}" if namespace else resource.plural
+        self._selection = selection
+        self._title = str(selection)
         self._type = type
         self._decoder = msgspec.json.Decoder(type)
-        self._transform = transform
-        self._key_of = key_of
-        self._transform_known = transform_known
-        self._store = store
-        self._namespace = namespace
-        self._label_selector = label_selector
-        self._field_selector = field_selector
+        self._writer = writer
         self._timing = timing
         self._backoff = Backoff(timing.pause_first, timing.pause_last)
         #: Set once this reflector has all objects, or access was denied.
@@ -226,15 +149,13 @@ class Reflector(Generic[T, S]):
         self._last_byte = loop_time()
         self._lists = self._watches = self._events = self._bookmarks = 0
         self._silences = self._errors = 0
-        #: Objects that cannot be read, and why.
-        self._unreadable: dict[ObjectKey, str] = {}
         self._last_error = ""
 
     def statistics(self) -> ReflectorStatistics:
         """Return the state of the store and the counts."""
         return ReflectorStatistics(
-            resource=self._resource.plural,
-            synced=self._store.synced.is_set(),
+            resource=self._selection.resource.plural,
+            synced=self._writer.store.synced.is_set(),
             connected=self._connected,
             last_byte_age=loop_time() - self._last_byte,
             lists=self._lists,
@@ -243,7 +164,7 @@ class Reflector(Generic[T, S]):
             bookmarks=self._bookmarks,
             silences=self._silences,
             errors=self._errors,
-            unreadable=len(self._unreadable),
+            unreadable=len(self._writer.unreadable),
             refused=self._refused,
             last_error=self._last_error,
         )
@@ -271,7 +192,7 @@ class Reflector(Generic[T, S]):
             lasted = loop_time() - started
             pause = pause_after(lasted, error, backoff=self._backoff, timing=self._timing)
             if error is not None:
-                _log.debug("%s: next try in %.1f s", self._resource.plural, pause)
+                _log.debug("%s: next try in %.1f s", self._selection.resource.plural, pause)
             elif pause > 0:
                 self._last_error = f"{self._client.server} ended a watch after {lasted:.1f} s"
             await asyncio.sleep(pause)
@@ -286,7 +207,7 @@ class Reflector(Generic[T, S]):
                 return
             except (BadRequest, Invalid, _NoMarker) as error:
                 self._streams_initial = False
-                _log.info("%s: lists instead of streams: %s", self._resource.plural, error)
+                _log.info("%s: lists instead of streams: %s", self._title, error)
         if not self._position:
             await self._list()
         await self._follow()
@@ -340,13 +261,13 @@ class Reflector(Generic[T, S]):
         while True:
             try:
                 page = await self._client.list_page(
-                    self._resource,
-                    self._namespace,
+                    self._selection.resource,
+                    self._selection.namespace,
                     type=msgspec.Raw,
                     limit=self._page,
                     continue_token=token,
-                    label_selector=self._label_selector,
-                    field_selector=self._field_selector,
+                    label_selector=self._selection.label_selector,
+                    field_selector=self._selection.field_selector,
                     attempts=1,
                 )
             except Expired:
@@ -370,8 +291,9 @@ class Reflector(Generic[T, S]):
         try:
             item = decode(self._decoder, raw)
         except Exception as error:  # any error concerns this object only
-            return self._skip(decode(_bare_decoder, raw).metadata, decoding_problem(error))
-        return self._keep(item)
+            key = self._key(decode(_bare_decoder, raw).metadata)
+            return self._writer.skip(key, decoding_problem(error))
+        return self._writer.put(self._key(item.metadata), item)
 
     async def _follow(self) -> None:
         """Apply changes after the position until the stream ends."""
@@ -402,7 +324,11 @@ class Reflector(Generic[T, S]):
         self._silences += 1
         try:
             await self._client.list_page(
-                self._resource, self._namespace, type=msgspec.Raw, limit=1, attempts=1
+                self._selection.resource,
+                self._selection.namespace,
+                type=msgspec.Raw,
+                limit=1,
+                attempts=1,
             )
         except Unreachable as error:
             raise self._silent() from error
@@ -427,7 +353,9 @@ class Reflector(Generic[T, S]):
         deadline = loop_time() + float(sent["timeoutSeconds"])
         async with (
             asyncio.timeout(first_silence) as limit,
-            self._client.open_watch(self._resource, self._namespace, params=sent) as stream,
+            self._client.open_watch(
+                self._selection.resource, self._selection.namespace, params=sent
+            ) as stream,
         ):
             self._hear()
             self._connected = True
@@ -442,14 +370,16 @@ class Reflector(Generic[T, S]):
                     limit.reschedule(loop_time() + first_silence)
         dropped = decoder.close()
         if dropped:
-            _log.debug("%s: half a line dropped, %d bytes", self._resource.plural, dropped)
+            _log.debug(
+                "%s: half a line dropped, %d bytes", self._selection.resource.plural, dropped
+            )
 
     def _watch_params(self, params: dict[str, str]) -> dict[str, str]:
         timing = self._timing
         seconds = round(random.uniform(timing.watch_shortest, timing.watch_longest))
         selectors = {
-            "labelSelector": self._label_selector,
-            "fieldSelector": self._field_selector,
+            "labelSelector": self._selection.label_selector,
+            "fieldSelector": self._selection.field_selector,
         }
         return {
             **params,
@@ -498,9 +428,9 @@ class Reflector(Generic[T, S]):
 
     def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
         self._position = resource_version
-        for key in self._unreadable.keys() - seen:
-            del self._unreadable[key]
-        self._store.retain(seen, resource_version=resource_version, namespace=self._namespace)
+        self._writer.retain(
+            seen, resource_version=resource_version, namespace=self._selection.namespace
+        )
         self._refused = False
         self.answered.set()
 
@@ -515,7 +445,7 @@ class Reflector(Generic[T, S]):
             self._apply_object(event)
             resource_version = event.metadata.resource_version
         if resource_version:
-            self._position = self._store.resource_version = resource_version
+            self._position = self._writer.store.resource_version = resource_version
         if self._last_error:
             self._forgive()
 
@@ -523,48 +453,16 @@ class Reflector(Generic[T, S]):
         self._events += 1
         match event:
             case Unreadable(metadata, problem, deleted=False):
-                return self._skip(metadata, problem)
+                return self._writer.skip(self._key(metadata), problem)
             case Deleted() | Unreadable():
-                key = self._key(event.metadata)
-                self._unreadable.pop(key, None)
-                self._store.remove(key)
-                return key
+                return self._writer.remove(self._key(event.metadata))
             case Added(item) | Modified(item):
-                return self._keep(item)
-
-    def _keep(self, item: T) -> ObjectKey:
-        # One bad object must not stop the watch of all others.
-        try:
-            value = self._transformed(item)
-            if value is None:
-                key = self._key(item.metadata)
-                self._store.remove(key)
-            else:
-                key = self._key_of(value) if self._key_of else self._key(item.metadata)
-                self._store.put(key, value)
-        except Exception as error:
-            return self._skip(item.metadata, decoding_problem(error))
-        self._unreadable.pop(key, None)
-        return key
-
-    def _transformed(self, item: T) -> S | None:
-        if self._transform_known is not None:
-            known = self._store.get(self._key(item.metadata))
-            if known is not None:
-                return self._transform_known(item, known)
-        return self._transform(item)
-
-    def _skip(self, metadata: ObjectMeta, problem: str) -> ObjectKey:
-        """Leave an object out, and log it once as long as the problem is the same."""
-        key = self._key(metadata)
-        if self._unreadable.get(key) != problem:
-            _log.warning("%s cannot be read and is ignored: %s", key, problem)
-        self._unreadable[key] = problem
-        self._store.remove(key)
-        return key
+                return self._writer.put(self._key(item.metadata), item)
 
     def _key(self, metadata: ObjectMeta) -> ObjectKey:
-        return ObjectKey(self._resource.kind, sys.intern(metadata.namespace), metadata.name)
+        return ObjectKey(
+            self._selection.resource.kind, sys.intern(metadata.namespace), metadata.name
+        )
 
 
 class _Bare(msgspec.Struct):

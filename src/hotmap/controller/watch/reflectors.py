@@ -34,9 +34,10 @@ from hotmap.core.model.objects import (
 )
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.kube.client import Client
-from hotmap.kube.reflector import Reflector, ReflectorStatistics
+from hotmap.kube.reflector import Reflector, ReflectorStatistics, Selection
 from hotmap.kube.resources import BY_KIND, NAMESPACES, ROLLOUTS
 from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.supervisor import Supervisor
 
 __all__ = ["Reflectors"]
@@ -218,13 +219,9 @@ class Reflectors:
             return reflectors
         namespaces = Reflector(
             self._client,
-            NAMESPACES,
+            Selection(NAMESPACES, label_selector=settings.namespace_selector),
             type=Namespace,
-            transform=lambda item: NamespaceAnnotations(
-                item.metadata.name, known_annotations(item.metadata.annotations), item.metadata.uid
-            ),
-            store=self._index.namespaces,
-            label_selector=settings.namespace_selector,
+            writer=StoreWriter(self._index.namespaces, _namespace_annotations),
         )
         return [*reflectors, namespaces]
 
@@ -250,15 +247,19 @@ class Reflectors:
         return [
             Reflector(
                 self._client,
-                BY_KIND[watched.kind],
+                Selection(
+                    BY_KIND[watched.kind],
+                    namespace,
+                    watched.label_selector,
+                    _outside(settings.ignored_namespaces) if not namespace else "",
+                ),
                 type=watched.type,
-                transform=watched.transform,
-                store=self._store(watched.kind),
-                namespace=namespace,
-                label_selector=watched.label_selector,
-                field_selector=_outside(settings.ignored_namespaces) if not namespace else "",
-                key_of=_key_of,
-                transform_known=watched.transform,
+                writer=StoreWriter(
+                    self._store(watched.kind),
+                    watched.transform,
+                    key_of=_key_of,
+                    transform_known=watched.transform,
+                ),
             )
             for namespace in settings.watch_namespaces or (None,)
         ]
@@ -298,3 +299,10 @@ def _key_of(value: Source | Consumer) -> ObjectKey:
 def _is_ours(secret: Secret) -> bool:
     """Return whether a Secret is our own; state is written every second."""
     return secret.type in ("hotmap.dev/key", "hotmap.dev/pending", "hotmap.dev/state")
+
+
+def _namespace_annotations(item: Namespace) -> NamespaceAnnotations:
+    metadata = item.metadata
+    return NamespaceAnnotations(
+        metadata.name, known_annotations(metadata.annotations), metadata.uid
+    )

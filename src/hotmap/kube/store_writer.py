@@ -1,0 +1,84 @@
+"""Writes what a reflector receives into a store, transformed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from hotmap.core.model.objects import ObjectKey
+from hotmap.kube.decoding import decoding_problem
+from hotmap.kube.store import Store
+
+__all__ = ["StoreWriter"]
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+_log = logging.getLogger(__name__)
+
+
+class StoreWriter(Generic[T, S]):
+    """Fills `store` with the transformed objects; knows those that cannot be read.
+
+    `transform` may return None: such an object is not kept. `key_of` reads the object key from
+    values that contain it, so that it is stored once. `transform_known` is `transform` for an
+    object with a stored value, which it gets too, so that it can reuse unchanged parts.
+    """
+
+    def __init__(
+        self,
+        store: Store[S],
+        transform: Callable[[T], S | None],
+        *,
+        key_of: Callable[[S], ObjectKey] | None = None,
+        transform_known: Callable[[T, S], S | None] | None = None,
+    ) -> None:
+        self.store = store
+        self._transform = transform
+        self._key_of = key_of
+        self._transform_known = transform_known
+        #: Objects that cannot be read, and why.
+        self.unreadable: dict[ObjectKey, str] = {}
+
+    def put(self, key: ObjectKey, item: T) -> ObjectKey:
+        """Store an object, or leave it out; returns the key as it is stored."""
+        # One bad object must not stop the watch of all others.
+        try:
+            value = self._transformed(key, item)
+            if value is None:
+                self.store.remove(key)
+            else:
+                key = self._key_of(value) if self._key_of else key
+                self.store.put(key, value)
+        except Exception as error:
+            return self.skip(key, decoding_problem(error))
+        self.unreadable.pop(key, None)
+        return key
+
+    def _transformed(self, key: ObjectKey, item: T) -> S | None:
+        if self._transform_known is not None:
+            known = self.store.get(key)
+            if known is not None:
+                return self._transform_known(item, known)
+        return self._transform(item)
+
+    def skip(self, key: ObjectKey, problem: str) -> ObjectKey:
+        """Leave an object out, and log it once as long as the problem is the same."""
+        if self.unreadable.get(key) != problem:
+            _log.warning("%s cannot be read and is ignored: %s", key, problem)
+        self.unreadable[key] = problem
+        self.store.remove(key)
+        return key
+
+    def remove(self, key: ObjectKey) -> ObjectKey:
+        """Drop an object that was deleted."""
+        self.unreadable.pop(key, None)
+        self.store.remove(key)
+        return key
+
+    def retain(self, seen: set[ObjectKey], *, resource_version: str, namespace: str | None) -> None:
+        """Drop all objects of a namespace, or of all, but those that were seen."""
+        for key in self.unreadable.keys() - seen:
+            del self.unreadable[key]
+        self.store.retain(seen, resource_version=resource_version, namespace=namespace)
