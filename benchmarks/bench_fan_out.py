@@ -108,7 +108,7 @@ async def fan_out(
         _, answered = await somebody.edit(f"fan-{consumers}", {"LEVEL": "1"})
         return answered
 
-    return await followed(edit, _AFTERMATH, somebody, running, watch, consumers)
+    return await followed(edit, somebody, running, watch, consumers=consumers, aftermath=_AFTERMATH)
 
 
 async def burst(somebody: Person, running: Controller, watch: TemplateWatch, consumers: int) -> Run:
@@ -124,16 +124,17 @@ async def burst(somebody: Person, running: Controller, watch: TemplateWatch, con
 
     # Consumers that were rolled in the middle of the burst are rolled once more after it.
     aftermath = _SETTLE_MAX + _AFTERMATH
-    return await followed(edit, aftermath, somebody, running, watch, consumers)
+    return await followed(edit, somebody, running, watch, consumers=consumers, aftermath=aftermath)
 
 
 async def followed(
     edit: Callable[[], Awaitable[float]],
-    aftermath: float,
     somebody: Person,
     running: Controller,
     watch: TemplateWatch,
+    *,
     consumers: int,
+    aftermath: float,
 ) -> Run:
     """Edit, wait for each consumer's rollout and `aftermath` seconds more, and count."""
     before, events, seen = await running.requests(), await somebody.events(), len(watch.seen)

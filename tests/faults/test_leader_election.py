@@ -32,6 +32,7 @@ SLACK = 1.5
 #: A process that competes as the controller does, and says when it leads.
 PROGRAM = """
 import asyncio, signal, sys
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
@@ -45,7 +46,7 @@ async def main():
     config = ClusterConfig(f"http://127.0.0.1:{port}", "the test", BearerToken("t"))
     async with Client(config) as client:
         elector = LeaderElector(
-            client, namespace=namespace, name="hotmap", identity=identity,
+            client, ObjectKey("Lease", namespace, "hotmap"), identity=identity,
             timing=LeaseTiming(int(duration), int(duration) * 0.7, 0.2),
         )
         task = asyncio.create_task(elector.run(lead))

@@ -14,6 +14,7 @@ import pytest
 from tests.support.leader_election import NAME, NAMESPACE, Candidate, election
 
 from hotmap.core.errors import NotFound
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
@@ -391,14 +392,14 @@ def test_durations_that_cannot_work_are_refused(timing: LeaseTiming) -> None:
     """The deadline lies before the end of the Lease, and there is time for a second try."""
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
     with pytest.raises(ValueError, match="must hold"):
-        LeaderElector(client, namespace="default", name="x", identity="a", timing=timing)
+        LeaderElector(client, ObjectKey("Lease", "default", "x"), identity="a", timing=timing)
 
 
 def test_empty_identity_is_refused() -> None:
     """In a Lease it would say that nobody leads."""
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
     with pytest.raises(ValueError, match="identity"):
-        LeaderElector(client, namespace="default", name="x", identity="")
+        LeaderElector(client, ObjectKey("Lease", "default", "x"), identity="")
 
 
 async def test_standby_that_stops_leaves_the_lease_alone() -> None:

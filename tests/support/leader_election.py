@@ -15,6 +15,7 @@ from typing import Any
 from tests.cluster.proxy import FaultProxy
 
 from hotmap.core.errors import api_error
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
@@ -159,8 +160,7 @@ class Election:
         client = await self._stack.enter_async_context(Client(config))
         elector = LeaderElector(
             client,
-            namespace=NAMESPACE,
-            name=NAME,
+            ObjectKey("Lease", NAMESPACE, NAME),
             identity=identity,
             timing=settings.pop("timing", self._timing),
             **settings,

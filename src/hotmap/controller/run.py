@@ -56,7 +56,7 @@ from hotmap.kube.events import EventWriter
 from hotmap.kube.leaderelection import LeaderElector
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import ReflectorStatistics
-from hotmap.kube.resources import BY_KIND
+from hotmap.kube.resources import BY_KIND, LEASES
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import WorkQueueStatistics
 
@@ -186,8 +186,7 @@ class Controller:
         if self._settings.identity:
             self._elector = LeaderElector(
                 self._client,
-                namespace=self._settings.namespace,
-                name=LEASE,
+                ObjectKey(LEASES.kind, self._settings.namespace, LEASE),
                 identity=self._settings.identity,
                 supervisor=self.supervisor,
             )

@@ -128,7 +128,7 @@ def _boot_time() -> float:
 
 
 class LeaderElector:
-    """Competes for the Lease `namespace`/`name` under `identity`.
+    """Competes for a Lease under `identity`.
 
     `identity` must differ between processes that may run at the same time: two with one identity
     would both lead. A process that starts with the identity of a dead one takes its Lease at once.
@@ -142,9 +142,8 @@ class LeaderElector:
     def __init__(
         self,
         client: Client,
+        lease: ObjectKey,
         *,
-        namespace: str,
-        name: str,
         identity: str,
         timing: LeaseTiming = DEFAULT_TIMING,
         clock: Callable[[], float] = _boot_time,
@@ -156,7 +155,7 @@ class LeaderElector:
         if not timing.duration > timing.renew_deadline > JITTER * timing.retry > 0:
             raise ValueError(f"duration > renew deadline > {JITTER} retry > 0 must hold: {timing}")
         self._client = client
-        self._leases = LeaseClient(client, namespace, name, default_duration=timing.duration)
+        self._leases = LeaseClient(client, lease, default_duration=timing.duration)
         self._identity = identity
         self._timing = timing
         self._supervisor = supervisor or Supervisor()
@@ -183,7 +182,7 @@ class LeaderElector:
         glimpses.subscribe(self._on_change)
         self._reflector = Reflector(
             client,
-            Selection(LEASES, namespace, field_selector=f"metadata.name={name}"),
+            Selection(LEASES, lease.namespace, field_selector=f"metadata.name={lease.name}"),
             type=Lease,
             writer=StoreWriter(glimpses, self._glimpse),
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotmap.core.errors import NotFound, Unavailable
-from hotmap.core.model.objects import ObjectMeta
+from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.decoding import decode, decoding_problem
 from hotmap.kube.resources import LEASES
@@ -48,19 +48,16 @@ _object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class LeaseClient:
-    """Gets and puts the Lease `namespace`/`name`; each call is one attempt."""
+    """Gets and puts one Lease, by its object key; each call is one attempt."""
 
-    def __init__(
-        self, client: Client, namespace: str, name: str, *, default_duration: float
-    ) -> None:
+    def __init__(self, client: Client, key: ObjectKey, *, default_duration: float) -> None:
         """`default_duration` applies to a Lease without one, in seconds."""
         self._client = client
-        self._namespace = namespace
-        self._name = name
+        self._key = key
         self._default_duration = default_duration
 
     def __str__(self) -> str:
-        return f"Lease {self._namespace}/{self._name}"
+        return str(self._key)
 
     async def get(self) -> StoredLease | None:
         """Read the Lease; None when there is none.
@@ -69,7 +66,7 @@ class LeaseClient:
             ApiError, Unreachable: as the client raises them.
         """
         try:
-            path = LEASES.path(self._namespace, self._name)
+            path = LEASES.path(self._key.namespace, self._key.name)
             return self._decode(await self._client.request("GET", path))
         except NotFound:
             return None
@@ -82,15 +79,15 @@ class LeaseClient:
             ApiError, Unreachable: as the client raises them.
         """
         if lease is None:
-            method, path = "POST", LEASES.path(self._namespace)
+            method, path = "POST", LEASES.path(self._key.namespace)
             body: dict[str, Any] = {
                 "apiVersion": LEASES.api_version,
                 "kind": LEASES.kind,
-                "metadata": {"name": self._name, "namespace": self._namespace},
+                "metadata": {"name": self._key.name, "namespace": self._key.namespace},
                 "spec": spec,
             }
         else:
-            method, path = "PUT", LEASES.path(self._namespace, self._name)
+            method, path = "PUT", LEASES.path(self._key.namespace, self._key.name)
             present = lease.body.get("spec")
             known = present if isinstance(present, dict) else {}
             body = {**lease.body, "spec": {**known, **spec}}

@@ -82,7 +82,6 @@ class Recorder:
         type: Literal["Normal", "Warning"],
         reason: str,
         message: str,
-        resource_version: str = "",
         once: bool = False,
     ) -> bool:
         """Record an Event about an object; returns at once and never fails.
@@ -102,7 +101,7 @@ class Recorder:
             return True
         series = self._series.get(key)
         if series is None or now - series.last > REPEAT_WITHIN:
-            body = self._body(key, api_version=api_version, resource_version=resource_version)
+            body = self._body(key, api_version)
             series = self._series[key] = EventSeries(body)
         self._series.move_to_end(key)
         if len(self._series) > REMEMBERED:
@@ -146,7 +145,7 @@ class Recorder:
             self._tokens.popitem(last=False)
         return tokens.take(now)
 
-    def _body(self, key: EventKey, *, api_version: str, resource_version: str) -> dict[str, Any]:
+    def _body(self, key: EventKey, api_version: str) -> dict[str, Any]:
         # The name is the regarded object's and the time (client-go: tools/record/event.go,
         # makeEvent), cut so that both fit into the 253 characters of a name.
         stamp = f"{time.time_ns():x}"
@@ -157,7 +156,6 @@ class Recorder:
             "namespace": regarding.namespace,
             "name": regarding.name,
             "uid": key.uid,
-            "resourceVersion": resource_version,
         }
         return {
             "apiVersion": EVENTS.api_version,

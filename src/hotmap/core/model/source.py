@@ -123,7 +123,7 @@ def source_from_config_map(
     """
     values = [(name, False, text.encode()) for name, text in (item.data or {}).items()]
     values += [(name, True, b64decode(text)) for name, text in (item.binary_data or {}).items()]
-    return _source("ConfigMap", item.metadata, item.immutable, values, keys, dialect, known)
+    return _source("ConfigMap", item, values, keys, dialect=dialect, known=known)
 
 
 def source_from_secret(
@@ -135,19 +135,19 @@ def source_from_secret(
 ) -> Source:
     """Reduce a Secret to marks of its decoded values, as `source_from_config_map` does."""
     values = [(name, False, b64decode(text or "")) for name, text in (item.data or {}).items()]
-    return _source("Secret", item.metadata, item.immutable, values, keys, dialect, known)
+    return _source("Secret", item, values, keys, dialect=dialect, known=known)
 
 
 def _source(
     kind: str,
-    metadata: ObjectMeta,
-    immutable: bool | None,
+    item: ConfigMap | Secret,
     values: Iterable[tuple[str, bool, bytes]],
     keys: Sequence[FingerprintKey],
+    *,
     dialect: DialectSettings,
     known: Source | None,
 ) -> Source:
-    values = sorted(values)
+    metadata, values = item.metadata, sorted(values)
     written_at, writer = _last_write(metadata)
     names = _pack_names((data_key, binary) for data_key, binary, _ in values)
     named = {"kind": kind, "namespace": metadata.namespace, "name": metadata.name}
@@ -156,7 +156,7 @@ def _source(
         key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
         uid=known.uid if known and known.uid == metadata.uid else metadata.uid,
         resource_version=metadata.resource_version,
-        immutable=bool(immutable),
+        immutable=bool(item.immutable),
         changed_at=written_at,
         marks=marks,
         annotations=known_annotations(metadata.annotations, dialect.names) or None,
