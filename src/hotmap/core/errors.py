@@ -5,24 +5,24 @@
     ├── ManifestError        fix the object: kind, namespace/name and field are in the text
     ├── ApiError             an API server answered with a failure Status
     │   ├── BadRequest       400: the request itself is wrong; retrying cannot help
-    │   ├── Unauthorized     401: re-read the credentials once, then tell the person
-    │   ├── Forbidden        403: rights are missing; the text says which
-    │   ├── NotFound         404: a fact, not a failure
-    │   ├── Conflict         409: decide again from what is true now
+    │   ├── Unauthorized     401: re-read the credentials once, then report it
+    │   ├── Forbidden        403: permissions are missing; the text says which
+    │   ├── NotFound         404: the object does not exist
+    │   ├── Conflict         409: decide again from the current state
     │   │   └── AlreadyExists
     │   ├── Expired          410: the resourceVersion is gone; list again
     │   ├── Invalid          422: validation or a failed precondition; retrying cannot help
     │   ├── Throttled        429: wait `retry_after`
-    │   └── Unavailable      5xx, and 504 time-outs: wait, then try again
+    │   └── Unavailable      5xx, and 504 time-outs: wait, then retry
     ├── NotLeading           another replica leads now, and does the work
-    ├── Unreachable          no answer at all (refused, reset, DNS, TLS, silence); try again
+    ├── Unreachable          no response at all (refused, reset, DNS, TLS, silence); retry
     └── VolumeError          a mounted directory is not what was expected
         ├── InvalidPayload   a path that may not be projected
         ├── NotProjected     no `..data` here, and there never will be one
-        └── TornRead         the content moved during every attempt to read it
+        └── TornRead         the content changed during every attempt to read it
 
-Texts name kind, namespace/name and field, what was found and what to do; they never hold a
-value of a Secret. This module is on the floor that the agent may use: standard library only.
+Texts name kind, namespace/name and field, what was found and what to do; they never contain a value
+of a Secret. The agent uses this module: standard library only.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class HotmapError(Exception):
-    """Root of the tree; its text is one sentence that may be shown to a person as it is."""
+    """Root of the tree; its text is one sentence that can be shown to a user."""
 
 
 class SettingsError(HotmapError):
@@ -66,7 +66,7 @@ class SettingsError(HotmapError):
 
 
 class ManifestError(HotmapError):
-    """Raised when an object that a person wrote cannot be used as it is."""
+    """Raised when an object that a user wrote is invalid."""
 
 
 class NotLeading(HotmapError):
@@ -77,7 +77,7 @@ class ApiError(HotmapError):
     """Raised when an API server answers with a failure Status.
 
     `code` is the HTTP status, `reason` the CamelCase reason of the Status ("" when it has none),
-    `message` its prose, `details` its details as they came, `retry_after` seconds or None.
+    `message` its prose, `details` its details, `retry_after` seconds or None.
     """
 
     code = 500
@@ -103,7 +103,7 @@ class ApiError(HotmapError):
 
 
 class BadRequest(ApiError):
-    """Raised for 400: the server could not make sense of the request."""
+    """Raised for 400: the server could not process the request."""
 
     code, reason = 400, "BadRequest"
 
@@ -115,7 +115,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """Raised for 403: the credentials are good, the right is missing."""
+    """Raised for 403: the credentials are valid, the permission is missing."""
 
     code, reason = 403, "Forbidden"
 
@@ -127,7 +127,7 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """Raised for 409: the object is not the one that the decision saw."""
+    """Raised for 409: the object is not the one that the decision was based on."""
 
     code, reason = 409, "Conflict"
 
@@ -151,19 +151,19 @@ class Invalid(ApiError):
 
 
 class Throttled(ApiError):
-    """Raised for 429: the server asks for patience, `retry_after` seconds of it."""
+    """Raised for 429: the server asks to wait `retry_after` seconds."""
 
     code, reason = 429, "TooManyRequests"
 
 
 class Unavailable(ApiError):
-    """Raised for every 5xx: the server could not serve what may be a good request."""
+    """Raised for every 5xx: the server could not serve a request that may be valid."""
 
     code, reason = 503, "ServiceUnavailable"
 
 
 class Unreachable(HotmapError):
-    """Raised when no answer came at all: refused, reset, unresolved, untrusted or silent."""
+    """Raised when there is no response: refused, reset, unresolved, untrusted or silent."""
 
 
 class VolumeError(HotmapError):
@@ -179,7 +179,7 @@ class NotProjected(VolumeError):
 
 
 class TornRead(VolumeError):
-    """Raised when a directory was published anew during every attempt to read it."""
+    """Raised when a directory was updated during every attempt to read it."""
 
 
 _BY_CODE: dict[int, type[ApiError]] = {

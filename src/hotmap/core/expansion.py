@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def expand(text: str, lookup: Callable[[str], str | None]) -> str:
-    """Replace $(NAME) by what `lookup` gives for the name, in one pass.
+    """Replace $(NAME) by what `lookup` returns for the name, in one pass.
 
     `$$` is a `$`, so `$$(NAME)` is left as `$(NAME)`; an unknown name (None), an unterminated
-    `$(` and a `$` before anything else stay as they are; what was put in is not expanded again
+    `$(` and a `$` before anything else are unchanged; inserted values are not expanded again
     (kubernetes: third_party/forked/golang/expansion/expand.go).
     """
     parts: list[str] = []

@@ -9,9 +9,9 @@ so that nobody can test them offline. "Digest" is the word for anything not keye
 
 A data key has a *mark* (its own fingerprint). What a consumer uses of a source is a fingerprint
 over the marks it selects, so content never has to be kept. A source that does not exist, and one
-that has none of the used data keys, are one value: ABSENT. What a consumer gets is the same.
+that has none of the used data keys, are one value: ABSENT. A consumer gets the same in both cases.
 
-This module is on the floor that the agent may use: standard library only.
+The agent uses this module: standard library only.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 
 class FingerprintKey(Value):
-    """A secret HMAC key, and the name that texts have for it."""
+    """A secret HMAC key, and its id in texts."""
 
     id: str
     secret: bytes
 
 
-#: Version of the encoding. Another one gives other fingerprints for the same content.
+#: Version of the encoding. Another version gives other fingerprints for the same content.
 SCHEME = "1"
 
-#: The fingerprint of nothing: no source, or none of the used data keys in it.
+#: The fingerprint of an absent source, or one with none of the used data keys.
 ABSENT = "-"
 
 #: 8 bytes: 2**64 values, and only equality with the one before matters.
@@ -58,7 +58,7 @@ MARK_LENGTH = 8
 
 
 def fingerprint_key(secret: bytes) -> FingerprintKey:
-    """Name a secret HMAC key by 4 characters of its own, so that texts can say which was used."""
+    """Build a fingerprint key with an id of 4 characters, which texts can show."""
     name = hmac.digest(secret, b"hotmap key id", "sha256")[:3]
     return FingerprintKey(urlsafe_b64encode(name).decode(), secret)
 
@@ -75,8 +75,8 @@ def mark(
 ) -> bytes:
     """Fingerprint one data key of one source: MARK_LENGTH bytes.
 
-    `value` is what a process would see: a Secret's value is decoded first. `binary` says that it
-    stands in `binaryData`.
+    `value` is what a process would read: a Secret's value is decoded first. `binary` means that it
+    is in `binaryData`.
     """
     (one,) = mark_all(key, ((data_key, binary, value),), kind=kind, namespace=namespace, name=name)
     return one
@@ -111,7 +111,7 @@ def selection(
     name: str,
     marks: Iterable[tuple[str, bool, bytes]],
 ) -> str:
-    """Fingerprint the marks (data key, binary, mark) of what is used of one source.
+    """Fingerprint the marks (data key, binary, mark) of the used data keys of one source.
 
     Order does not matter; no marks give ABSENT. A used data key that is missing is simply not
     among the marks, and since each mark carries its data key, that is a value of its own.
@@ -126,12 +126,12 @@ def selection(
 
 
 def combine(key: FingerprintKey, parts: Iterable[str], *, uid: str) -> str:
-    """Fingerprint several texts together, bound to the uid of the consumer they stand for."""
+    """Fingerprint several texts together, bound to the uid of their consumer."""
     return _text(_keyed(key, b"combined", [uid.encode(), *(part.encode() for part in parts)]))
 
 
 def digest(parts: Iterable[str]) -> str:
-    """Digest texts that are no secret (which data keys are used, say): 8 bytes, not keyed."""
+    """Digest texts that are not secret (such as the used data keys): 8 bytes, not keyed."""
     return _text(hashlib.sha256(_encode([part.encode() for part in parts])).digest()[:MARK_LENGTH])
 
 

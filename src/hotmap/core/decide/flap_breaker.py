@@ -1,8 +1,8 @@
-"""May a consumer be rolled now? The flap breaker.
+"""The flap breaker: limits how often a consumer is rolled out.
 
-A consumer is rolled at most LIMIT times in a window of ten minutes. Whoever has to be held
-gets a window twice as wide the next time, up to an hour and 20 minutes, so that two writers who
-fight over a source cost fewer and fewer rollouts. An hour without any gives everything back.
+A consumer is rolled out at most LIMIT times in a window of ten minutes. After each suppression its
+window doubles, up to an hour and 20 minutes, so that two writers who keep changing a source cause
+fewer and fewer rollouts. An hour without a rollout resets it.
 
 The times are kept in the consumer's record, so a change of leader does not forget them.
 """
@@ -23,14 +23,14 @@ LIMIT = 5
 WINDOW = 600.0
 _DOUBLINGS = 3
 
-#: Seconds without a rollout after which nothing is held against a consumer any more.
+#: Seconds without a rollout after which the window of a consumer is reset.
 _FORGIVEN = 3600.0
 
 
 def rollout_allowed_at(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
-    """Say from when on a consumer may be rolled, POSIX seconds; a time that is over means now.
+    """Return from when on a consumer may be rolled out, POSIX seconds; a past time means now.
 
-    `limit` 0 holds nobody.
+    `limit` 0 means no limit.
     """
     if not limit or len(rolls.times) < limit or _forgiven(rolls, now):
         return now
@@ -38,7 +38,7 @@ def rollout_allowed_at(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -
 
 
 def note_rollout(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> RolloutTimes:
-    """Add a rollout that is written now; only the last `limit` are kept."""
+    """Record a rollout that is written now; only the last `limit` are kept."""
     if not limit:
         return RolloutTimes()
     if _forgiven(rolls, now):
@@ -51,10 +51,10 @@ def note_rollout(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> Roll
 def limit_flapping(
     plan: Plan, rolls: RolloutTimes, *, now: float, writers: Sequence[str], limit: int = LIMIT
 ) -> Plan:
-    """Hold back what starts new pods while that has been done to a consumer too often.
+    """Suppress actions that start new pods while a consumer had too many of them.
 
-    `writers` are the field managers that wrote the changed sources last; they are named, since
-    one of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody.
+    `writers` are the field managers that wrote the changed sources last; they are named, since one
+    of them has to stop. Other actions of the plan stay: a nudge is no disruption.
     """
     at = rollout_allowed_at(rolls, now, limit=limit)
     rolls_out = any(action.type in NEW_PODS for action in plan.actions)

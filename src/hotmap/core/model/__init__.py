@@ -1,1 +1,1 @@
-"""What the API server's objects say to hotmap: only what is read, and what is kept of it."""
+"""Kubernetes objects as hotmap decodes them, and the values that it keeps of them."""

@@ -1,6 +1,6 @@
 """hotmap's own annotations and its label, and which annotations of an object are kept.
 
-docs/reference/annotations.md says what each means. Reloader's names stand in
+docs/reference/annotations.md explains each. Reloader's names are in
 `reloader.annotations`, since flags may rename them.
 """
 
@@ -46,7 +46,7 @@ CATCH_UP = "hotmap.dev/catch-up"
 ON_CHANGE = "hotmap.dev/on-change"
 AGENT = "hotmap.dev/agent"
 
-#: Every annotation that a person writes.
+#: Every annotation for users.
 ANNOTATIONS = (
     FOLLOW,
     EXCLUDE,
@@ -63,21 +63,21 @@ ANNOTATIONS = (
 #: Written by hotmap itself; see docs/reference/annotations.md.
 OURS = ("hotmap.dev/revision", "hotmap.dev/target")
 
-#: The label with which a ReplicaSet or Pod without a workload asks to be watched. Almost all of
-#: them have one, and there are a hundred thousand of them, so the API server picks these out.
+#: The label that makes hotmap watch a bare ReplicaSet or Pod. Nearly all ReplicaSets and Pods have
+#: a workload, and there may be a hundred thousand of them, so the API server selects by this label.
 WATCH_LABEL = "hotmap.dev/watch"
 
-#: Of names in hotmap's or Reloader's domain that mean nothing, how many are kept for a warning.
+#: Maximum number of unknown names in hotmap's or Reloader's domain that are kept for a warning.
 _MISSPELLED = 8
 
 
 def known_annotations(
     annotations: Mapping[str, str] | None, names: Names = DEFAULT_SETTINGS.names
 ) -> dict[str, str]:
-    """Select the annotations that mean something to hotmap, in its own or Reloader's dialect.
+    """Select the annotations that hotmap reads, its own and Reloader's.
 
-    Values are cut one character beyond LONGEST_VALUE, so that whoever reads them can tell. Of
-    other names in the two domains, which are misspelled, the first few are kept without values.
+    Values are cut one character beyond LONGEST_VALUE, so that their readers can detect it. Of other
+    names in the two domains, which are misspelled, the first few are kept without values.
     """
     if not annotations:
         return {}

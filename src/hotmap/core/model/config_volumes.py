@@ -1,8 +1,8 @@
-"""Volumes that are made of ConfigMaps alone, and the digest of what each of them is to hold.
+"""Volumes that consist of ConfigMaps only, and the digest of their desired content.
 
-An agent in the pod compares its directories with these digests exactly; the keyed fingerprints
-beside them it can only tell apart. Looked for where an agent is announced in the pod template,
-and nowhere else: nobody else would read them.
+An agent in the pod compares its directories with these digests exactly; keyed fingerprints it can
+only compare for equality. Only computed if the pod template announces an agent, which is the only
+reader.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class _Part(NamedTuple):
 
 
 class ConfigVolume(NamedTuple):
-    """A volume with nothing but ConfigMaps in it; of one path, the last part's file is there."""
+    """A volume that consists of ConfigMaps only; for equal paths, the last part wins."""
 
     parts: tuple[_Part, ...]
 
     def sources(self) -> tuple[ObjectKey, ...]:
-        """Name the ConfigMaps that it is made of."""
+        """Return its ConfigMaps."""
         return tuple(part.source for part in self.parts)
 
 
 def find_config_volumes(template: PodTemplate, namespace: str) -> tuple[ConfigVolume, ...]:
-    """List the volumes of a pod template that are made of ConfigMaps alone."""
+    """List the volumes of a pod template that consist of ConfigMaps only."""
     found = (_config_volume(volume, namespace) for volume in template.spec.volumes or ())
     return tuple(volume for volume in found if volume is not None)
 
@@ -59,7 +59,7 @@ def _config_volume(volume: Volume, namespace: str) -> ConfigVolume | None:
         return ConfigVolume((_part(volume.config_map, namespace),))
     projections = (volume.projected.sources or ()) if volume.projected else ()
     parts = tuple(_part(one.config_map, namespace) for one in projections if one.config_map)
-    # A projection that is none of a ConfigMap is a Secret, a token, or another thing of the pod's.
+    # Any other projection is a Secret, a token, or a property of the pod.
     return ConfigVolume(parts) if parts and len(parts) == len(projections) else None
 
 
@@ -74,10 +74,10 @@ def _part(volume: ConfigMapVolume | ConfigMapProjection, namespace: str) -> _Par
 def volume_digest(
     volume: ConfigVolume, files: Mapping[ObjectKey, Mapping[str, bytes] | None]
 ) -> str | None:
-    """Digest what a volume is to hold, given the file digest of each data key of its ConfigMaps.
+    """Digest the desired content of a volume, given the file digests of its ConfigMaps' data keys.
 
-    None stands for a ConfigMap that does not exist. None is returned where the kubelet would not
-    project the volume: something is missing that is not optional, or a path may not be.
+    None means a ConfigMap that does not exist. Returns None if the kubelet would not project the
+    volume: a required source or data key is missing, or a path is invalid.
     """
     payloads: list[Payload] = []
     try:
@@ -85,7 +85,7 @@ def volume_digest(
             held = files[part.source]
             if held is None and not part.optional:
                 return None
-            # The rules are about paths; what a file holds goes through them as it is.
+            # The rules concern paths; content is passed through.
             payload = configmap_payload(
                 part.source.name, {}, held or {}, items=part.items, optional=part.optional
             )

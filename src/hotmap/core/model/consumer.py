@@ -1,4 +1,4 @@
-"""A consumer as hotmap keeps it: what it uses, what it says, how its rollout stands.
+"""A consumer as hotmap keeps it: its uses, its annotations, the state of its rollout.
 
 `consumer_conversion` makes it from a decoded workload; the pod template itself is not kept.
 """
@@ -32,13 +32,13 @@ REVISION = "hotmap.dev/revision"
 #: Kinds of owner whose own template is the one to write.
 _TEMPLATE_HOLDERS = ("Deployment", "Rollout", "CronJob")
 
-#: Kinds of owner that make pods from a template. Pods of any other owner, an operator's resource
-#: say, are nobody's but its own; static pods belong to their Node.
+#: Kinds of owner that create pods from a template. A pod of any other owner, such as an operator's
+#: resource, is a consumer itself; static pods belong to their Node.
 _WORKLOADS = frozenset(
     ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "Node")
 )
 
-#: The name under which our writes stand in managedFields.
+#: The field manager of our writes.
 FIELD_MANAGER = "hotmap"
 
 
@@ -48,23 +48,23 @@ class Argo(msgspec.Struct, frozen=True):
     key: ObjectKey
     uid: str
     resource_version: str
-    #: Where its pod template lies, when that is not in itself (`spec.workloadRef`).
+    #: The object with its pod template, if it is another one (`spec.workloadRef`).
     template_in: ObjectKey | None
-    #: Which generation of that object it has seen, as its status writes it.
+    #: The observed generation of that object, as in its status.
     template_seen: str
-    #: Pods that were made before this are to be replaced; POSIX seconds.
+    #: Pods that were created before this are replaced; POSIX seconds.
     restart_at: float | None
 
 
 class Consumer(msgspec.Struct, frozen=True, gc=False):
-    """One workload that uses sources, or that names some in an annotation."""
+    """A workload that uses sources, or names some in an annotation."""
 
     key: ObjectKey
     uid: str
     resource_version: str
     generation: int
     uses: Uses
-    #: Its own annotations, and its pod template's, as far as they say something to hotmap.
+    #: Its own annotations, and its pod template's, as far as hotmap reads them.
     annotations: dict[str, str]
     template_annotations: dict[str, str]
     #: Selects its pods, as a query parameter; "" where the kind has none.
@@ -81,45 +81,46 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     template_version: str
     #: Whether its own controller is still replacing pods.
     rolling: bool
-    #: How many pods it is to have now, and how many are not of its newest template yet, by its
-    #: own controller's word.
+    #: The number of desired pods, and of pods that are not of its newest template yet, according to
+    #: its own controller.
     wanted: int
     behind: int
     #: Whether one pod is replaced at a time and each waits for the one before to be ready (a
     #: StatefulSet's OrderedReady).
     ordered: bool
-    #: Whether it was made from another consumer's template (a ReplicaSet of a Deployment, a Job of
-    #: a CronJob), which is where a rollout has to be written. What an operator made does not count.
+    #: Whether it was created from another consumer's template (a ReplicaSet of a Deployment, a Job
+    #: of a CronJob), which is where a rollout has to be written. Objects of operators do not count.
     owned: bool
     #: When a rollout was last written by our field manager (or by Reloader's, while we write as it
     #: does), POSIX seconds of the API server; None: never.
     written_at: float | None
-    #: What its pod template holds of Reloader's, while rollouts are written in that way, or are
+    #: Reloader's marks in its pod template, if rollouts are written as Reloader does, or are
     #: compared with it.
     traces: Traces | None = None
     #: Volumes of ConfigMaps alone, where an agent runs in the pods.
     config_volumes: tuple[ConfigVolume, ...] = ()
-    #: The field manager that owns the revision; "" when it is nobody's, or not there.
+    #: The field manager that owns the revision; "" if none does, or it does not exist.
     revision_owner: str = ""
-    #: The field manager but ours that wrote any of its pod template last; "" when none is named.
+    #: The other field manager that last wrote any of its pod template; "" if unknown.
     template_writer: str = ""
     #: When Reloader last wrote one of its marks, POSIX seconds of the API server; None: never.
     reloaded_at: float | None = None
     #: Job: it has completed or failed, and no pod of it will start any more.
     finished: bool = False
-    #: CronJob: a run of it is under way, beside which it allows no other (`concurrencyPolicy`).
+    #: CronJob: a run of it is in progress, and it allows no concurrent one (`concurrencyPolicy`).
     busy: bool = False
     #: Rollout, or what a Rollout takes its pod template from.
     argo: Argo | None = None
-    #: Which bound of `limits` its pod template exceeds, in words; then it has no uses and is to be
-    #: left out. "" when none.
+    #: The bound of `limits` that its pod template exceeds, as text; then it has no uses and is left
+    #: out. "" if none.
     over_budget: str = ""
-    #: How many pods exist, by its own controller's word; more than `wanted` while it scales down.
+    #: The number of existing pods according to its own controller; more than `wanted` while it
+    #: scales down.
     pods: int = 0
 
     @property
     def has_no_pods(self) -> bool:
-        """Whether it wants no pods, and the last of them has gone."""
+        """Whether it wants no pods, and the last of them was deleted."""
         return self.replicas == 0 and self.pods == 0
 
     @property
@@ -133,7 +134,7 @@ def owns_pod(consumer: Consumer, pod: Pod) -> bool:
 
     Selectors of two workloads may overlap; each owns only the pods that it, or a ReplicaSet of it,
     controls. A ReplicaSet is named by its workload and a hash (kubernetes: deployment controller,
-    getNewReplicaSet). A pod that nobody controls counts, as its controller adopts it.
+    getNewReplicaSet). A pod without a controller counts, as the workload adopts it.
     """
     owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
     if owner is None or consumer.key.kind == "Pod":
@@ -164,11 +165,11 @@ def _has_controller(metadata: ObjectMeta, kinds: Container[str]) -> bool:
 
 
 def rolled_by(deployment: Consumer, rollout: Consumer) -> Consumer:
-    """Show a Deployment as the Argo Rollout runs it that takes its pod template from there.
+    """Return a Deployment as run by the Argo Rollout that takes its pod template from it.
 
     The pods are the Rollout's, the Deployment itself is mostly scaled to zero; and the way to roll
-    them is to change the Deployment's template (argo-rollouts: rollout/templateref.go). What the
-    Rollout's annotations say counts where the Deployment's are silent.
+    them is to change the Deployment's template (argo-rollouts: rollout/templateref.go). The
+    Rollout's annotations apply where the Deployment has none.
     """
     argo = rollout.argo
     assert argo is not None, "every Rollout has it"
@@ -190,7 +191,8 @@ def rolled_by(deployment: Consumer, rollout: Consumer) -> Consumer:
 def selector_text(selector: LabelSelector | None) -> str:
     """Write a label selector as a query parameter (kubernetes: labels.Selector.String).
 
-    A selector is kept as this text: it is a tenth of the object, and nobody asks for anything else.
+    A selector is kept as this text: it has a tenth of the size of the object, and is all that is
+    needed.
     """
     if selector is None:
         return ""

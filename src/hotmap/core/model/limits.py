@@ -1,10 +1,10 @@
-"""What one object may cost: bounds on a pod template, and on what is kept of it.
+"""Limits of one object: bounds on a pod template, and on what is kept of it.
 
-Whoever may create a workload decides how large its pod template is, up to the 1.5 MiB that etcd
-takes (the API server refuses more, so bytes are bounded already). Looking through it takes time
-and memory that all other workloads share, so an object beyond a bound is left out as a whole:
-half of its uses would be wrong decisions. The bounds are 5 to 50 times what real workloads have,
-and small enough that one look takes less than 50 ms and 5 MiB (tests/core/test_object_limits.py).
+A user who may create a workload chooses the size of its pod template, up to the 1.5 MiB that etcd
+accepts. Reading it takes time and memory that all other workloads share, so an object beyond a
+bound is left out as a whole: with half of its uses, decisions would be wrong. The bounds are 5 to
+50 times what real workloads have, and small enough that reading one takes less than 50 ms and 5 MiB
+(tests/core/test_object_limits.py).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Size(NamedTuple):
 
 
 def check_pod_spec(spec: PodSpec) -> None:
-    """Check that a pod spec has no more parts than can be looked through quickly.
+    """Check that a pod spec is small enough to be read quickly.
 
     Raises:
         LimitExceeded: it has; the text names the first bound that is exceeded.
@@ -113,5 +113,5 @@ def _projections(volume: Volume) -> int:
 
 
 def too_large_message(key: ObjectKey, over_budget: str) -> str:
-    """Say that an object is left out, and which bound it exceeds; for a Warning Event and a log."""
+    """Return the message that an object is left out since it exceeds a bound."""
     return f"{key} is not tracked: its pod template has {over_budget}"

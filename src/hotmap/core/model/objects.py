@@ -1,8 +1,8 @@
 """The fields of Kubernetes objects that hotmap reads, as msgspec Structs, and object keys.
 
 Nothing else of an object is decoded: msgspec skips unknown fields without building them, which
-is what keeps 100,000 objects small. Only shapes live here; what they mean is decided in
-`references`, `policy` and `plan`. Names follow Kubernetes' (camelCase on the wire).
+keeps 100,000 objects small. This module has only types; `references`, `policy` and `plan` interpret
+them. Names follow Kubernetes' (camelCase on the wire).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ __all__ = [
 
 
 class ObjectKey(NamedTuple):
-    """Names one object of the cluster; what queues and indexes carry."""
+    """The key of one object of the cluster, for queues and indexes."""
 
     kind: str
     namespace: str
@@ -82,7 +82,7 @@ class ObjectKey(NamedTuple):
 
     @property
     def kind_and_name(self) -> tuple[str, str]:
-        """What names it within its namespace."""
+        """Its kind and name, which identify it within its namespace."""
         return self.kind, self.name
 
 
@@ -91,7 +91,7 @@ SourceKey = ObjectKey
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of an object: camelCase on the wire, absent and default are one."""
+    """A part of an object: camelCase on the wire; an absent field has its default."""
 
 
 class OwnerReference(_Part, frozen=True, gc=False):
@@ -103,7 +103,7 @@ class OwnerReference(_Part, frozen=True, gc=False):
 
 
 class ManagedFields(_Part, frozen=True, gc=False):
-    """One manager's claim: who wrote, when (RFC 3339, seconds), and the fields as they came."""
+    """One manager's entry: name, time (RFC 3339, seconds), and the raw fields."""
 
     manager: str = ""
     time: str = ""
@@ -128,7 +128,7 @@ class ObjectMeta(_Part, frozen=True):
 
 
 class ConfigMap(_Part, frozen=True):
-    """A ConfigMap as it came; `binary_data` is base64 text. Kept only while it is looked at."""
+    """A decoded ConfigMap; `binary_data` is base64 text. Never stored."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] | None = None
@@ -137,7 +137,7 @@ class ConfigMap(_Part, frozen=True):
 
 
 class Secret(_Part, frozen=True):
-    """A Secret as it came; `data` is base64 text. Kept only while it is looked at."""
+    """A decoded Secret; `data` is base64 text. Never stored."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str | None] | None = None
@@ -316,7 +316,7 @@ class WorkloadStatus(_Part, frozen=True, gc=False):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
-    #: A DaemonSet's words for replicas and updatedReplicas.
+    #: A DaemonSet's names for replicas and updatedReplicas.
     desired_number_scheduled: int = 0
     updated_number_scheduled: int = 0
     #: A DaemonSet's pods on nodes that are to run one, and on others.
@@ -361,7 +361,7 @@ class CronJobSpec(_Part, frozen=True):
 
 
 class CronJobStatus(_Part, frozen=True):
-    #: The Jobs that its schedule started and that still run.
+    #: The running Jobs that its schedule started.
     active: list[LocalRef] | None = None
 
 
@@ -372,7 +372,7 @@ class CronJob(_Part, frozen=True):
 
 
 class WorkloadRef(_Part, frozen=True, gc=False):
-    """Where an Argo Rollout has its pod template, when that is not in itself."""
+    """The object with an Argo Rollout's pod template, if it is not the Rollout itself."""
 
     api_version: str = ""
     kind: str = ""
@@ -391,7 +391,7 @@ class RolloutSpec(_Part, frozen=True):
 
 
 class RolloutStatus(_Part, frozen=True, gc=False):
-    """Both generations are texts there, since they once were digests."""
+    """Both generations are texts, since they were digests in earlier versions."""
 
     observed_generation: str | int = ""
     workload_observed_generation: str | int = ""

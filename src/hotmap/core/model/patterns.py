@@ -1,9 +1,9 @@
-"""Which sources a list names: exact names, globs (`secret/db-*`) and Reloader's expressions.
+"""Patterns of source names: exact names, globs (`secret/db-*`) and Reloader's expressions.
 
 Globs and expressions are matched by RE2, Go's own engine, in one combined expression: linear time,
-so that nobody's annotation can stall the controller by backtracking. What remains is bounded
-here: items of a list, the program that an expression becomes, and the memory to run it. Without
-these bounds 4,400 bytes of `\\pL{900}x` took 94 s.
+so that no annotation can stall the controller by backtracking. These are bounded here: items of a
+list, the program that an expression becomes, and the memory to run it. Without these bounds 4,400
+bytes of `\\pL{900}x` took 94 s.
 
 Names of objects are ASCII, so expressions are compiled for single bytes (Latin-1): classes such as
 `\\pL` become a hundredth of what they are in UTF-8 and match the same names.
@@ -60,10 +60,10 @@ class PatternTooLarge(ValueError):
 class SourcePatterns(NamedTuple):
     """A set of sources, given by their kinds, their names, and expressions for names.
 
-    Hashable, so that equal policies are kept once; what is compiled is kept apart.
+    Hashable, so that equal policies are shared; compiled expressions are cached separately.
     """
 
-    #: Kinds of which every source is meant.
+    #: Kinds of which every source is included.
     kinds: frozenset[str] = frozenset()
     #: (kind, name) of those that are named exactly, whether they exist or not.
     names: frozenset[tuple[str, str]] = frozenset()
@@ -71,7 +71,7 @@ class SourcePatterns(NamedTuple):
     expressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def covers(self, source: ObjectKey) -> bool:
-        """Return whether a source is meant."""
+        """Return whether a source is included."""
         if source.kind in self.kinds or (source.kind, source.name) in self.names:
             return True
         return any(
@@ -80,7 +80,7 @@ class SourcePatterns(NamedTuple):
         )
 
     def __bool__(self) -> bool:
-        """Return whether any source can be meant."""
+        """Return whether any source can be included."""
         return self != NO_SOURCES
 
 
@@ -88,7 +88,7 @@ NO_SOURCES = SourcePatterns()
 
 
 def merge_patterns(*patterns: SourcePatterns) -> SourcePatterns:
-    """Make the set of sources that is covered by any of some patterns."""
+    """Return the union of some patterns."""
     if len(found := [one for one in patterns if one]) < 2:
         return found[0] if found else NO_SOURCES
     expressions: dict[str, tuple[str, ...]] = {}
@@ -194,7 +194,7 @@ def _class_end(glob: str, start: int) -> int:
 
 
 def _class(text: str) -> str:
-    """Translate what stands in the brackets of a class; a range from high to low is empty."""
+    """Translate the content of a class; a range from high to low is empty."""
     negated = text.startswith("!")
     characters = text[1:] if negated else text
     parts: list[str] = []
@@ -222,7 +222,7 @@ _NOTHING = r"[^\x00-\xff]"
 
 
 class CheckedExpression(NamedTuple):
-    """What is known of an expression before it is matched."""
+    """The result of checking an expression."""
 
     #: Why it cannot be matched, in RE2's words; "" when it can.
     reason: str
@@ -260,9 +260,9 @@ def name_patterns(kind: str, items: Iterable[str]) -> tuple[SourcePatterns, list
 # Failures are kept too: they cost more than what compiles.
 @lru_cache(maxsize=1024)
 def check_expression(text: str) -> CheckedExpression:
-    """Find out whether an expression can be matched by itself, and how large its program is.
+    """Check whether an expression can be matched by itself, and how large its program is.
 
-    By itself, so that `a)|(b` is refused and not completed by what stands around it.
+    By itself, so that `a)|(b` is refused and not completed by the expressions around it.
     """
     try:
         size = _compile(text, _CHECK_MEMORY).programsize

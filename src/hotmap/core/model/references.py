@@ -39,12 +39,12 @@ class UseKind(enum.Enum):
     LIVE = "live"
     #: Read by the kubelet or a driver, never by a process of the pod.
     CREDENTIAL = "credential"
-    #: Content that lies outside of Kubernetes (a CSI secret store).
+    #: Content outside of Kubernetes (a CSI secret store).
     FOREIGN = "foreign"
 
 
 class Keys(NamedTuple):
-    """Which data keys of a source a use reads."""
+    """The data keys of a source that a use reads."""
 
     #: The data keys by name, or None for every one.
     names: frozenset[str] | None = None
@@ -72,7 +72,7 @@ class Use(NamedTuple):
     source: ObjectKey
     kind: UseKind
     keys: Keys
-    #: Where, as a person finds it in the manifest: `containers[web].env[LEVEL]`. Printable.
+    #: Its place in the manifest: `containers[web].env[LEVEL]`. Printable.
     path: str
     optional: bool = False
     #: Whether an init container that runs to completion reads it.

@@ -1,7 +1,7 @@
-"""A source as hotmap keeps it: identity, bounds and marks, never a value.
+"""A source as hotmap keeps it: identity, change bounds and marks, never a value.
 
-Made from a decoded ConfigMap or Secret in one step, so that values live only as long as the
-decode. What a consumer uses of it is looked at through `fingerprint_of`.
+Created from a decoded ConfigMap or Secret in one step, so that values are in memory only during the
+decode. `fingerprint_of` fingerprints what a consumer uses of it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Marks(msgspec.Struct, frozen=True, gc=False):
 _TEXT, _BINARY = "\n", "\r"
 _ENDS = re.compile("[\n\r]")
 
-#: Characters of the names that are worth being remembered for other sources.
+#: Maximum characters of names that are shared between sources.
 _SHARED_AT_MOST = 1024
 
 
@@ -86,12 +86,12 @@ def _pack_names(names: Iterable[tuple[str, bool]]) -> str:
 
 @lru_cache(maxsize=4096)
 def _shared(names: str) -> str:
-    """Return an equal value that is kept once: the same few data keys are found everywhere."""
+    """Return a shared equal value: most sources have the same few data keys."""
     return names
 
 
 class Source(msgspec.Struct, frozen=True, gc=False):
-    """What is known of one ConfigMap or Secret."""
+    """The known state of one ConfigMap or Secret."""
 
     key: ObjectKey
     uid: str
@@ -101,12 +101,12 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     changed_at: float | None
     #: Per fingerprint key, newest first.
     marks: tuple[Marks, ...]
-    #: Annotations that say something to hotmap, or None.
+    #: Annotations that hotmap reads, or None.
     annotations: dict[str, str] | None = None
-    #: What pod templates are marked with for this content, while rollouts are written in
-    #: Reloader's way; else "". Nothing is decided by it.
+    #: The mark of this content in pod templates while rollouts are written as Reloader does; else
+    #: "". Not used in decisions.
     stamp: str = ""
-    #: The field manager that wrote it last, of any part; "" when nobody is named.
+    #: The field manager that last wrote any part of it; "" if unknown.
     writer: str = ""
 
 
@@ -119,7 +119,7 @@ def source_from_config_map(
 ) -> Source:
     """Reduce a ConfigMap to marks under each of `keys` (newest first, at least one).
 
-    `known` is what was made of it before; what stays is kept once.
+    `known` is the earlier value; unchanged parts are shared.
     """
     values = [(name, False, text.encode()) for name, text in (item.data or {}).items()]
     values += [(name, True, b64decode(text)) for name, text in (item.binary_data or {}).items()]
@@ -177,7 +177,7 @@ def _last_write(metadata: ObjectMeta) -> tuple[float | None, str]:
 
     Over all entries without a subresource, not only those that own data: a deletion by another
     manager, `stringData` and cleared managedFields all escape the narrower reading (seen on
-    1.36.3). None means that nothing is known, which counts as "just now".
+    1.36.3). None means unknown, which counts as "just now".
     """
     writes = [
         (at, sys.intern(printable(entry.manager, LONGEST_MANAGER)))
@@ -193,7 +193,7 @@ _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?Z",
 def parse_time(text: str | None) -> float | None:
     """Read a Kubernetes timestamp (RFC 3339 in UTC) as POSIX seconds, cut to whole ones.
 
-    None for anything else, such as the thirteenth month that somebody wrote into an annotation.
+    None for anything else, such as an invalid month in an annotation.
     """
     return _parse_time(text) if text and len(text) <= _LONGEST_TIME else None
 
@@ -202,7 +202,7 @@ def parse_time(text: str | None) -> float | None:
 _LONGEST_TIME = len("2026-11-21T20:00:00.123456789Z")
 
 
-# What one tool has written has few different times: read once, and kept once.
+# Objects that one tool has written have few different times: parsed once, and shared.
 @lru_cache(maxsize=4096)
 def _parse_time(text: str) -> float | None:
     match = _TIME.fullmatch(text)
@@ -221,8 +221,8 @@ def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: Fingerprint
     ABSENT when the source does not exist or has none of the selected data keys.
 
     Raises:
-        KeyError: the source was reduced without this fingerprint key. Nothing can be said then;
-            calling it absent would make a change of it.
+        KeyError: the source was reduced without this fingerprint key, so its fingerprint is
+        unknown; treating it as absent would be a change.
     """
     if source is None:
         return ABSENT
@@ -249,7 +249,7 @@ def _marks_under(source: Source, key: FingerprintKey) -> Marks:
 
 
 def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
-    """Name the data keys that a use asks for by name and the source does not have."""
+    """Return the data keys that a use names and the source does not have."""
     if keys.names is None:
         return ()
     held = source.marks[0] if source.marks else ()
@@ -258,9 +258,9 @@ def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
 
 
 def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
-    """Name the data keys whose value differs between two states of a source.
+    """Return the data keys whose value differs between two states of a source.
 
-    Empty when the two were reduced under different fingerprint keys: then nothing is known.
+    Empty if the two were reduced under different fingerprint keys: then it is unknown.
     """
     before, after = _comparable_marks(old, new)
     if before == after:
@@ -275,7 +275,7 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
 
 
 def _comparable_marks(old: Source | None, new: Source | None) -> tuple[Marks | None, Marks | None]:
-    """Choose marks of both that one key has made, the newest such key of the new state."""
+    """Choose marks of both made with the same key, the newest such key of the new state."""
     if old is None or new is None:
         return (
             old.marks[0] if old and old.marks else None,

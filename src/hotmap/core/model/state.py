@@ -1,17 +1,17 @@
-"""What hotmap last asked of each consumer, as records, and the text that keeps them.
+"""Records of what hotmap last applied to each consumer, and their text format.
 
-Records lie in a fixed number of small Secrets of the controller's namespace, never on the
-consumers: an annotation there is copied to ReplicaSets, brought back by `kubectl rollout undo`
-and shown as drift by GitOps tools. Losing records costs evidence, never an action.
+Records are stored in a few small Secrets of the controller's namespace, never on the consumers: an
+annotation there is copied to ReplicaSets, brought back by `kubectl rollout undo` and shown as drift
+by GitOps tools. Losing records costs evidence, never an action.
 
 The text of a shard is a header line with the scheme, then one JSON array a consumer:
 
     hotmap-state/1
     ["6f0c…","kH3x",4,[["ConfigMap","app","Zk…","9d1…","1042","uY3…","-",false]],[],[],0]
 
-Beside them lie the latest changes that were seen of sources that somebody follows, so that an edit
-which is taken back is still known after a crash; these are JSON objects, one line each, which a
-reader of records skips:
+The latest observed changes of followed sources are stored with them, so that an edit which is
+reverted is still known after a crash; these are JSON objects, one line each, which a reader of
+records skips:
 
     {"source":["ConfigMap","shop","app"],"sightings":[[1789.5,"1042",["LEVEL"]]]}
 
@@ -61,16 +61,16 @@ UNVOUCHED = -1
 SHARDS = 32
 
 #: Records per shard until there are twice as many shards: a burst of changes touches them all, so
-#: few; and one change writes a whole one, so 64 KB each rather than one large.
+#: few; and one change writes a whole shard, so 64 KB each rather than a large one.
 _CROWDED = 256
 
 
 class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What was last asked for of one source."""
+    """What was last applied of one source."""
 
     kind: str
     name: str
-    #: Digest of the consumer's uses of it; another one means that nothing is known.
+    #: Digest of the consumer's uses of it; if it differs, the record does not apply.
     uses: str
     uid: str
     resource_version: str
@@ -78,17 +78,17 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     frozen: str
     live: str
     immutable: bool
-    #: Fingerprint over all its data keys, to compare where it is used differently now; "" in a
-    #: record that was written before it was kept.
+    #: Fingerprint over all its data keys, to compare if it is used differently now; "" in an older
+    #: record without it.
     content: str = ""
     #: By when its last change had happened, POSIX seconds of the API server; None: unknown.
     changed_by: float | None = None
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A time in which a source held something else than what its consumer was asked to load.
+    """A time in which a source had other content than was applied to its consumer.
 
-    POSIX seconds. A container that started in it may hold the other content.
+    POSIX seconds. A container that started in it may have the other content.
     """
 
     start: float
@@ -96,91 +96,91 @@ class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Sighting(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One change of a source's data, as it was seen."""
+    """One observed change of a source's data."""
 
     #: POSIX seconds of the API server.
     at: float
     #: The source's resourceVersion after it; "" for a deletion.
     resource_version: str
-    #: The data keys that changed; none where nobody saw which.
+    #: The data keys that changed; empty if unknown.
     keys: frozenset[str]
 
 
 class SeenSource(msgspec.Struct, frozen=True, gc=False):
-    """What was seen of a source's changes lately, oldest first."""
+    """The recent observed changes of a source, oldest first."""
 
     source: ObjectKey
     sightings: tuple[Sighting, ...]
 
 
 class RetiredRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A revision that was asked for once, and when its content went away."""
+    """A revision that was applied earlier, and when its content was replaced."""
 
     revision: str
     at: float
 
 
 class RolloutTimes(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """When a consumer was rolled lately, for the flap breaker."""
+    """The recent rollouts of a consumer, for the flap breaker."""
 
     #: POSIX seconds, newest last, at most `budget.LIMIT`.
     times: tuple[float, ...] = ()
-    #: How often it was rolled right after it had been held back.
+    #: How often it was rolled out right after a suppression.
     held: int = 0
 
 
 class PodCheck(enum.IntEnum):
-    """What a look at a consumer's pods has shown since it was adopted or asked for something."""
+    """The result of the pod check of a consumer since its adoption or rollout."""
 
-    #: Nobody has looked, or they were not all there yet.
+    #: Not checked yet, or not all pods were ready.
     NOT_YET = 0
-    #: All of them hold what is present.
+    #: All pods have the current content.
     CURRENT = 1
-    #: Some may hold older content, and nobody acts on that; it is reported once.
+    #: Some may have older content, which is only reported, once.
     LATENT = 2
 
 
 class ForeignWrites(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What is known of others who write a consumer's pod template."""
+    """The known writes of others into a consumer's pod template."""
 
     #: When Reloader had last written it at first sight, POSIX seconds of the API server; 0: never.
     reloaded_at: float = 0.0
-    #: Names the write that was told of last.
+    #: Identifies the write that was last reported.
     told: str = ""
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What hotmap last asked of one consumer."""
+    """What hotmap last applied to one consumer."""
 
     uid: str
     #: Id of the fingerprint key that all fingerprints here were made with.
     key_id: str
-    #: The consumer's generation that this vouches for, or UNVOUCHED.
+    #: The consumer's generation whose pods have this content, or UNVOUCHED.
     generation: int
     sources: tuple[SourceRecord, ...] = ()
     #: Windows that have not been examined against the pods yet.
     windows: tuple[Window, ...] = ()
-    #: The revisions asked for before, newest last, at most three.
+    #: The revisions applied before, newest last, at most three.
     left: tuple[RetiredRevision, ...] = ()
-    #: How often content had to be asked for again under a name of its own (`<revision>.<n>`).
+    #: How often content was applied again under another name (`<revision>.<n>`).
     serial: int = 0
     rolls: RolloutTimes = RolloutTimes()
-    #: What the pod template carried when this was written, by us or adopted.
+    #: The revision in the pod template when this was written, ours or adopted.
     revision: str = ""
     pods_checked: PodCheck = PodCheck.NOT_YET
-    #: The consumer's; "" in a record that was written before it was kept.
+    #: The consumer's; "" in an older record without it.
     namespace: str = ""
-    #: None: nobody ever did.
+    #: None: no such writes.
     others: ForeignWrites | None = None
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:
-    """Return what was last asked for of each source, by its kind and name."""
+    """Return what was last applied of each source, by its kind and name."""
     return {(source.kind, source.name): source for source in record.sources} if record else {}
 
 
 def shard_of(uid: str, shards: int = SHARDS) -> int:
-    """Tell in which of so many shards a consumer's record, or a source's sightings, lies by name.
+    """Return the shard of a consumer's record, or of a source's sightings.
 
     The number is a power of two, so with twice as many a record stays or moves `shards` further.
     """
@@ -188,7 +188,7 @@ def shard_of(uid: str, shards: int = SHARDS) -> int:
 
 
 def shards_for(records: int, *, least: int = 1) -> int:
-    """Choose how many shards so many records want, at least `least`: a power of two."""
+    """Return the number of shards for some records, at least `least`: a power of two."""
     shards = 1
     while shards < SHARDS and (shards < least or shards * _CROWDED < records):
         shards *= 2
@@ -203,7 +203,7 @@ _seen_decoder = msgspec.json.Decoder(SeenSource)
 def write_shard(records: Iterable[Record], seen: Iterable[SeenSource] = ()) -> str:
     """Write records as the text of one shard, sorted by uid so that equal states are equal.
 
-    What was `seen` of sources follows, sorted by name.
+    The changes of sources in `seen` follow, sorted by name.
     """
     lines = [_encoder.encode(record).decode() for record in sorted(records, key=_uid)]
     lines += [_encoder.encode(one).decode() for one in sorted(seen, key=_source)]
@@ -216,7 +216,7 @@ def record_size(record: Record) -> int:
 
 
 def seen_size(seen: SeenSource) -> int:
-    """Measure the line of what was seen of a source, in bytes."""
+    """Measure the line of a source's observed changes, in bytes."""
     return len(_encoder.encode(seen)) + 1
 
 
@@ -229,7 +229,7 @@ def _source(seen: SeenSource) -> ObjectKey:
 
 
 def read_sightings(text: str) -> dict[ObjectKey, SeenSource]:
-    """Read what a shard says of the changes of sources; what cannot be read was not seen."""
+    """Read the observed changes of sources from a shard; skip what cannot be read."""
     found = {}
     for line in _lines(text):
         try:
@@ -247,10 +247,10 @@ def _lines(text: str) -> list[str]:
 
 
 def read_shard(text: str) -> dict[str, Record]:
-    """Read the records of one shard by uid; what cannot be read is simply not known.
+    """Read the records of one shard by uid; skip what cannot be read.
 
-    Another scheme, a cut line and foreign content all mean that the consumers concerned are
-    adopted anew, which is safe: a lost state costs a look at the pods, never an action.
+    With another scheme, a cut line or invalid content the affected consumers are adopted again,
+    which is safe: lost state costs a pod check, never an action.
     """
     records = {}
     for line in _lines(text):
@@ -267,5 +267,5 @@ def read_shard(text: str) -> dict[str, Record]:
 
 
 def _thrifty(source: SourceRecord) -> SourceRecord:
-    """Keep once what nearly all records have in common."""
+    """Share the values that nearly all records have in common."""
     return msgspec.structs.replace(source, kind=intern(source.kind), uses=intern(source.uses))

@@ -1,7 +1,7 @@
-"""The uses of one consumer, in little memory: read one by one when somebody asks.
+"""The uses of one consumer, packed to save memory and unpacked on access.
 
-As objects, six uses with their keys and paths are 2.5 KB and forty things for the collector to
-look at; packed they are 650 bytes (measured), and most consumers are asked rarely.
+As objects, six uses with their keys and paths take 2.5 KB and forty objects for the garbage
+collector; packed they take 650 bytes (measured), and most are rarely read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["NO_USES", "Uses", "pack_uses"]
 
 
 class Uses(msgspec.Struct, frozen=True, gc=False):
-    """Uses in the manifest's order. Equal uses are equal, whoever has packed them."""
+    """Uses in the manifest's order. Equal uses have equal bytes."""
 
     packed: bytes
 
@@ -29,16 +29,16 @@ class Uses(msgspec.Struct, frozen=True, gc=False):
         return self != NO_USES
 
     def sources(self) -> set[ObjectKey]:
-        """Name the sources that are used."""
+        """Return the used sources."""
         return {
-            # Whoever asks mostly keeps them, so that what is common is kept once.
+            # Callers mostly keep them, so equal values are shared.
             ObjectKey(intern(kind), intern(namespace), name)
             for kind, namespace, name in (one.source for one in _named.decode(self.packed))
         }
 
 
 class _Named(msgspec.Struct, array_like=True, gc=False):
-    """What a use begins with."""
+    """The first fields of a use."""
 
     source: ObjectKey
 

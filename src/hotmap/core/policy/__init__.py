@@ -1,1 +1,1 @@
-"""What annotations and flags permit for a consumer."""
+"""Policies: what annotations and flags permit for a consumer."""

@@ -1,9 +1,9 @@
-"""What annotations and flags say about a consumer, read into a Policy.
+"""Reads the annotations of a consumer and the flags into a Policy.
 
-Each annotation is looked for on the consumer, then on its pod template, then (as far as it may
-stand there) on the Namespace, then in the flags' defaults. A value that cannot be read is a
-Problem, for one Warning Event on the object, and takes the safe reading that stands beside it in
-the table. Reloader's dialect is read by `reloader.annotations` into the same Policy.
+Each annotation is looked for on the consumer, then on its pod template, then (if allowed there) on
+the Namespace, then in the flags' defaults. A value that cannot be read is a Problem, for one
+Warning Event on the object, and the safe value of the table is used.
+Reloader's dialect is read by `reloader.annotations` into the same Policy.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=enum.Enum)
 
 #: Seconds. A settle time, and its bound, is for edits that follow one another; beyond an hour a
-#: change would seem lost.
+#: change would appear lost.
 LONGEST_SETTLE = 3600.0
 
 
@@ -72,7 +72,7 @@ def read_policy(
     namespace_annotations: Mapping[str, str] | None = None,
     defaults: Defaults = DEFAULTS,
 ) -> Policy:
-    """Read one consumer's policy; never fails, problems stand in the result."""
+    """Read one consumer's policy; never fails, problems are in the result."""
     reader = _Reader(consumer, namespace_annotations or {})
     settings = defaults.dialect
     dialect = reloader_annotations.read(
@@ -140,7 +140,7 @@ def _read_settle(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple
 
 
 def _foreign_template(consumer: Consumer, follow: Follow) -> Iterable[Problem]:
-    """Say where an Argo Rollout's template lies if nobody follows it there."""
+    """Return where an Argo Rollout's template is if that object is not watched."""
     template_in = consumer.argo.template_in if consumer.argo else None
     if template_in and consumer.key.kind == "Rollout" and not consumer.owned and follow != _NOTHING:
         yield Problem(
@@ -151,12 +151,12 @@ def _foreign_template(consumer: Consumer, follow: Follow) -> Iterable[Problem]:
 
 
 class Follow(NamedTuple):
-    """What a consumer follows."""
+    """The sources that a consumer follows."""
 
     #: Kinds of sources, wherever they are referenced.
     auto: frozenset[str] = frozenset()
     named: SourcePatterns = NO_SOURCES
-    #: Referenced sources that offer themselves.
+    #: Referenced sources that are offered.
     searches: bool = False
 
 
@@ -210,7 +210,7 @@ class _Reader:
         *,
         inherit: bool = False,
     ) -> T | None:
-        """Parse an annotation; None when it stands nowhere, `safe` when it cannot be read."""
+        """Parse an annotation; None if it is not set, `safe` if it cannot be read."""
         found = self.lookup(name)
         inherited = found is None and inherit and name in self._inherited
         if inherited:
@@ -222,20 +222,20 @@ class _Reader:
             return parse(_bounded(text).strip())
         except ValueError as error:
             if inherited:
-                return safe  # told once, of the Namespace, and not of everybody in it
+                return safe  # reported once, for the Namespace, and not for every consumer in it
             message = f"annotation {name}{place}: {error}; treating as {safe_text}"
             self.problems.append(Problem(name, message))
             return safe
 
     def bounded(self, name: str, seconds: float | None) -> float | None:
-        """Bound a settle time, and say so."""
+        """Bound a settle time, and report it."""
         if seconds is None or seconds <= LONGEST_SETTLE:
             return seconds
         self.complain(name, "must not exceed 1h; treating as 1h")
         return LONGEST_SETTLE
 
     def complain(self, name: str, reason: str) -> None:
-        """Note why a duration does not fit, unless it is unreadable anyway."""
+        """Record why a duration is out of range, unless it cannot be read anyway."""
         found = self.lookup(name)
         if found is not None and all(problem.annotation != name for problem in self.problems):
             text, place = found
@@ -243,7 +243,7 @@ class _Reader:
             self.problems.append(Problem(name, f"annotation {name}{place}: {error}"))
 
     def origin(self, name: str) -> str:
-        """Say in words where an annotation stands and what it says."""
+        """Describe where an annotation is set, and its value."""
         found = self.lookup(name)
         if found is not None:
             return f"{name}: {printable(found[0], 80)}{found[1]}"
@@ -258,7 +258,7 @@ def _misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
 
 
 def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Find what a Namespace says and nobody can read."""
+    """Find invalid annotations of a Namespace."""
     problems = misplaced_annotations(annotations, "Namespace")
     try:
         parse_follow(_bounded(annotations.get(FOLLOW, "")).strip())
@@ -293,7 +293,7 @@ def _bounded(text: str) -> str:
 
 
 def _one_of(choices: type[C]) -> Callable[[str], C]:
-    """Make a parser of an enumeration's values."""
+    """Return a parser of an enumeration's values."""
 
     def parse(text: str) -> C:
         try:
@@ -336,7 +336,7 @@ def _parse_agent(text: str) -> Agent | None:
 
 
 def _left_paused(consumer: Consumer, dialect: Dialect, paused_at: str) -> LeftPaused | None:
-    """Say how long a Deployment that Reloader paused was to be paused.
+    """Return how long a Deployment that Reloader paused was to be paused.
 
     Reloader keeps the time in memory only, so after its end nobody would resume it.
     """
@@ -374,7 +374,7 @@ def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
 
 
 def source_ignored(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
-    """Return whether a source says that it never causes an action, in either dialect."""
+    """Return whether a source is annotated to be ignored, in either dialect."""
     said = annotations or {}
     names = defaults.dialect.names
     return said.get(IGNORE, "").strip() == "true" or reloader_annotations.source_ignored(

@@ -1,6 +1,6 @@
 """Annotations that have no effect: misspelled, or on the wrong kind of object; and sources' values.
 
-Here stand the names that count on each kind of object. The values on a consumer and a Namespace
+This module has the valid names for each kind of object. The values on a consumer and a Namespace
 are checked where they are read, in `annotations`.
 """
 
@@ -24,14 +24,14 @@ __all__ = ["Problem", "misplaced_annotations", "source_problems"]
 
 
 class Problem(NamedTuple):
-    """Something that a person wrote and that cannot be read."""
+    """An annotation that a user wrote and that cannot be read."""
 
     annotation: str
     message: str
 
 
 class _Place(enum.Enum):
-    """The sorts of objects that people annotate, as the texts call them."""
+    """The kinds of objects that users annotate, as named in messages."""
 
     CONSUMER = "the workload"
     SOURCE = "a ConfigMap or Secret"
@@ -41,9 +41,9 @@ class _Place(enum.Enum):
 def misplaced_annotations(
     said: Iterable[str], kind: str, names: Names = DEFAULT_SETTINGS.names
 ) -> list[Problem]:
-    """Find annotations in hotmap's or Reloader's domain that mean nothing on an object of a kind.
+    """Find annotations in hotmap's or Reloader's domain that have no effect on an object of a kind.
 
-    A name of Reloader's that a flag has replaced is left alone: it may be another instance's.
+    A name of Reloader's that a flag has replaced is ignored: it may be another instance's.
     """
     place = _PLACES.get(kind, _Place.CONSUMER)
     known = _known(names)
@@ -57,7 +57,7 @@ def misplaced_annotations(
 def source_problems(
     annotations: Mapping[str, str] | None, kind: str, names: Names = DEFAULT_SETTINGS.names
 ) -> tuple[Problem, ...]:
-    """Find what a source says and nobody can read; `kind` is ConfigMap or Secret."""
+    """Find invalid annotations of a source; `kind` is ConfigMap or Secret."""
     said = annotations or {}
     unreadable = [
         Problem(
@@ -79,7 +79,7 @@ _PLACES = {
 
 
 def _known(names: Names) -> dict[_Place, frozenset[str]]:
-    """Name what counts on which sort of object."""
+    """Return the valid names on a kind of object."""
     of_sources = frozenset((IGNORE, names.ignore, names.match))
     of_consumers = {
         *ANNOTATIONS,

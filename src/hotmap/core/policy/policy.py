@@ -1,6 +1,6 @@
-"""What a consumer permits and asks for, as values; `annotations` reads them.
+"""The policy of a consumer, as values; `annotations` reads them.
 
-Nothing here looks at a text: patterns are in `model.patterns`, Reloader's dialect in
+No texts are parsed here: patterns are in `model.patterns`, Reloader's dialect in
 `reloader.annotations`.
 """
 
@@ -49,12 +49,12 @@ class Strategy(enum.Enum):
 
 
 class OnChange(enum.Enum):
-    """What a kind without rollouts may have done to it."""
+    """Permitted actions for kinds without rollouts."""
 
     REPORT = ""
     #: CronJob: start a Job now.
     RUN_NOW = "run-now"
-    #: Job: delete it and create it again.
+    #: Job: delete and recreate it.
     RECREATE = "recreate"
     #: Bare Pod: evict it.
     EVICT = "evict"
@@ -64,33 +64,33 @@ class Agent(NamedTuple):
     """An agent that injection put into the pods."""
 
     port: int = 9533
-    #: How it may take a frozen change: supervised, all-containers, term; "none": it may not.
+    #: How it may apply a frozen change: supervised, all-containers, term; "none": it may not.
     restart: str = "none"
 
 
 class LeftPaused(NamedTuple):
-    """How somebody else left a Deployment."""
+    """A Deployment that Reloader paused."""
 
-    #: The annotation that says so.
+    #: The annotation with the pause.
     annotation: str
     #: POSIX seconds.
     until: float
 
 
 class Policy(NamedTuple):
-    """What one consumer permits and asks for."""
+    """The policy of one consumer."""
 
-    #: Whether it is hotmap's business at all.
+    #: Whether the consumer is followed.
     opted_in: bool = False
     #: Kinds of sources that are followed wherever the pod template references one.
     auto: frozenset[str] = frozenset()
     #: Follow sources by name, referenced or not.
     named: SourcePatterns = NO_SOURCES
-    #: Follow the sources that the pod template references and that offer themselves.
+    #: Follow the sources that the pod template references and that are offered.
     searches: bool = False
     excluded: SourcePatterns = NO_SOURCES
     strategy: Strategy = Strategy.AUTO
-    #: What makes it report only whatever its own strategy, in words; "" when nothing does.
+    #: Why it is only reported regardless of its own strategy; "" if it is not.
     muted: str = ""
     rereads: bool = False
     #: Seconds of quiet before a rollout, and its bound.
@@ -101,21 +101,21 @@ class Policy(NamedTuple):
     agent: Agent | None = None
     #: Argo Rollout: its pods are restarted instead of its template being changed.
     restarts: bool = False
-    #: Set where Reloader has paused it, and may not be there any more to resume it.
+    #: Set if Reloader paused it, and may not be running any more to resume it.
     left_paused: LeftPaused | None = None
     #: How its rollouts are written.
     writing: Writing = Writing.REVISION
-    #: Whether the first appearance of a source, and its deletion, are changes that it wants.
+    #: Whether the creation and the deletion of a source count as changes.
     wants_created: bool = True
     wants_deleted: bool = False
-    #: What opted it in, in words, or why it is not opted in.
+    #: What opted it in, or why it is not opted in.
     origin: str = "no annotation opts it in"
     problems: tuple[Problem, ...] = ()
-    #: Which bound it exceeds that would be opted in otherwise, in words; a Warning Event is due.
+    #: The bound that it exceeds although it would be opted in; reported by a Warning Event.
     over_budget: str = ""
 
     def follows(self, source: ObjectKey, *, referenced: bool, offered: bool = False) -> bool:
-        """Return whether a change of a source is this consumer's business.
+        """Return whether this consumer follows a source.
 
         `offered` says that the source wants to be found by those who search.
         """
@@ -147,15 +147,15 @@ def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
 
 
 class Defaults(NamedTuple):
-    """What flags say where annotations are silent."""
+    """Defaults from flags, for absent annotations."""
 
     follow: str = "off"
     settle: float = 0.5
     settle_max: float = 5.0
     catch_up: bool = False
-    #: What kinds without a rollout may have done to them.
+    #: Permitted actions for kinds without rollouts.
     on_change: frozenset[OnChange] = frozenset()
-    #: What allows no more than a report, whatever annotations ask for, in words.
+    #: Why changes are only reported regardless of annotations; "" if they are not.
     muted: str = ""
     dialect: DialectSettings = DEFAULT_SETTINGS
 
@@ -172,9 +172,9 @@ def followed_uses(
 ) -> tuple[Use, ...]:
     """Select the uses that count under a policy.
 
-    A source that is named but not referenced counts as a frozen use of everything in it: nobody
-    knows how it is read. `sources` are the sources of the namespace that exist, for patterns.
-    `offered` is asked of referenced sources where the policy searches.
+    A source that is named but not referenced counts as a frozen use of all its data keys, since it
+    is unknown how it is read. `sources` are the sources of the namespace that exist, for patterns.
+    `offered` is called for referenced sources if the policy searches.
     """
     kept = [
         use
