@@ -1,8 +1,8 @@
-"""What a ConfigMap or Secret becomes in a volume: path → bytes and mode; the kubelet's rules.
+"""The files of a ConfigMap or Secret in a volume, by the kubelet's rules: path → bytes and mode.
 
-Values in, values out: which files a source projects, which paths may be projected, and how the
-downward API prints a map. Writing the files is `hotmap.volume.atomic_writer`; what names their
-content is `hotmap.core.fingerprint`. Standard library only: the agent uses this module.
+Pure: the files that a source projects, the valid paths, and the downward API's format of a map.
+`hotmap.volume.atomic_writer` writes the files; `hotmap.core.fingerprint` fingerprints their
+content. Standard library only: the agent uses this module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class PayloadFile(Value):
-    """One projected file: its bytes as they are, its permission bits."""
+    """One projected file: its bytes and its permission bits."""
 
     data: bytes
     mode: int
@@ -67,17 +67,16 @@ def configmap_payload(
 ) -> Payload:
     """Compute the files that a ConfigMap becomes in a volume.
 
-    Without `items` every data key is a file of that name. With `items` only those keys are,
-    at their own path and mode; of two items with one path the last wins. A key in both maps
+    Without `items` every data key is a file of that name. With `items` only those keys are, at
+    their own path and mode; of two items with one path the last wins. A key in both maps
     (validation forbids it) is read from `binary_data` without items and from `data` with them
-    (kubernetes: pkg/volume/configmap/configmap.go, MakePayload). Values are written byte for
-    byte, `data` as UTF-8, and no newline is added. An object that does not exist is the
-    caller's matter: when it is optional, its payload is empty.
+    (kubernetes: pkg/volume/configmap/configmap.go, MakePayload). Values are written byte for byte,
+    `data` as UTF-8, and no newline is added. The caller handles an object that does not exist: if
+    it is optional, its payload is empty.
 
     Raises:
         InvalidPayload: `items` names a missing data key and the source is not optional. The
-            text is Kubernetes' own, which does not say which object it was; a note on the
-            exception does.
+            text is Kubernetes' own, which does not name the object; a note on the exception does.
     """
     if not items:
         payload = {key: PayloadFile(value.encode(), default_mode) for key, value in data.items()}
@@ -103,7 +102,7 @@ def secret_payload(
     """Compute the files that a Secret becomes in a volume.
 
     The same rules as for a ConfigMap (kubernetes: pkg/volume/secret/secret.go, MakePayload).
-    `data` is decoded already: the bytes that base64 stood for.
+    `data` is decoded from base64 already.
 
     Raises:
         InvalidPayload: as for `configmap_payload`.
@@ -140,15 +139,15 @@ def _listed_keys(data: Mapping[str, bytes], items: Iterable[Item], default_mode:
 def merge_payloads(payloads: Iterable[Payload]) -> Payload:
     """Join the sources of a projected volume; on the same path a later source wins.
 
-    kubernetes: pkg/volume/projected/projected.go, collectData. There one source that fails
-    means that nothing is written, and all failures are told together: the caller's part.
-    Paths are compared as they are written: `a` and `./a` are two here and one after
-    `clean_payload`, where the later one wins again.
+    kubernetes: pkg/volume/projected/projected.go, collectData. There one source that fails means
+    that nothing is written, and all failures are reported together; the caller does that. Paths are
+    compared as they are written: `a` and `./a` are two here and one after `clean_payload`, where
+    the later one wins again.
     """
     merged: Payload = {}
     for payload in payloads:
         for path, file in payload.items():
-            # A path that comes again moves to the end, so that "later wins" also holds for
+            # A repeated path moves to the end, so that "later wins" also holds for
             # its other spellings once they are cleaned.
             merged.pop(path, None)
             merged[path] = file

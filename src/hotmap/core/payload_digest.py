@@ -1,4 +1,4 @@
-"""A digest of a volume's files, by which a pod can tell exactly whether it has what was announced.
+"""A digest of a volume's files, by which an agent checks for the announced content.
 
     digest of a file     BLAKE2b, 16 bytes, of its content
     digest of a payload  BLAKE2b, 16 bytes, of the line "hotmap payload 1" with its newline, then
@@ -6,9 +6,9 @@
                          bytes, big-endian), the path, the 16 bytes of its digest
     written as base64url without padding: 22 characters
 
-Not keyed, so it is for what anybody who sees the pod may know: payloads made of ConfigMaps alone.
-A Secret's could be guessed offline. Permission bits do not count: they are the pod's, not the
-source's. In two steps, so that whoever announces it keeps 16 bytes for each data key and no value.
+Not keyed, so it is only for content that every reader of the pod may know: payloads of ConfigMaps
+only. A Secret's could be guessed offline. Permission bits are not included: they are the pod's, not
+the source's. Two steps, so that the controller keeps 16 bytes for each data key and no value.
 
 Standard library only, without what `hashlib` (OpenSSL, 3.7 MB) and `base64` (re) load: the agent
 uses this module.
@@ -44,7 +44,7 @@ def file_digest(data: bytes) -> bytes:
 def payload_digest(files: Mapping[str, bytes]) -> str:
     """Digest a payload, given the digest of each file by its path relative to the volume.
 
-    Paths are those of `core.payload`; bytes that are no UTF-8 are kept as os.fsdecode does.
+    Paths are those of `core.payload`; bytes that are not valid UTF-8 are kept as os.fsdecode does.
     """
     state = blake2b(_HEAD, digest_size=_LENGTH)
     for path, digest in sorted((p.encode("utf-8", "surrogateescape"), d) for p, d in files.items()):

@@ -1,8 +1,8 @@
-"""Text from elsewhere, made fit for one line of a message, a log or a terminal; and numbers.
+"""Makes untrusted text safe for one line of a message, log or terminal; parses numbers.
 
-Whoever may write a pod template or an annotation chooses names, paths and values. A line feed in
-one of them would forge a log line, an escape sequence would reach the terminal of whoever runs
-`hotmap why`, and a megabyte would be repeated in every message.
+Users who may write a pod template or an annotation choose names, paths and values. A line feed in
+one of them would forge a log line, an escape sequence would reach the terminal of a user of `hotmap
+why`, and a megabyte would be repeated in every message.
 
 Standard library only: the agent uses this module.
 """
@@ -30,8 +30,8 @@ def printable(text: str, limit: int | None = None) -> str:
 
     Escaped as in Go's strconv.Quote: C0 and C1 control characters, DEL, line and paragraph
     separators, directional overrides and isolates, other format characters, unassigned ones and
-    lone surrogates; of the spaces all but U+0020. Backslashes stay as they are, so the result
-    tells a person what stands there but cannot be turned back.
+    lone surrogates; of the spaces all but U+0020. Backslashes are unchanged, so the result is
+    readable but cannot be decoded.
     """
     shown = text if limit is None else shorten(text, limit)
     if shown.isprintable():
@@ -50,7 +50,7 @@ def quote(text: str) -> str:
 
 
 def quote_short(text: str, limit: int = 80) -> str:
-    """Quote a text that somebody wrote, for a message that says what is wrong with it."""
+    """Quote an invalid text for an error message."""
     return quote(shorten(text, limit))
 
 

@@ -1,4 +1,4 @@
-"""Immutable values with named fields, declared once: what typing.NamedTuple is, without typing.
+"""Immutable values with named fields: typing.NamedTuple without importing typing.
 
     class Address(Value):
         host: str

@@ -1,1 +1,1 @@
-"""From a snapshot of one consumer to a decision, and to the record of it."""
+"""Decides from a snapshot of one consumer, and builds its next record."""

@@ -1,21 +1,21 @@
-"""Who else writes what a rollout writes into a pod template, and what follows from that.
+"""Detects other writers of the parts of a pod template that a rollout writes.
 
-| seen since the last record | who | what follows |
+| observed since the last record | writer | result |
 |---|---|---|
-| our annotation is gone | a person or a GitOps tool; its name is a guess | told once |
-| it has a value that we never wrote | the same; managedFields name it | told once |
-| it has a value of a foreign fingerprint key, written as hotmap | another hotmap | told, and held |
-| Reloader's mark was written | a running Reloader | told, and held |
+| our annotation was removed | a user or a GitOps tool; its name is a guess | reported once |
+| it has a value that we never wrote | the same; managedFields name it | reported once |
+| it has a value with a foreign fingerprint key, by hotmap | another hotmap | reported, and held |
+| Reloader's mark was written | a running Reloader | reported, and held |
 
-Nothing is ever rolled because of what others write, so two writers cannot drive each other; whoever
-takes a rollout back has replaced the pods by that, and these read what is there. Held means that
-no rollout is written for HELD seconds after the other's last write: whoever it is delivers the
-change, which the freshness rules then see. If nobody does, hotmap goes on when the time is over.
-So it heals by itself once the other is gone, and two that hold for one another are late, not stuck.
+Writes of others never cause a rollout, so two writers cannot loop; a writer that reverts a rollout
+has replaced the pods by that, and these read the current content. Held means that no rollout is
+written for HELD seconds after the other's last write: the other writer delivers the change, which
+the freshness rules then detect. If it does not, hotmap continues after that time. So it recovers by
+itself once the other is gone, and two that hold for one another are late, not stuck.
 
-An undo that brings back a revision of ours is no interference, nor is what was there at first
-sight. A template whose mark somebody only removed names nobody (kubernetes: structured-merge-diff
-drops removed fields from every manager), so who wrote any of it last is told instead.
+An undo that restores a revision of ours is no conflict, nor are marks that existed at the adoption.
+If a mark was only removed, managedFields do not name the writer (kubernetes: structured-merge-diff
+drops removed fields from every manager), so the last writer of any part is reported instead.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ __all__ = [
     "record_reported",
 ]
 
-#: Seconds after a write of another hotmap, or of Reloader, in which nothing is rolled. As long as
-#: the flap breaker's first window, so that both cost as many rollouts.
+#: Seconds after a write of another hotmap, or of Reloader, in which no rollout is written. As long
+#: as the flap breaker's first window, so that both cost as many rollouts.
 HELD = 600.0
 
 
 class Kind(enum.Enum):
-    """What was done, or who does it; the words are a metric's label."""
+    """The kind of a conflict; its text is a metric's label."""
 
     REMOVED = "removed"
     OVERWRITTEN = "overwritten"
@@ -56,14 +56,14 @@ class Kind(enum.Enum):
 
 
 class WriterConflict(NamedTuple):
-    """Somebody else's write of a consumer's pod template."""
+    """A write of another writer to a consumer's pod template."""
 
     kind: Kind
-    #: One sentence that does not change while the same goes on, so that Events are counted.
+    #: One sentence that does not change while the conflict persists, so that Events are counted.
     reason: str
-    #: Names this one write, so that it is told once.
+    #: Identifies this write, so that it is reported once.
     mark: str
-    #: Until when nothing is rolled, POSIX seconds of the API server; 0: nothing is held.
+    #: Until when no rollout is written, POSIX seconds of the API server; 0: nothing is held.
     until: float = 0.0
 
 
@@ -76,12 +76,11 @@ _IGNORE = (
 def find_writer_conflict(
     consumer: Consumer, record: Record | None, *, own_keys: Collection[str], now: float
 ) -> WriterConflict | None:
-    """Find what somebody else wrote into a pod template since a record was made.
+    """Find a write of another writer into a pod template since a record was made.
 
-    For consumers whose rollouts are written as a revision; in Reloader's ways of writing its marks
-    are ours. `own_keys` are the ids of our fingerprint keys, `now` is POSIX seconds of the API
-    server. What is older than the record (a stale store) says nothing, nor does what was there
-    when the consumer was first seen.
+    For consumers whose rollouts are written as a revision; with Reloader's strategies its marks are
+    ours. `own_keys` are the ids of our fingerprint keys, `now` is POSIX seconds of the API server.
+    Writes older than the record (a stale store) are ignored, as are those from before the adoption.
     """
     if record is None or consumer.generation < record.generation:
         return None
@@ -140,7 +139,7 @@ def _changed_mark(
         reason = f"hotmap.dev/revision was removed from its pod template{who}. {_IGNORE}"
         return WriterConflict(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
     if consumer.revision_owner == FIELD_MANAGER and is_ours:
-        return None  # ours: a crash came between the patch and the record
+        return None  # ours: a crash between the patch and the record
     reason = (
         "hotmap.dev/revision in its pod template was overwritten by "
         f"{consumer.revision_owner or 'somebody'}. {_IGNORE}"
@@ -149,26 +148,26 @@ def _changed_mark(
 
 
 def _told_of(record: Record) -> str:
-    """Name the write of others that was told of last, "" for none."""
+    """Return the write of others that was last reported, "" for none."""
     return record.others.told if record.others else ""
 
 
 def is_reported(record: Record | None, found: WriterConflict | None) -> bool:
-    """Return whether an interference was told of before."""
+    """Return whether a conflict was reported before."""
     return record is not None and found is not None and _told_of(record) == found.mark
 
 
 def record_reported(record: Record, found: WriterConflict) -> Record:
-    """Add to a record that an interference was told of."""
+    """Add to a record that a conflict was reported."""
     seen = record.others.reloaded_at if record.others else 0.0
     return msgspec.structs.replace(record, others=ForeignWrites(seen, found.mark))
 
 
 def defer_to(plan: Plan, found: WriterConflict | None, *, told: bool, now: float) -> Plan:
-    """Put into a plan what follows from an interference; `told` says that it was told before.
+    """Apply a conflict to a plan; `told` means that it was reported before.
 
-    A rollout is held back until the other has had its time. A plan that is held for whatever
-    reason names the interference always, any other one the first time.
+    A rollout is held until the other writer has had its time. A held plan always names the
+    conflict, any other plan only the first time.
     """
     if found is None:
         return plan

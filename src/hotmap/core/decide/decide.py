@@ -1,11 +1,11 @@
-"""The decision on one consumer: what follows from a snapshot of it.
+"""The decision on one consumer, made from a snapshot of it.
 
     decide(snapshot)            1. freshness: is it behind its sources?
                                 2. plan: the least disruptive actions that are sufficient
-                                3. flap breaker: not too often
-                                4. conflicts: who else writes its pod template
-    decide(snapshot, starts)    the same once its pods were listed, where a rule asks for that
-    next_record(decision, …)    what is to be known of it after the actions
+                                3. flap breaker: limits repeated rollouts
+                                4. conflicts: other writers of its pod template
+    decide(snapshot, starts)    the same after its pods were listed, if a rule needs that
+    next_record(decision, …)    its record after the actions
 
 Equal snapshots give equal decisions, so the controller, the shadow mode, the status page and the
 tests that replay snapshots from files all call this.
@@ -35,38 +35,38 @@ from hotmap.core.reloader.annotations import Writing
 
 __all__ = ["Decision", "decide"]
 
-#: Seconds until a Deployment that was resumed is decided on: the store has mostly seen that then.
+#: Seconds until the next decision on a resumed Deployment: the store is mostly up to date then.
 _RESUMED_PAUSE = 0.05
 
 
 #: Seconds that a settle time may end early: the queue's clock and the API server's differ a bit.
 _SETTLED = 0.05
 
-#: Seconds for which a watch may lag behind the server before that is looked into.
+#: Seconds for which a watch may lag behind the server before that is checked.
 _LAG = 10.0
 
 
 class Decision(NamedTuple):
-    """What follows for one consumer from a snapshot of it."""
+    """The decision on one consumer."""
 
     snapshot: Snapshot
     assessment: Assessment
     plan: Plan
-    #: What somebody else wrote into the pod template.
+    #: A write of another writer into the pod template.
     conflict: WriterConflict | None = None
-    #: Whether the pods' starts were known, so that what they decide is decided.
+    #: Whether the pods' starts were known.
     used_starts: bool = False
     #: Seconds until a Deployment that Reloader left paused is to be resumed; None: it is not.
     resume_in: float | None = None
 
     @property
     def needs_pod_starts(self) -> bool:
-        """Whether the pods' starts decide, so that they have to be listed."""
+        """Whether the decision depends on the pods' starts, so that they have to be listed."""
         return self.assessment.verdict is Verdict.LOOK
 
     @property
     def stale_sources(self) -> tuple[ObjectKey, ...]:
-        """The sources that were older than what was asked for, for so long that it is no lag.
+        """The sources that have been older than the applied version for longer than a watch lags.
 
         An etcd that was restored from a backup looks the same; one consistent read decides.
         """
@@ -85,20 +85,20 @@ class Decision(NamedTuple):
 
     @property
     def only_nudges(self) -> bool:
-        """Whether refreshed files settle the change."""
+        """Whether refreshed files are sufficient for the change."""
         actions = self.plan.actions
         return bool(actions) and all(action.type is ActionType.NUDGE for action in actions)
 
     @property
     def follows_deletion(self) -> bool:
-        """Whether a source is gone: maybe for a moment, so that is not acted on at once."""
+        """Whether a source was deleted: maybe for a moment, so that is not acted on at once."""
         return any(not finding.present.exists for finding in self.assessment.changed())
 
     @property
     def settle_in(self) -> float | None:
-        """Seconds until the changes that call for new pods have settled; None: they have.
+        """Seconds until the changes that need new pods have settled; None: they have.
 
-        The time counts from the changes, whatever else asked for this decision meanwhile.
+        The time counts from the changes, independent of other triggers of this decision.
         """
         snapshot, changed = self.snapshot, set(self.changed_sources())
         if not self.starts_new_pods or not snapshot.policy.settle:
@@ -116,9 +116,9 @@ class Decision(NamedTuple):
 
     @property
     def corrects_nudge(self) -> bool:
-        """Whether pods were told something that is not true any more, or are due a second time.
+        """Whether the last nudge of pods is out of date, or is due a second time.
 
-        An edit that is taken back before anything is recorded leaves no other trace.
+        An edit that is reverted before it is recorded leaves no other trace.
         """
         snapshot = self.snapshot
         if snapshot.sent is None or snapshot.policy.strategy is Strategy.NOTIFY:
@@ -129,27 +129,27 @@ class Decision(NamedTuple):
 
     @property
     def reports_conflict(self) -> bool:
-        """Whether a conflict was found that nobody was told of."""
+        """Whether a conflict was found that was not reported yet."""
         return self.conflict is not None and not is_reported(self.snapshot.record, self.conflict)
 
     @property
     def previous_revision(self) -> str:
-        """What the pod template was asked for before; Reloader's ways of writing do not say."""
+        """The revision that the pod template had before; unknown with Reloader's strategies."""
         snapshot = self.snapshot
         if snapshot.policy.writing is Writing.REVISION or snapshot.record is None:
             return snapshot.consumer.revision
         return snapshot.recorded_revision
 
     def changed_sources(self) -> list[ObjectKey]:
-        """List the sources whose change calls for an action."""
+        """List the sources whose change needs an action."""
         return [finding.present.source for finding in self.assessment.changed()]
 
 
 def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Decision:
     """Decide on one consumer; sends nothing and reads nothing but its arguments.
 
-    `starts` are the starts of its pods where they were listed. Without them the decision may say
-    that it needs them (`needs_pod_starts`); then list the pods and call again.
+    `starts` are the starts of its pods if they were listed. Without them the decision may need them
+    (`needs_pod_starts`); then list the pods and call again.
     """
     consumer, policy, record = snapshot.consumer, snapshot.policy, snapshot.record
     resume_in = _resume_in(policy, now=snapshot.now)
@@ -190,10 +190,10 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
 
 
 def _windows(snapshot: Snapshot) -> tuple[Window, ...]:
-    """Collect the edits that were taken back since something was asked (rule 3).
+    """Collect the edits that were reverted since the last applied version (rule 3).
 
-    A source that was immutable and is another object now is left out: new pods would read what
-    the old ones did, again and again (rule 7).
+    A source that was immutable and was recreated is left out: new pods would read the old content
+    (rule 7).
     """
     return tuple(
         seen.window
@@ -203,9 +203,9 @@ def _windows(snapshot: Snapshot) -> tuple[Window, ...]:
 
 
 def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:
-    """Name the sources that were seen to change, and the pod template after them (rule 6).
+    """Return the sources that were observed to change before the pod template did (rule 6).
 
-    A template of the generation that the record vouches for is our own doing.
+    A template of the generation in the record is our own write.
     """
     template, record = snapshot.template, snapshot.record
     if template is None or record is None or template.generation <= record.generation:
@@ -218,7 +218,7 @@ def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:
 
 
 def _find_conflict(snapshot: Snapshot) -> WriterConflict | None:
-    """Find what somebody else wrote; in Reloader's ways of writing its marks are ours."""
+    """Find writes of others; with Reloader's strategies its marks are ours."""
     if not snapshot.detects_conflicts or snapshot.policy.writing is not Writing.REVISION:
         return None
     return find_writer_conflict(
@@ -227,14 +227,14 @@ def _find_conflict(snapshot: Snapshot) -> WriterConflict | None:
 
 
 def _resume_in(policy: Policy, *, now: float) -> float | None:
-    """Seconds until what Reloader left paused is to be resumed; None: it is not ours to do."""
+    """Seconds until a Deployment that Reloader left paused is resumed; None: it is not."""
     if policy.left_paused is None or policy.strategy is Strategy.NOTIFY:
         return None
     return max(0.0, policy.left_paused.until + MARGIN - now)
 
 
 def _resume(snapshot: Snapshot) -> Decision:
-    """Resume what was left paused; everything else is decided after that."""
+    """Resume a paused Deployment; everything else is decided after that."""
     reason = "resuming: the pause period that Reloader set is over"
     plan = Plan(Verdict.WAIT, (Action(ActionType.RESUME),), reason, requeue_after=_RESUMED_PAUSE)
     return Decision(snapshot, Assessment(Verdict.WAIT, reason, ()), plan)

@@ -1,4 +1,4 @@
-"""Snapshots and decisions as plain maps and lists: to print, to keep in a file, to replay.
+"""Snapshots and decisions as plain maps and lists: to print, to store in a file, to replay.
 
 Written generically from the fields of the values, so that a new field needs nothing here. A field
 that has its default is left out. An object key is written as it prints (`ConfigMap shop/app`).
@@ -60,9 +60,9 @@ def read_starts(document: Sequence[Mapping[str, Any]]) -> tuple[PodStart, ...]:
 
 
 def decision_document(decision: Decision) -> dict[str, Any]:
-    """Write what was decided, of which source, and what would be recorded once it is done.
+    """Write a decision, its reason by source, and the record after it is carried out.
 
-    The record is that of a consumer which shows its next generation after a rollout.
+    The record assumes that the consumer has its next generation after a rollout.
     """
     plan, consumer = decision.plan, decision.snapshot.consumer
     generation = consumer.generation + int(decision.starts_new_pods)

@@ -1,22 +1,22 @@
-"""When the pods of a consumer started, and what that proves.
+"""Evidence: when the pods of a consumer started, and what that proves.
 
-A container that started after a change read the new content. Two clocks are involved: sources
-and the creation of pods carry the API server's, `startTime` and `startedAt` the node's, which may
-be wrong by minutes. So a start is put on the API server's clock, in bounds:
+A container that started after a change read the new content. Two clocks are involved: sources and
+the creation of pods have times of the API server's clock, `startTime` and `startedAt` of the
+node's, which may be wrong by minutes. So a start is converted to bounds on the API server's clock:
 
-    a pod's creation (API server)  +  startedAt − startTime (both the node's, so how wrong
-                                      that clock is cancels out)
+    a pod's creation (API server)  +  startedAt − startTime (both the node's, so that clock's error
+    cancels out)
 
 * in the ordinary case it lies between that (less one second, as both are whole seconds) and the
   same counted from when the pod was scheduled (plus one)
 * `startedAt` before `startTime`, or later than the status was last reported: the clock was set in
-  between. Then it lies between the creation and that report
+  between. Then the start lies between the creation and that report
 * what an init container reads is read from the creation on
 
-The earliest start proves that a pod is younger than a change, the latest one clears it of a window
-before. The scheduling is a condition that the API server stamps when it binds a pod (kubernetes:
+The earliest start proves that a pod is younger than a change, the latest one that it started after
+a window. The scheduling is a condition that the API server stamps when it binds a pod (kubernetes:
 pkg/registry/core/pod/storage), the report an entry of managedFields. A restart long after a clock
-was set in between, hidden by a later report, is not found out.
+was set, hidden by a later report, is not detected.
 
 Times are whole seconds, and the kubelet's own watch may lag, so only a start at least MARGIN after
 the change is proof. Newest ReplicaSets and ControllerRevisions prove nothing: an undo, OnDelete
@@ -47,8 +47,8 @@ __all__ = [
     "started_within",
 ]
 
-#: Seconds: one for each truncated clock. Precedent: pods started and edited in the same second
-#: were seen to hold the old value.
+#: Seconds: one for each truncated clock. Observed: pods that started in the second of an edit had
+#: the old value.
 MARGIN = 2.0
 
 _FINISHED = ("Succeeded", "Failed")
@@ -82,12 +82,12 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     """Reduce a consumer's pods to their starts; terminating and finished ones do not count.
 
     The start is the earliest among the containers that use a source, so that one restarted
-    container does not vouch for its neighbours; with a use in an init container it is the pod's
+    container is no evidence for the others; with a use in an init container it is the pod's
     creation, since those do not run again.
     """
     uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
     init = any(use.init for use in uses)
-    # A source that is followed by name is read by any container, as far as anybody knows.
+    # A source that is followed by name may be read by any container.
     users = {use.container for use in uses} if all(use.container for use in uses) else set()
     return tuple(
         _pod_start(pod, users, init=init)
@@ -122,7 +122,7 @@ def earliest_mount(pod: Pod) -> float | None:
 def _container_starts(pod: Pod, users: set[str]) -> list[float]:
     """List when containers that use a source started, on the node's clock.
 
-    An init container that has ended told what it read; another that ended will start anew.
+    An init container that has ended has read its content; another container that ended restarts.
     """
     begun = [
         (one.name, _started_at(one.state, ended=True))
@@ -144,7 +144,7 @@ def _started_at(state: ContainerState | None, *, ended: bool) -> float | None:
 
 
 def _span(pod: Pod, at: float) -> Span:
-    """Put a start on the node's clock between bounds on the API server's; see the table above."""
+    """Convert a start on the node's clock to bounds on the API server's; see the table above."""
     created = parse_time(pod.metadata.creation_timestamp) or 0.0
     reported = _reported_at(pod)
     acknowledged = parse_time(pod.status.start_time)
@@ -156,7 +156,7 @@ def _span(pod: Pod, at: float) -> Span:
 
 
 def _reported_at(pod: Pod) -> float:
-    """Say by when everything in a pod's status had happened; never, where nobody noted it."""
+    """Return by when everything in a pod's status had happened; infinity if unknown."""
     times = [
         at
         for entry in pod.metadata.managed_fields or ()
@@ -179,9 +179,9 @@ def proven_younger(
 ) -> bool:
     """Return whether every pod certainly started after a change; no pods are proof.
 
-    A pod that has not started yet will read what is there when it does, so it does not stand
-    against the proof. An unknown time of change counts as just now. `files` says that a volume is
-    among what is read: it is written before images are pulled.
+    A pod that has not started yet will read the content at its start, so it does not contradict the
+    proof. An unknown time of change counts as just now. `files` means that a volume is read: it is
+    written before images are pulled.
     """
     running = [start.at for start in starts if start.at is not None]
     if files:
@@ -207,10 +207,10 @@ def made_since(starts: Sequence[PodStart], at: float) -> bool:
 
 
 def started_within(starts: Sequence[PodStart], windows: Iterable[Window]) -> tuple[str, ...]:
-    """Name the pods of which something may have started inside a window, widened by MARGIN.
+    """Return the pods with a container that may have started in a window, widened by MARGIN.
 
-    Each container counts by itself: one that crashed read its environment anew, whatever its
-    neighbours hold.
+    Each container counts by itself: one that crashed read its environment again, independent of the
+    others.
     """
     wide = [(window.start - MARGIN, window.end + MARGIN) for window in windows]
     return tuple(

@@ -1,32 +1,33 @@
-"""Is a consumer behind its sources? The rules, in the order in which they are asked.
+"""Decides whether a consumer is behind its sources. The rules, in order of evaluation.
 
-What was last asked for (the record) is held against what is there now (the present). Watch
-events play no part, so downtime, failover, lost watches and recreated objects all converge.
+The record (what was last applied) is compared with the current content. Watch events are not used,
+so downtime, failover, lost watches and recreated objects all converge.
 
-    0  the template already carries the present revision, written by us after the change → asked
+    0  the template already has the current revision, written by us after the change → applied
     1  nothing is known of a source (no record, key lost, other uses)     → adopt; with catch-up,
-       look at the pods first and act unless they are proven younger
-    2  the source's resourceVersion is smaller than the one asked for     → wait: a stale store
+       check the pods first and act unless they are proven younger
+    2  the source's resourceVersion is smaller than the applied one       → wait: a stale store
     3  equal                                                              → fresh, unless a pod
-       started while the content was another one: then frozen change, under a name of its own.
-       Too early to tell → do what the rest says, count nothing as asked, look again.
-       Equal to what a record says that a crash kept from noting our last rollout → as rule 6
+       started while the content was different: then frozen change, under a distinct name. Too early
+       to tell → act by the other rules, record nothing as applied, check again. Equal to a record
+       that lacks our last rollout because of a crash → as rule 6
     4  only what is in live use differs                                   → live change
-    5  what is in frozen use differs, generation as vouched for           → frozen change
-    6  … and the generation moved on → wait for the consumer's own rollout, then look at the pods:
-       proven younger → adopt, or created since its template was seen to change, and that after
-       the source. Else frozen change
-    7  the source was immutable and is another object now → hold: kubelets go on serving the old
-       while a pod uses it. Pods of a kind that deletes before it creates end the hold
+    5  what is in frozen use differs, generation as recorded              → frozen change
+    6  … and the generation increased → wait for the consumer's own rollout, then check the pods:
+       proven younger, or created after an observed change of the template that came after the
+       source's → adopt. Else frozen change
+    7  the source was immutable and was recreated → hold: kubelets keep serving the old content
+       while a pod uses it. A rollout of a kind that deletes pods before it creates new ones ends
+       the hold
     8  the source is used in another way than before: unchanged as a whole → adopt, else as rule 6.
-       It is new to a template that changed → look at the pods: one started before → frozen change
-    9  the source is not visible (no right, a selector) → nothing is concluded, nothing recorded
+       It is new to a template that changed → check the pods: one started before → frozen change
+    9  the source is not visible (no permission, a selector) → nothing is concluded or recorded
 
-Besides these: a source that is gone, or lost a data key that is not optional, changes nothing by
-itself (running pods keep what they have, new ones could not start); a deleted optional source
-empties its files, which is a live change for those who re-read them, and leaves what was read at
-start as it is. A source that was waited for changes nothing when it appears, unless containers
-were running then already.
+In addition: a required source or data key that was deleted changes nothing by itself (running pods
+keep their content, new ones could not start); a deleted optional source empties its files, which is
+a live change for applications that re-read them, and does not change what was read at start. A
+source that pods waited for changes nothing when it is created, unless containers were running
+already.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ _WITHOUT_NEW_PODS = frozenset((Verdict.LIVE, Verdict.HOLD, Verdict.ADOPT, Verdic
 def assess(
     consumer: Consumer, record: Record | None, snapshots: Sequence[SourceSnapshot], facts: Facts
 ) -> Assessment:
-    """Hold what was asked of a consumer against what is there, by the rules above.
+    """Compare what was applied to a consumer with the current content, by the rules above.
 
     `record` must have been made with the fingerprint key that `presents` were made with; else
-    pass None (rule 1). LOOK asks to be called again with `facts.starts`; WAIT to be called later.
+    pass None (rule 1). After LOOK call again with `facts.starts`, after WAIT later.
     """
     known = records_by_source(record)
     findings = [
@@ -87,13 +88,12 @@ def assess(
         return _assess_windows(consumer, record, plainly, facts)
     if verdict is not Verdict.FROZEN:
         return Assessment(verdict, reason, tuple(findings))
-    # An undo can have brought the present revision back; asking for it again would write nothing.
+    # An undo may have restored the current revision; writing it again would change nothing.
     distinct = all(
         shows_present(consumer, f.present, facts) for f in findings if f.verdict is Verdict.FROZEN
     )
     if facts.starts is not None:
-        # Nor would it replace the pods that carry its name still, such as those of a rollout that
-        # somebody took back.
+        # Nor would it replace pods that still have its name, such as those of a reverted rollout.
         distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
     elif record is not None and not distinct and _left_just_now(record, facts):
         return Assessment(
@@ -103,10 +103,10 @@ def assess(
 
 
 def _left_just_now(record: Record, facts: Facts) -> bool:
-    """Return whether the present revision was left so lately that no window can be examined.
+    """Return whether the current revision was replaced too recently to examine its window.
 
-    Whole seconds do not tell a pod that started in between from one that this return starts, so
-    a pod that carries the revision now makes the return take a name of its own.
+    Whole seconds do not distinguish a pod that started in between from one that this return starts,
+    so if a pod has the revision now, the return gets a distinct name.
     """
     return any(
         one.revision == facts.revision and facts.now - one.at < _LATELY for one in record.left
@@ -116,7 +116,7 @@ def _left_just_now(record: Record, facts: Facts) -> bool:
 def _new_pods(
     reason: str, findings: Sequence[Finding], facts: Facts, *, distinct: bool
 ) -> Assessment:
-    """Conclude that new pods are needed, unless something would keep them from starting."""
+    """Return that new pods are needed, unless they could not start."""
     if blocked := _unstartable(findings, facts):
         held = tuple(
             f._replace(verdict=Verdict.HOLD) if f.verdict in CHANGED else f for f in findings
@@ -135,7 +135,7 @@ def _assess_windows(
 ) -> Assessment:
     """Rule 3's exception: an edit and its revert, with a container that started in between.
 
-    `plainly` is the judgement as far as content goes.
+    `plainly` is the verdict by content alone.
     """
     windows = (*record.windows, *facts.windows)
     concerned = [
@@ -150,7 +150,7 @@ def _assess_windows(
         reason = f"{came_back}; re-checking pods when the rollout ends"
         return plainly._replace(reason=reason, early=True)
     if facts.now <= max(window.end for window in windows) + MARGIN:
-        # A container that starts now may still read the other content from its kubelet's store.
+        # A container that starts now may still read the other content from its kubelet's cache.
         reason = f"{came_back}; re-checking pods"
         return plainly._replace(reason=reason, early=True)
     if facts.starts is None:
@@ -167,7 +167,7 @@ def _assess_windows(
 
 
 def _unstartable(findings: Sequence[Finding], facts: Facts) -> str:
-    """Say what would keep new pods from starting, or "" when nothing is known to."""
+    """Return why new pods could not start, or "" if nothing is known."""
     for finding in findings:
         present = finding.present
         if not present.exists and present.required and present.visible:

@@ -1,8 +1,8 @@
-"""The least disruptive actions that are sufficient, with the reason in words.
+"""Plans the least disruptive sufficient actions, with a reason.
 
     what changed is in …                        action (strategy auto)
     ------------------------------------------  -----------------------------------------------
-    frozen use                                  rollout; an agent that may restart is told instead
+    frozen use                                  rollout; an agent that may restart: nudge instead
     live use, an agent in the pod               nudge; the agent reloads
     live use, `hotmap.dev/rereads: "true"`      nudge
     live use, neither                           rollout: new pods have the new files
@@ -15,10 +15,10 @@
     Deployment, StatefulSet, DaemonSet          its template
     Rollout                                     its template, or `restartAt`
     CronJob                                     nothing: the next run reads the new content
-    Job, ReplicaSet or Pod of its own           a report
-    … with `hotmap.dev/on-change`               CronJob: a run now. Job: created again. Pod: evicted
+    bare Job, ReplicaSet or Pod                 a report
+    … with `hotmap.dev/on-change`               CronJob: a run now. Job: recreated. Pod: evicted
 
-Which row applies is the verdict of `freshness`; the kinds and the strategies are told apart here.
+The verdict of `freshness` selects the row; this module distinguishes kinds and strategies.
 The same Plan is executed, printed by the command line and replayed in tests.
 """
 
@@ -38,27 +38,28 @@ from hotmap.core.reloader.patch import Stamp
 
 __all__ = ["NEW_PODS", "Action", "ActionType", "Plan", "make_plan"]
 
-#: Seconds until a consumer that is waited for is looked at again.
+#: Seconds until a waiting consumer is reconciled again.
 _WAIT = 1.0
 
-#: Seconds until a CronJob is looked at again whose run has to end first; its end is also seen.
+#: Seconds until a CronJob with a running Job is reconciled again; the end of the Job is watched,
+#: too.
 _WAIT_FOR_RUN = 30.0
 
 
 class ActionType(enum.Enum):
-    """What can be done to a consumer."""
+    """The types of actions."""
 
     #: Annotate its pods, so that their kubelets sync now.
     NUDGE = "nudge"
     #: Write the revision into its pod template, so that its controller replaces the pods.
     ROLLOUT = "rollout"
-    #: Say so in an Event and do nothing else.
+    #: Report the change in an Event only.
     NOTIFY = "notify"
     #: Have an Argo Rollout replace its pods without another template (`spec.restartAt`).
     RESTART_PODS = "restart pods"
     #: Start a Job from a CronJob.
     RUN_NOW = "run now"
-    #: Delete a Job and create it again.
+    #: Delete and recreate a Job.
     RECREATE = "recreate"
     #: Evict a bare Pod.
     EVICT = "evict"
@@ -66,7 +67,7 @@ class ActionType(enum.Enum):
     RESUME = "resume"
 
 
-#: What starts new pods, so that it has to stop when it goes on and on.
+#: Actions that start new pods, which the flap breaker limits.
 NEW_PODS = frozenset(
     (
         ActionType.ROLLOUT,
@@ -82,30 +83,30 @@ class Action(NamedTuple):
     """One step of a plan."""
 
     type: ActionType
-    #: For a rollout: ask under a name of its own, although this content had one before.
+    #: For a rollout: use a distinct name, although this content had one before.
     distinct: bool = False
     #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
     announces_frozen: bool = False
-    #: For a rollout: the sources that call for it, where it is written in Reloader's way.
+    #: For a rollout: the sources that need it, if it is written with a strategy of Reloader's.
     stamps: tuple[Stamp, ...] = ()
 
 
 class Plan(NamedTuple):
-    """What to do for one consumer, and why; no actions is a normal plan."""
+    """The actions for one consumer, and the reason; a plan may have no actions."""
 
     verdict: Verdict
     actions: tuple[Action, ...]
     #: One sentence, shared by Events, log and `hotmap why`.
     reason: str
-    #: The part of the reason that says what changed.
+    #: The part of the reason that describes the change.
     cause: str = ""
-    #: Whether what is present counts as asked for once the actions are done.
+    #: Whether the current content counts as applied after the actions.
     settles: bool = False
-    #: Whether a person has to do something.
+    #: Whether a user has to act.
     warning: bool = False
-    #: Seconds after which to look again, or None.
+    #: Seconds until the next reconcile, or None.
     requeue_after: float | None = None
-    #: Whether it only says that everything is as it was asked for.
+    #: Whether the reason is only that nothing changed.
     confirms: bool = False
 
 
@@ -118,9 +119,9 @@ def make_plan(
 ) -> Plan:
     """Choose the least disruptive actions that make a consumer load a change.
 
-    Decides only, sends nothing; equal arguments give an equal plan. `changed` names the data keys
-    that were seen to change per source, as far as anybody saw; it words the reason and decides
-    nothing. A plan without actions is normal; its reason then says why.
+    Decides only, sends nothing; equal arguments give an equal plan. `changed` has the data keys
+    that were observed to change per source, as far as known; it is used for the reason only. A plan
+    without actions is normal; the reason explains it.
     """
     plan = _plan(consumer, policy, assessment, changed)
     if not assessment.early:
@@ -159,7 +160,7 @@ def _choose(
     assessment: Assessment,
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> tuple[tuple[Action, ...], str]:
-    """Pick actions and their outcome in words, most binding condition first."""
+    """Choose actions and describe their effect, most binding condition first."""
     frozen = assessment.verdict is Verdict.FROZEN
     if policy.strategy is Strategy.NOTIFY:
         why = policy.muted or "the strategy is notify"
@@ -196,7 +197,7 @@ _ONLY_NUDGED = "(strategy nudge)"
 
 
 def _taker(policy: Policy) -> str:
-    """Say who takes refreshed files."""
+    """Describe what reloads refreshed files."""
     if policy.agent:
         return "; the agent reloads the application"
     return "; the application re-reads them" if policy.rereads else f" {_ONLY_NUDGED}"
@@ -215,7 +216,7 @@ def _rollout_outcome(consumer: Consumer) -> str:
 def _why_new_pods(
     policy: Policy, assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]
 ) -> str:
-    """Say why files alone need new pods, or "" where something was read at start."""
+    """Return why changed files need new pods, or "" if something was read at start."""
     if any(_uses_hit(f, changed)[0].kind is not UseKind.LIVE for f in assessment.changed()):
         return ""
     if policy.strategy is Strategy.ROLLOUT:
@@ -253,7 +254,7 @@ def _choose_without_rollout(
     ), f"reported only, since a {consumer.key.kind} has no rollout"
 
 
-# -- words -------------------------------------------------------------------------------------
+# -- texts -------------------------------------------------------------------------------------
 
 
 def _cause(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
@@ -261,7 +262,7 @@ def _cause(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) 
 
 
 def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
-    """Say of one source what changed and where it is used."""
+    """Describe what changed in one source and where it is used."""
     present = finding.present
     seen = changed.get(present.source, frozenset())
     uses = _uses_hit(finding, changed)
@@ -280,7 +281,7 @@ def _more(count: int) -> str:
 
 
 def _uses_hit(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> Sequence[Use]:
-    """Select the uses that read a changed data key (all where none is known to), decisive first."""
+    """Select the uses that read a changed data key (all if unknown), decisive ones first."""
     uses = finding.present.uses
     seen = changed.get(finding.present.source, frozenset())
     hit = [use for use in uses if any(_reads(use, key) for key in seen)]
@@ -293,7 +294,7 @@ def _reads(use: Use, data_key: str) -> bool:
 
 
 def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
-    """Say which changed data keys a fresh consumer does not use, or ""."""
+    """Return which changed data keys a fresh consumer does not use, or ""."""
     if assessment.verdict is not Verdict.FRESH:
         return ""
     parts = [

@@ -1,4 +1,4 @@
-"""What a consumer was asked for: its record after an action, or at first sight.
+"""Builds the record of a consumer after an action, or at its adoption.
 
 `next_record` is what the controller calls after it carried out a decision, and `first_record`
 when it sees a consumer for the first time; the other functions are their steps.
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class Outcome(NamedTuple):
-    """What a consumer shows once a plan was carried out."""
+    """The state of a consumer after a plan was carried out."""
 
     #: Its generation.
     generation: int
@@ -63,10 +63,10 @@ _LEFT = 3
 
 
 def next_record(decision: Decision, outcome: Outcome) -> Record | None:
-    """Make the record of a consumer after a decision on it was carried out.
+    """Build the record of a consumer after a decision on it was carried out.
 
-    Returns the record as it was where the plan asked for nothing and nothing is new; None when
-    nothing is known of the consumer, nor has to be.
+    Returns the unchanged record if the plan has no actions and nothing is new; None if there is no
+    record and none is needed.
     """
     record = _record_settled(decision, outcome) if decision.plan.settles else None
     record = record or decision.snapshot.record
@@ -80,7 +80,8 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     consumer = snapshot.consumer
     generation = outcome.generation
     if not decision.starts_new_pods and consumer.rolling:
-        # What its own controller is rolling out may have read older content: not vouched for.
+        # Pods of a rollout in progress may have read older content, so the generation is not
+        # recorded.
         generation = before.generation if before else UNVOUCHED
     findings, key_id = _findings_for_record(decision)
     record = record_applied(consumer, before, findings, key_id=key_id, generation=generation)
@@ -108,10 +109,11 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
 
 
 def first_record(decision: Decision) -> Record | None:
-    """Record what there is at first sight, so that an edit within the settle time counts.
+    """Record the initial content, so that an edit within the settle time is a change.
 
-    A source that does not exist goes on being unknown until the settle time is over: what is
-    made together comes in any order, and is no change. None: there is nothing to record yet.
+    A source that does not exist stays unknown until the settle time is over: objects of one
+    manifest may be created in any order, and that is no change. None: there is nothing to record
+    yet.
     """
     snapshot = decision.snapshot
     adopted = tuple(
@@ -154,8 +156,8 @@ def _with_inherited_rollouts(record: Record, snapshot: Snapshot) -> Record:
 def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
     """Return the findings with fingerprints of the newest key, and the id of that key.
 
-    What is kept of a source that is held or gone was made with the older key and cannot be
-    made again, so such a record stays with it.
+    Fingerprints of a held or deleted source were made with the older key and cannot be made again,
+    so such a record keeps the older key.
     """
     snapshot, findings = decision.snapshot, decision.assessment.findings
     kept = any(f.verdict is Verdict.HOLD or not f.present.exists for f in findings)
@@ -166,7 +168,7 @@ def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
 
 
 def _leaves_older_pods(decision: Decision) -> bool:
-    """Return whether what changed takes effect at the next restart only, and that was reported."""
+    """Return whether a change takes effect at the next restart only, and was reported."""
     reported = any(action.type is ActionType.NOTIFY for action in decision.plan.actions)
     return reported and decision.assessment.verdict is Verdict.FROZEN
 
@@ -179,15 +181,14 @@ def record_applied(
     key_id: str,
     generation: int,
 ) -> Record:
-    """Make the record that says: this consumer was asked for what is present.
+    """Build the record that the current content was applied to this consumer.
 
-    `generation` is the consumer's that this vouches for. A source that is held back, or gone,
-    keeps what was asked of it before, so that its return with other content is a change and with
-    the same is none; only new pods are certainly without an optional one. While something is held
-    back, the generation and the windows stay what they were, and a rollout has windows of its own
-    (`record_rollout`). Otherwise windows count as examined. New pods, and what is adopted, are to
-    be looked at afterwards.
-    `record` None: nothing was known before.
+    `generation` is the consumer's generation with this content. A held or deleted source keeps what
+    was applied before, so that its recreation with other content is a change and with equal content
+    is none; only new pods are certainly without an optional one. While a source is held, the
+    generation and the windows stay unchanged, and a rollout has windows of its own
+    (`record_rollout`). Otherwise windows count as examined. New pods and adopted consumers are to
+    be checked afterwards. `record` None: there was none before.
     """
     known = records_by_source(record if record is not None and record.key_id == key_id else None)
     verdicts = {finding.verdict for finding in findings}
@@ -224,8 +225,8 @@ def _others_at_first_sight(consumer: Consumer) -> ForeignWrites | None:
 def distinct_revision(revision: str, record: Record | None, *, previous: str) -> str:
     """Return a new revision name for content that already had one: `<revision>.<n>`.
 
-    `previous` is what the template carries now. n rises in the record, and above what the
-    template shows, should the record have been lost.
+    `previous` is what the template carries now. n increases with each use, and is above the
+    template's, in case the record was lost.
     """
     return f"{revision}.{_next_serial(record, previous)}"
 
@@ -245,25 +246,25 @@ def record_rollout(
     left_at: float,
     now: float,
 ) -> Record:
-    """Add to the record of an asked rollout what a later return to old content has to know.
+    """Add to the record of a rollout what a later return to old content needs.
 
     `previous` and `revision` are the template's revisions before and after, `left_at` is when the
-    previous content went away (POSIX seconds, as early as it may have been). A return to a
-    revision that was left not long ago uses its ReplicaSet again, and a pod of that may have
-    started in between, so it opens a window; a `distinct` name makes new pods instead.
+    previous content was replaced (POSIX seconds, as early as possible). A return to a recent
+    revision reuses its ReplicaSet, and a pod of that may have started in between, so it opens a
+    window; a `distinct` name creates new pods instead.
 
-    The window, widened by MARGIN, ends before the second of `now`: what this rollout itself
-    starts reads the content that came back, and its first pod may run within that second.
+    The window, widened by MARGIN, ends before the second of `now`: pods that this rollout starts
+    read the restored content, and the first one may run within that second.
     """
     wanted = content_of(revision)
     end = floor(now) - 1 - MARGIN
     windows = tuple(Window(one.at, end) for one in record.left if one.revision == wanted)
-    # Under a name of its own the content leaves its earlier pods behind, as suspect as before: the
-    # next rollout may come before they are replaced, and a return to their name find them again.
+    # With a distinct name the earlier pods of this content remain suspect: the next rollout may
+    # come before they are replaced, and a return to their name reuses them.
     left = tuple(one for one in record.left if distinct or one.revision != wanted)
-    # What was not examined of it stays to be examined, should it come back.
+    # Windows of it that were not examined are kept, in case it returns.
     since = min([left_at, *(window.start for window in record.windows)])
-    # Somebody may have taken the name that was asked for out of the template.
+    # Another writer may have removed the revision from the template.
     for before in map(content_of, (record.revision, previous)):
         if before and (distinct or before != wanted) and before not in {o.revision for o in left}:
             left = (*left, RetiredRevision(before, since))
@@ -277,7 +278,7 @@ def record_rollout(
 
 
 def record_reloader_write(record: Record, *, now: float) -> Record:
-    """Add to a record that we wrote a mark as Reloader does, lest it be taken for another's.
+    """Add to a record that we wrote a mark as Reloader does, which is not a conflict.
 
     `now` is POSIX seconds of the API server, to about a second.
     """
@@ -288,7 +289,7 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
 def _recorded_source(
     finding: Finding, asked: SourceRecord | None, new_pods: bool
 ) -> SourceRecord | None:
-    """Say what is asked of one source from now on; None: it goes on being unknown."""
+    """Build the record of one source; None: it stays unknown."""
     present = finding.present
     kind, _, name = present.source
     if not present.visible:

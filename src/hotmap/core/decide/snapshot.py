@@ -1,8 +1,8 @@
-"""All that a decision on one consumer needs, as one value taken at one moment.
+"""The snapshot of one consumer: all inputs of a decision as one value, taken at one moment.
 
-Fingerprints are made per consumer and source, over the data keys in frozen and in live use, so
-that what a consumer does not use never counts as a difference. The fingerprint key itself is not
-part of a snapshot: what it combines is, so a snapshot can be written down and replayed.
+Fingerprints are made per consumer and source, over the data keys in frozen and in live use, so that
+unused data keys never count as a difference. The fingerprint key itself is not part of a snapshot,
+but the combined fingerprints are, so a snapshot can be stored and replayed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SAME_WRITE = 2.0
 
 
 class SourceSnapshot(NamedTuple):
-    """One source as a consumer uses it, now."""
+    """The current state of one source as a consumer uses it."""
 
     source: ObjectKey
     uses: tuple[Use, ...]
@@ -58,40 +58,40 @@ class SourceSnapshot(NamedTuple):
     #: Fingerprints over what is in frozen and in live use; "" without such a use.
     frozen: str
     live: str
-    #: Whether some use insists on the source.
+    #: Whether some use requires the source.
     required: bool
-    #: Data keys that some use insists on and that are not there.
+    #: Required data keys that do not exist.
     missing: tuple[str, ...]
-    #: What templates are marked with for this content, in Reloader's way of writing.
+    #: The mark of this content in templates, with Reloader's strategies.
     stamp: str = ""
-    #: The field manager that wrote the source last; "" when none is named.
+    #: The field manager that wrote the source last; "" if unknown.
     writer: str = ""
     #: Fingerprint over all its data keys.
     content: str = ""
-    #: Whether hotmap could see it if it existed: no right is missing, no selector hides it.
+    #: Whether hotmap could see it if it existed: no permission is missing, no selector hides it.
     visible: bool = True
-    #: Whether `changed_at` is what its managedFields tell and nobody saw the change: the removal
-    #: of a data key moves no time there.
+    #: Whether `changed_at` is from managedFields and the change was not observed: the removal of a
+    #: data key updates no time there.
     estimated: bool = False
 
 
 class SeenChanges(NamedTuple):
-    """What this controller saw of one source since the version that was last asked for."""
+    """The changes of one source that this controller observed since the last applied version."""
 
     #: The data keys that changed.
     keys: frozenset[str] = frozenset()
     #: When a data key that the consumer uses first and last changed, POSIX seconds of the API
-    #: server; None: not seen.
+    #: server; None: not observed.
     first: float | None = None
     last: float | None = None
-    #: The time in which the source held other content than before and than now, if it did.
+    #: The time in which the source had other content than before and now, if it had.
     window: Window | None = None
-    #: When a data key that the consumer uses was last seen to change, whatever was asked for since.
+    #: When a data key that the consumer uses was last observed to change, regardless of the record.
     latest: float | None = None
 
 
 class TemplateSighting(NamedTuple):
-    """A change of a consumer's pod template, as this controller saw it."""
+    """An observed change of a consumer's pod template."""
 
     #: POSIX seconds of the API server.
     at: float
@@ -100,58 +100,58 @@ class TemplateSighting(NamedTuple):
 
 
 class SentNudge(NamedTuple):
-    """What the pods of a consumer were last told by this controller."""
+    """The last nudge of a consumer's pods by this controller."""
 
     target: Target
-    #: Whether some of them are due to be told a second time.
+    #: Whether some of them are due for a second nudge.
     due: bool = False
-    #: When that was asked, in seconds of the event loop's clock.
+    #: When that was determined, in seconds of the event loop's clock.
     as_of: float = -inf
 
 
 class Snapshot(NamedTuple):
-    """One consumer, its sources, and what is known of both; times are the API server's."""
+    """One consumer and its sources; times are the API server's."""
 
     consumer: Consumer
     policy: Policy
-    #: None: nothing is known, or it was made with a fingerprint key that is lost.
+    #: None: there is none, or it was made with a fingerprint key that is lost.
     record: Record | None
     #: Id of the key that `sources` are fingerprinted with: the record's, else the newest.
     key_id: str
     sources: tuple[SourceSnapshot, ...]
-    #: What was seen of each of the `sources`, in their order.
+    #: The observed changes of each of the `sources`, in their order.
     seen: tuple[SeenChanges, ...]
-    #: Names what the pod template is to be asked for, and all content that is in use.
+    #: The desired revision of the pod template, and that of all used content.
     revision: str
     content: str
-    #: The same of what was last asked for; "" when nothing is known.
+    #: The same of the last applied content; "" if unknown.
     recorded_revision: str
     recorded_content: str
-    #: What a nudge tells the pods; and what the record says that they were asked to hold.
+    #: The target of a nudge; and the target according to the record.
     target: Target
     recorded_target: Target | None
     #: POSIX seconds.
     now: float
-    #: Nobody in the pods takes a live change, so it needs new pods as a frozen one does.
+    #: Nothing in the pods applies a live change, so it needs new pods as a frozen one does.
     live_rolls: bool = False
-    #: What pods were told; None: nothing, by this controller.
+    #: The last nudge; None: none by this controller.
     sent: SentNudge | None = None
-    #: Seconds since a decision on this consumer first had to wait.
+    #: Seconds since when a decision on this consumer has to wait.
     waited: float = 0.0
-    #: The last change of its pod template that was seen.
+    #: The last observed change of its pod template.
     template: TemplateSighting | None = None
-    #: The sources once more with the newest key, where `key_id` is an older one.
+    #: The sources fingerprinted with the newest key, if `key_id` is an older one.
     newest_sources: tuple[SourceSnapshot, ...] = ()
     newest_key_id: str = ""
     #: Ids of all fingerprint keys that are ours.
     own_key_ids: frozenset[str] = frozenset()
-    #: Sources that a consistent read has confirmed to be older than what was asked for.
+    #: Sources that a consistent read has confirmed to be older than the applied version.
     confirmed: frozenset[ObjectKey] = frozenset()
     #: Rollouts in a window that the flap breaker allows; 0 allows any number.
     flap_limit: int = 0
-    #: Whether writes of others into the pod template are looked for.
+    #: Whether to detect writes of others into the pod template.
     detects_conflicts: bool = True
-    #: A Job or Pod: when the one that had its name before was replaced.
+    #: A Job or Pod: when its predecessor of the same name was replaced.
     inherited_rolls: RolloutTimes | None = None
 
     @property
@@ -161,18 +161,18 @@ class Snapshot(NamedTuple):
 
     @property
     def changed_keys(self) -> dict[ObjectKey, frozenset[str]]:
-        """The data keys that were seen to change, by source."""
+        """The data keys that were observed to change, by source."""
         return {
             source.source: seen.keys for source, seen in zip(self.sources, self.seen, strict=True)
         }
 
     @property
     def first_seen(self) -> float | None:
-        """When what is decided on was first seen to change; None: nobody saw it."""
+        """When the change was first observed; None: it was not."""
         return min((seen.first for seen in self.seen if seen.first is not None), default=None)
 
     def recorded(self) -> Iterator[tuple[SourceSnapshot, SeenChanges, SourceRecord]]:
-        """Walk over the sources that the record knows."""
+        """Iterate over the sources in the record."""
         known = records_by_source(self.record)
         for source, seen in zip(self.sources, self.seen, strict=True):
             if (asked := known.get(source.source.kind_and_name)) is not None:
@@ -189,10 +189,10 @@ def take_snapshot(
     keys: Sequence[FingerprintKey],
     now: float,
 ) -> Snapshot:
-    """Put together what follows from a consumer, its record and its sources alone.
+    """Build the part of a snapshot that follows from a consumer, its record and its sources alone.
 
-    `keys` are the fingerprint keys, newest first; a record that was made with none of them is not
-    known. Nothing is seen, sent or waited for in it: that is added by who remembers it.
+    `keys` are the fingerprint keys, newest first; a record that was made with none of them is
+    ignored. Observed changes, nudges and waits are added by the caller.
     """
     known = {key.id: key for key in keys}
     key = known.get(record.key_id) if record else None
@@ -232,19 +232,19 @@ def take_snapshot(
 def bound_change(
     source: SourceSnapshot, asked: SourceRecord | None, seen: SeenChanges
 ) -> SourceSnapshot:
-    """Set by when the last change of a source had happened.
+    """Bound when the last change of a source happened.
 
-    A change that this controller saw is bounded by when it saw it, one that it recorded by what
-    the record says. Otherwise managedFields tell the newest write; but the removal of a data key,
-    by any manager, moves no time there (seen on Kubernetes 1.36). So a source that moved without
-    a newer time, and of which a data key that is used may have been removed, has no bound.
+    A change that this controller observed is bounded by its observation, a recorded one by the
+    record. Otherwise managedFields have the newest write; but the removal of a data key, by any
+    manager, updates no time there (seen on Kubernetes 1.36). So a source that changed without a
+    newer time, and from which a used data key may have been removed, has no bound.
     """
     written = source.changed_at
     if not source.exists:
         return source
     if seen.latest is not None:
         if written is not None and 0 <= seen.latest - written < _SAME_WRITE:
-            return source  # the write that was seen, by the API server's own clock
+            return source  # the observed write, by the API server's own clock
         return source._replace(changed_at=seen.latest)
     same = asked is not None and (asked.content, asked.uid) == (source.content, source.uid)
     if asked is not None and same and asked.changed_by is not None:
@@ -258,14 +258,14 @@ def bound_change(
 
 
 def _may_lack_keys(uses: Sequence[Use], missing: Sequence[str]) -> bool:
-    """Return whether a data key that is used may have been removed without anybody missing it."""
+    """Return whether a used data key may have been removed unnoticed."""
     return bool(missing) or any(use.keys.names is None or use.optional for use in uses)
 
 
 def take_snapshots(
     uses: Iterable[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
 ) -> tuple[SourceSnapshot, ...]:
-    """Group uses by source and fingerprint what they select, sorted by source.
+    """Group uses by source and fingerprint their content, sorted by source.
 
     Credentials and foreign content are left out: no process takes them from a source.
     """
@@ -289,7 +289,7 @@ def _present(
             if not use.optional:
                 missing.update(missing_keys(source, use.keys))
     return SourceSnapshot(
-        source=source.key if source else name,  # the one that is kept anyway
+        source=source.key if source else name,  # shares the existing one
         uses=uses,
         exists=source is not None,
         uid=source.uid if source else "",
@@ -317,16 +317,16 @@ def uses_digest(uses: Sequence[Use]) -> str:
         names = "*" if use.keys.names is None else ",".join(sorted(use.keys.names))
         hidden = ",".join(sorted(use.keys.hidden))
         parts.add(f"{use.kind.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}")
-    return intern(digest(sorted(parts)))  # kept of every consumer and source, and mostly the same
+    return intern(digest(sorted(parts)))  # kept for every consumer and source, and mostly equal
 
 
 def revision_of(
     snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_rolls: bool
 ) -> str:
-    """Name the content that a consumer's pods are to run with: `<key id>.<fingerprint>`.
+    """Return the revision of a consumer's desired content: `<key id>.<fingerprint>`.
 
-    The same content gives the same name, so a revert returns to the earlier ReplicaSet. What is
-    in live use counts only where a live change rolls too (`live_rolls`).
+    Equal content gives the same revision, so a revert returns to the earlier ReplicaSet. Content in
+    live use counts only if a live change needs a rollout (`live_rolls`).
     """
     parts = [
         f"{present.source}|{present.frozen}|{present.live if live_rolls else ''}"
@@ -339,7 +339,7 @@ def revision_of(
 def recorded_revision(
     record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_rolls: bool
 ) -> str:
-    """Name the content that was last asked for, as `revision_of` names what is present."""
+    """Return the revision of the last applied content, as `revision_of` does of the current one."""
     parts = [
         f"{ObjectKey(one.kind, namespace, one.name)}|{one.frozen}|{one.live if live_rolls else ''}"
         for one in record.sources
@@ -349,12 +349,12 @@ def recorded_revision(
 
 
 def content_of(revision: str) -> str:
-    """Take the number off `<key id>.<fingerprint>[.<n>]`: equal texts mean equal content."""
+    """Remove the number from `<key id>.<fingerprint>[.<n>]`: equal texts mean equal content."""
     return ".".join(revision.split(".")[:2])
 
 
 def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str) -> Target:
-    """Combine what is there now for one consumer; sequence 0."""
+    """Build the target of the current content of one consumer; sequence 0."""
     live = [(str(p.source), p.live) for p in snapshots if p.live]
     frozen = [(str(p.source), p.frozen) for p in snapshots if p.frozen]
     return _target(live, frozen, key, uid)
@@ -363,7 +363,7 @@ def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, 
 def recorded_target(
     record: Record | None, snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str
 ) -> Target | None:
-    """Combine what was last asked for, of the sources that are in use now; None: not known."""
+    """Build the target of the last applied content of the used sources; None: unknown."""
     known = records_by_source(record)
     live: list[tuple[str, str]] = []
     frozen: list[tuple[str, str]] = []

@@ -1,7 +1,7 @@
-"""The Jobs that hotmap makes: a run of a CronJob now, and a Job once more.
+"""The Jobs that hotmap creates: an immediate run of a CronJob, and a recreated Job.
 
-Both are made of the object as the API server has it, in plain maps: what is not known here (a
-newer field, somebody's annotation) is kept.
+Both are built from the object of the API server, as plain maps, so that unknown fields and
+annotations are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from hotmap.core.model.consumer import Consumer
 
 __all__ = ["job_again", "job_of_cron_job", "run_name"]
 
-#: The mark of a run that no schedule started (kubernetes: kubectl/pkg/cmd/create/create_job.go).
+#: The annotation of a run that no schedule started (kubernetes:
+#: kubectl/pkg/cmd/create/create_job.go).
 _INSTANTIATE = "cronjob.kubernetes.io/instantiate"
 
 #: Longest name of a CronJob, so that its Jobs' names are good labels (kubernetes:
@@ -49,22 +50,22 @@ _DELETION = ("foregroundDeletion", "orphan")
 
 
 def run_name(consumer: Consumer, content: Sequence[str]) -> str:
-    """Name the Job that a CronJob starts since its sources changed.
+    """Return the name of the Job that a CronJob starts after a change of its sources.
 
-    `content` tells the present content and when it changed. Whoever decides the same gives the
-    same name: a second replica, or a controller that crashed between the create and the record.
-    That the name is taken then means that it is done. The time of the change tells a return to
-    earlier content from the first time that it was there.
+    `content` identifies the current content and its change time. Equal decisions give equal names,
+    also of a second replica, or of a controller that crashed between the create and the record: an
+    existing name then means that the Job was created. The change time distinguishes a return to
+    earlier content from its first use.
     """
     mark = hashlib.sha256("\n".join((consumer.uid, *content)).encode()).hexdigest()[:10]
     return f"{consumer.key.name[:_NAME_LENGTH]}-{mark}"
 
 
 def job_of_cron_job(cron_job: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Make a Job from a CronJob's template, as `kubectl create job --from=cronjob/…` does.
+    """Build a Job from a CronJob's template, as `kubectl create job --from=cronjob/…` does.
 
     The CronJob is its controller, so that its history limits count it, without blockOwnerDeletion,
-    which needs a further right.
+    which needs another permission.
     """
     template, owner = cron_job["spec"]["jobTemplate"], cron_job["metadata"]
     said = template.get("metadata") or {}
@@ -91,9 +92,9 @@ def job_of_cron_job(cron_job: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def job_again(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the manifest of a Job anew: everything but what the server and controllers wrote.
+    """Build the manifest of a Job again: everything but what the server and controllers wrote.
 
-    A selector that a person chose (`manualSelector`) stays, and so do all other labels, owners
+    A selector that a user chose (`manualSelector`) stays, and so do all other labels, owners
     and annotations.
     """
     again = copy.deepcopy(dict(job))

@@ -1,10 +1,10 @@
-"""The annotation by which a nudge tells a pod what it should come to hold.
+"""The annotation by which a nudge announces the desired content to a pod.
 
     hotmap.dev/target: <seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]
 
-`seq` rises with every send, since an equal value would be no change and so no sync. Which pods
-need one is decided per pod by what it was last told, so an edit that is taken back is nudged back.
-Payload digests (`config_volumes`) are for an agent in the pod; nothing is decided by them here.
+`seq` increases with every nudge, since an equal value would cause no sync. Whether a pod needs one
+depends on its last nudge, so a reverted edit is nudged again. Payload digests (`config_volumes`)
+are for an agent in the pod; they are not used here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TARGET = "hotmap.dev/target"
 
 
 class Target(NamedTuple):
-    """What a pod is told."""
+    """The content that is announced to a pod."""
 
     sequence: int
     live: str
     frozen: str
-    #: One for each of the pod's volumes that is made of ConfigMaps alone.
+    #: One for each of the pod's volumes that consists of ConfigMaps only.
     payloads: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Target(NamedTuple):
 
 
 def read_target(pod: Pod) -> Target | None:
-    """Read what a pod was last told; None when it was told nothing that can be read."""
+    """Read the target of a pod's last nudge; None if absent or invalid."""
     parts = (pod.metadata.annotations or {}).get(TARGET, "").split("/")
     sequence = parse_number(parts[0])
     if len(parts) < 3 or sequence is None:
@@ -46,10 +46,10 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 def can_be_nudged(pod: Pod) -> bool:
-    """Return whether a nudge can do anything for a pod.
+    """Return whether a nudge can have an effect on a pod.
 
     Not for mirror pods (their kubelet does not read the API object), terminating and finished
-    ones, and those that have not started: they mount what is there when they do.
+    ones, and those that have not started: they mount the current content at their start.
     """
     return (
         pod.metadata.deletion_timestamp is None

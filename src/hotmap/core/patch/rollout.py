@@ -1,7 +1,7 @@
-"""How a rollout is written into a pod template: in hotmap's own way, or in one of Reloader's.
+"""Writes a rollout into a pod template: with hotmap's annotation or as Reloader does.
 
-Whichever it is, the patch names nothing else, so an apply by the owner keeps it and no replica
-count is touched; and it carries the uid and the resourceVersion that the decision saw.
+The patch has no other fields, so an apply by the owner keeps it and no replica count is changed; it
+has the uid and the resourceVersion that the decision was based on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TemplatePatch(NamedTuple):
     body: dict[str, Any]
     content_type: str
     field_manager: str
-    #: The revision that the template carries after it.
+    #: The revision in the template after the patch.
     revision: str
 
 
@@ -40,16 +40,16 @@ def template_patch(
     distinct: bool,
     now: float,
 ) -> TemplatePatch:
-    """Make the patch that has a consumer's controller replace its pods.
+    """Build the patch that makes a consumer's controller replace its pods.
 
-    `revision` names the present content, `stamps` are the sources that changed, `distinct` says
-    that this content was asked for before and that its pods cannot be trusted. `now` is POSIX
-    seconds; only Reloader's annotation tells it.
+    `revision` is that of the current content, `stamps` are the sources that changed, `distinct`
+    means that this content was applied before and that its pods may have other content. `now` is
+    POSIX seconds, for Reloader's annotation only.
 
-    Where Reloader's way would change nothing, the revision is written too: Reloader then does
+    If Reloader's mark would change nothing, the revision is written too: Reloader then does
     nothing, and its users keep pods with the old content. A custom resource (Rollout) takes no
-    strategic merge patch, and a plain one would replace the other variables of a container; so
-    its variables are left alone and the revision is written instead.
+    strategic merge patch, and a plain one would replace the other variables of a container; so its
+    variables are left alone and the revision is written instead.
     """
     precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
     stamped: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def template_patch(
 def restart_time(changed_at: Iterable[float | None], *, now: float) -> int:
     """Choose an Argo Rollout's restartAt: the first whole second after the changes and `now`.
 
-    Pods that were made before it are replaced, and Argo compares whole seconds, so a pod of the
-    change's own second counts as one of them. POSIX seconds.
+    Pods that were made before it are replaced, and Argo compares whole seconds, so a pod created in
+    the second of the change is replaced, too. POSIX seconds.
     """
     return floor(max([now, *(at for at in changed_at if at is not None)])) + 1

@@ -1,1 +1,1 @@
-"""Reloader's annotations, and its two ways of writing a rollout."""
+"""Reloader's annotations, and its two strategies of writing a rollout."""

@@ -1,20 +1,20 @@
-"""Reloader's annotations, read into what a Policy needs; no other module knows them.
+"""Reads Reloader's annotations for a Policy; no other module knows them.
 
 The rules are those of stakater/Reloader 1.4.21 (pkg/common/common.go ShouldReload), in its order:
 
-1. a kind of workload or of source that a flag ignores, a source that says `ignore` → no
+1. a kind of workload or of source that a flag ignores, a source annotated with `ignore` → no
 2. the source is in the consumer's exclude list → no
 3. its name is in the named list → yes, referenced or not
-4. the consumer says `search`, the source says `match` → yes, if it is referenced
-5. `auto`, or `auto` for the source's kind, or neither is said and everything is auto → yes, if
+4. the consumer has `search`, the source has `match` → yes, if it is referenced
+5. `auto`, or `auto` for the source's kind, or neither is set and everything is auto → yes, if
    it is referenced
 
-`Policy.follows` answers 2 to 5, the callers know 1. Each annotation is looked for on the workload
-and, where it stands not there, on the pod template; Reloader reads some of them in one place only.
+`Policy.follows` answers 2 to 5, the callers check 1. Each annotation is read from the workload or
+else from the pod template; Reloader reads some of them in one place only.
 
 Expressions are matched by RE2, Go's own engine, within the bounds of `model.patterns` (Reloader
-1.4.21 dies of an invalid one). They are anchored as a whole, where Reloader's `^a|b$` lets `a…` and
-`…b` through.
+1.4.21 exits on an invalid one). They are anchored as a whole, where Reloader's `^a|b$` lets `a…`
+and `…b` through.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LONGEST_PAUSE = 24 * 3600.0
 
 _TOO_LONG = f"the value is longer than {LONGEST_VALUE:,} characters"
 
-#: Of the items of a list that cannot be read, how many are told; there may be 64.
+#: Maximum number of invalid items of a list that are reported; there may be 64.
 _MOST_TOLD = 3
 
 
@@ -103,24 +103,24 @@ class Writing(enum.Enum):
     REVISION = "revision"
     #: Reloader's default strategy: a variable with the source's digest in one container.
     ENV_VARS = "env-vars"
-    #: Reloader's other one: an annotation that names the source, its digest and the time.
+    #: Reloader's other strategy: an annotation that names the source, its digest and the time.
     ANNOTATIONS = "annotations"
 
 
 class DialectSettings(NamedTuple):
-    """What flags say about Reloader's dialect; the defaults are hotmap's own behaviour."""
+    """Flags for Reloader's dialect; the defaults are hotmap's own behaviour."""
 
     names: Names = Names()
-    #: Consumers that do not speak of `auto` are auto.
+    #: Treat consumers without the `auto` annotation as auto.
     auto_reload_all: bool = False
     #: Kinds of sources and of workloads that never cause or take an action.
     ignored_sources: frozenset[str] = frozenset()
     ignored_workloads: frozenset[str] = frozenset()
     writing: Writing = Writing.REVISION
-    #: Read what Reloader writes although hotmap writes in its own way, to compare the two.
+    #: Read Reloader's marks although hotmap writes its own, to compare the two.
     compares: bool = False
-    #: Whether a source that appears, and one that goes, calls for new pods. hotmap takes the first
-    #: appearance of what is optional as the change that it is.
+    #: Whether the creation and the deletion of a source cause a rollout. For hotmap, the creation
+    #: of an optional source is a change.
     reload_on_create: bool = True
     reload_on_delete: bool = False
 
@@ -129,28 +129,28 @@ DEFAULT_SETTINGS = DialectSettings()
 
 
 class Dialect(NamedTuple):
-    """What Reloader's annotations on one consumer ask for."""
+    """The settings of Reloader's annotations on one consumer."""
 
-    #: Whether an annotation says what to follow; otherwise `auto` is what flags say.
+    #: Whether an annotation sets what to follow; otherwise flags set `auto`.
     spoken: bool = False
     #: The kinds of sources that are followed where they are referenced.
     auto: frozenset[str] = frozenset()
     named: SourcePatterns = NO_SOURCES
-    #: Follow the referenced sources that say `match`.
+    #: Follow the referenced sources with `match`.
     search: bool = False
     #: The sources that are never followed.
     excluded: SourcePatterns = NO_SOURCES
-    #: Seconds that a Deployment waits from the first change on; None: not said.
+    #: Seconds that a Deployment waits after the first change; None: not set.
     pause: float | None = None
     #: Argo Rollout: restart its pods instead of changing its template.
     restarts: bool = False
-    #: What was found, in words.
+    #: The annotations found, as text.
     origin: str = ""
-    #: (annotation, message) of what could not be read.
+    #: (annotation, message) of invalid values.
     problems: tuple[tuple[str, str], ...] = ()
 
 
-#: How an annotation is looked up: its value and place in words, or None.
+#: Looks an annotation up: returns its value and a description of its place, or None.
 Lookup = Callable[[str], tuple[str, str] | None]
 
 
@@ -161,9 +161,9 @@ def read(
     is_rollout: bool = False,
     settings: DialectSettings = DEFAULT_SETTINGS,
 ) -> Dialect:
-    """Read the dialect as a consumer of a kind speaks it; never fails, problems are told.
+    """Read the dialect for a consumer of a kind; never fails, problems are returned.
 
-    `is_rollout` says that an Argo Rollout runs it, whether its template is its own or not.
+    `is_rollout` means that an Argo Rollout runs it, whether the template is its own or not.
     """
     reader = _Reader(lookup)
     names = settings.names
@@ -192,7 +192,7 @@ def read(
 def _auto_kinds(
     auto: bool | None, typed: Mapping[str, bool | None], *, everything: bool
 ) -> frozenset[str]:
-    """Step 5: either says yes, so `auto` for one kind beats a plain `auto: "false"`."""
+    """Step 5: either is sufficient, so `auto` for one kind beats a plain `auto: "false"`."""
     return frozenset(
         kind
         for kind, said in typed.items()
@@ -201,7 +201,7 @@ def _auto_kinds(
 
 
 class _Reader:
-    """Looks annotations up and collects what was found and what cannot be read."""
+    """Looks annotations up and collects those found and the problems."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -209,7 +209,7 @@ class _Reader:
         self.problems: list[tuple[str, str]] = []
 
     def text(self, name: str) -> str | None:
-        """Return an annotation that opts in or out, and remember that it was said."""
+        """Return an annotation that opts in or out, and record that it was set."""
         if (found := self._lookup(name)) is None:
             return None
         text, place = found
@@ -217,12 +217,12 @@ class _Reader:
         return text
 
     def quietly(self, name: str) -> str | None:
-        """Return an annotation that says nothing about opting in."""
+        """Return an annotation that does not affect opting in."""
         found = self._lookup(name)
         return found[0] if found else None
 
     def boolean(self, name: str) -> bool | None:
-        """Read a boolean; None where nothing or nothing but space stands."""
+        """Read a boolean; None if it is absent or blank."""
         text = self.text(name)
         if text is None or not text:
             return None
@@ -233,7 +233,7 @@ class _Reader:
             return False
 
     def exactly_true(self, name: str) -> bool:
-        """Read what is on as `true` only; another word for it is told."""
+        """Read a value that only `true` enables; report other booleans."""
         text = self.text(name)
         if text is not None and text not in ("", "true", "false"):
             self._problem(
@@ -243,13 +243,13 @@ class _Reader:
         return text == "true"
 
     def fits(self, name: str, kind: str, wanted: str) -> bool:
-        """Return whether an annotation stands on a kind that it is for; elsewhere it is told."""
+        """Return whether an annotation applies to the kind; report it if not."""
         if kind != wanted and self.quietly(name) is not None:
             self._problem(name, f"only applies to a {wanted}, not to a {kind}; ignoring it")
         return kind == wanted
 
     def expressions(self, kind: str, names: Names) -> SourcePatterns:
-        """Read a list of names, each an expression of its own; beyond the bounds the first ones."""
+        """Read a list of expressions; beyond the bounds only the first ones."""
         name = names.named(kind)
         text = self.text(name) or ""
         items = split_items(text[:LONGEST_VALUE])
@@ -271,9 +271,9 @@ class _Reader:
         return patterns
 
     def exact_names(self, kind: str) -> SourcePatterns:
-        """Read a list of plain names; a pattern among them excludes nothing, and is told.
+        """Read a list of plain names; a pattern among them excludes nothing, and is reported.
 
-        Beyond the bounds all sources of the kind are excluded: whichever are meant, they are safe.
+        Beyond the bounds all sources of the kind are excluded, which is the safe reading.
         """
         name = EXCLUDES[kind]
         text = self.quietly(name) or ""
@@ -329,5 +329,5 @@ def source_ignored(annotations: Mapping[str, str], names: Names = DEFAULT_SETTIN
 
 
 def source_matches(annotations: Mapping[str, str], names: Names = DEFAULT_SETTINGS.names) -> bool:
-    """Return whether a source wants to be found by those who search."""
+    """Return whether a source is offered to consumers that search."""
     return annotations.get(names.match) == "true"

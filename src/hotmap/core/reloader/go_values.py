@@ -1,8 +1,8 @@
-"""Values as Go programs read them: booleans, lists of flags, quoted flag values.
+"""Parses values as Go programs do: booleans, list flags, quoted flag values.
 
-People write flags and annotations for Reloader by Go's rules; what it took is taken here, and
-what it refused is refused in a sentence. Sources: go 1.25 src/strconv/atob.go and
-spf13/pflag string_slice.go. Durations are in `core.duration`.
+Flags and annotations for Reloader follow Go's rules; the same values are accepted and rejected
+here. Sources: go 1.25 src/strconv/atob.go and spf13/pflag string_slice.go. Durations are in
+`core.duration`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def parse_bool(text: str) -> bool:
 
 
 def split_list(texts: Iterable[str]) -> tuple[str, ...]:
-    """Read a flag that may be repeated and holds a comma list each time, as pflag's StringSlice.
+    """Read a repeatable flag with a comma-separated list, as pflag's StringSlice.
 
-    An item may stand in double quotes, which are taken off; "" holds no item. Space around items
-    is no part of them, since no name or selector begins with one.
+    An item may be in double quotes, which are removed; "" has no item. Space around items is
+    ignored, since no name or selector begins with one.
 
     Raises:
         ValueError: a quote is not closed.
@@ -51,9 +51,9 @@ def split_list(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def unquote(text: str) -> str:
-    """Take off the quotes that a manifest put around a flag's value (`--namespaces="a,b"` in YAML).
+    """Remove the quotes that a manifest has around a flag's value (`--namespaces="a,b"` in YAML).
 
-    No shell stands between a manifest and a process, so such quotes arrive as part of the value.
+    No shell processes a manifest's arguments, so such quotes are part of the value.
     """
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         inner = text[1:-1]

@@ -1,14 +1,14 @@
-"""What Reloader writes into a pod template, byte for byte, and what it has left there.
+"""Reloader's marks in a pod template: writes them byte for byte, and reads them.
 
 Two strategies (stakater/Reloader 1.4.21, internal/pkg/handler/upgrade.go):
 
 * `env-vars`: `STAKATER_<NAME>_<KIND>` = digest, in the one container that uses the source
 * `annotations`: `reloader.stakater.com/last-reloaded-from` = a JSON document about the last source
 
-The digest is the SHA-1 of the source's data. It is written only because pods would be replaced by
-any other value: it is unkeyed, so whoever reads the pod template can test guesses of a Secret, and
+The digest is the SHA-1 of the source's data. It is written only because any other value would
+replace pods: it is unkeyed, so anyone who reads the pod template can test guesses of a Secret, and
 two different contents can share it (`{a: "1;b=2"}` and `{a: "1", b: "2"}`). hotmap decides by its
-own fingerprints, which have neither fault; here is only how the decision is written down.
+own fingerprints, which have neither defect; this module only writes the result.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
     "variable_name",
 ]
 
-#: The name under which Reloader's writes stand in managedFields.
+#: The field manager of Reloader's writes.
 FIELD_MANAGER = "Reloader"
 
-#: The digest that the strategy `annotations` writes for a source that is gone: the SHA-1 of
+#: The digest that the strategy `annotations` writes for a deleted source: the SHA-1 of
 #: `__RELOADER_EMPTY_DELETE_MARKER__`.
 DELETED = hashlib.sha1(b"__RELOADER_EMPTY_DELETE_MARKER__", usedforsecurity=False).hexdigest()
 
@@ -56,10 +56,10 @@ _SUFFIXES = ("_CONFIGMAP", "_SECRET")
 
 
 class Stamp(NamedTuple):
-    """A source whose present content a template is to be marked with."""
+    """A source whose current content is to be marked in a template."""
 
     source: ObjectKey
-    #: Its digest, or "" when it is gone.
+    #: Its digest, or "" if it was deleted.
     digest: str
 
 
@@ -72,7 +72,7 @@ class Variable(NamedTuple):
 
 
 class Traces(NamedTuple):
-    """Of a pod template, what Reloader's strategies need to know."""
+    """The parts of a pod template that Reloader's strategies need."""
 
     #: The first container, which is marked for sources that no container uses.
     first: str
@@ -83,7 +83,7 @@ class Traces(NamedTuple):
     last: tuple[str, str, str] | None = None
 
     def container_of(self, source: ObjectKey) -> str:
-        """Name the container that is marked for a source."""
+        """Return the container that is marked for a source."""
         return dict(self.containers).get(source, self.first)
 
 
@@ -104,9 +104,9 @@ _NO_NAME_CHARACTERS = re.compile(r"[^A-Z0-9]+")
 
 
 def variable_name(source: ObjectKey) -> str:
-    """Name the variable that stands for a source: `my-config` → `STAKATER_MY_CONFIG_CONFIGMAP`.
+    """Return the variable name of a source: `my-config` → `STAKATER_MY_CONFIG_CONFIGMAP`.
 
-    Names that differ only in their signs share a variable (`my-config`, `my.config`); each
+    Names that differ only in punctuation share a variable (`my-config`, `my.config`); each
     writes its own digest there, so a change of either still gives another value.
     """
     name = _NO_NAME_CHARACTERS.sub("_", source.name.upper())
@@ -118,11 +118,11 @@ def is_reloader_variable(entry: EnvVar) -> bool:
     return entry.name.startswith(_PREFIX) and entry.name.endswith(_SUFFIXES)
 
 
-# -- what stands in a template -----------------------------------------------------------------
+# -- marks in a template -----------------------------------------------------------------
 
 
 def find_traces(template: PodTemplate, namespace: str) -> Traces | None:
-    """Find what Reloader's strategies need of a template; None when it has no container."""
+    """Read what Reloader's strategies need from a template; None if it has no container."""
     spec = template.spec
     if not spec.containers:
         return None
@@ -223,13 +223,13 @@ def _last_reloaded_from(template: PodTemplate) -> tuple[str, str, str] | None:
     try:
         document = _decoder.decode(text)
     except msgspec.DecodeError:
-        return None  # whoever wrote it, it proves nothing
+        return None  # it is not Reloader's, so it proves nothing
     kind = _KINDS.get(document.type)
     return (kind, document.name, document.hash) if kind else None
 
 
 def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
-    """Return whether a template is marked with a source's present content already."""
+    """Return whether a template is already marked with a source's current content."""
     if traces is None or writing is Writing.REVISION or not stamp.digest:
         return False
     if writing is Writing.ANNOTATIONS:
@@ -238,19 +238,19 @@ def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
     return mark in traces.variables
 
 
-# -- what is written ---------------------------------------------------------------------------
+# -- patches ---------------------------------------------------------------------------
 
 
 def stamp_patch(
     traces: Traces, stamps: Sequence[Stamp], writing: Writing, *, namespace: str, now: float
 ) -> dict[str, Any]:
-    """Make the strategic merge patch that marks a template; {} when it would change nothing.
+    """Build the strategic merge patch that marks a template; {} if it would change nothing.
 
     Several stamps are one patch, and so one rollout, where Reloader sends one for each. With
     `annotations` there is one slot: the last stamp stays.
 
-    A variable of a source that is gone is removed by its name. Reloader removes by position,
-    which hits a neighbour when somebody else changed the list meanwhile.
+    A variable of a deleted source is removed by its name. Reloader removes by position, which
+    removes another one if the list was changed meanwhile.
     """
     if writing is Writing.ANNOTATIONS:
         return _annotation_patch(traces, stamps[-1], namespace, now)

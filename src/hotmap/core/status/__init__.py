@@ -1,1 +1,1 @@
-"""What is told of a consumer and its pods: desired, projected, loaded."""
+"""The status of a consumer and its pods: desired, projected, loaded."""

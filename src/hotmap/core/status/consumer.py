@@ -1,22 +1,22 @@
-"""Status of a consumer: does every pod of it have the current content, and if not, why not?
+"""The status of a consumer: whether every pod has the current content, and if not, why.
 
 | state | meaning |
 |---|---|
 | current | all its pods have the current content of its sources, as far as can be known |
 | unverified | it was adopted or rolled out, and its pods have not been checked since |
-| waiting | pods are not up to date yet; its own controller, or somebody, has to go on |
+| waiting | pods are not up to date yet; its own controller, or a user, has to act |
 | paused | the same, and its rollout is paused |
-| stuck | the same, and nothing goes on by itself: a person has to delete a pod |
-| latent | pods may have older content, and nobody acts; it takes effect at their next restart |
-| held | a rollout would do harm or nothing; a person has to do something |
+| stuck | the same, and no progress by itself: a user has to delete a pod |
+| latent | pods may have older content; it takes effect at their next restart |
+| held | a rollout would do harm or nothing; a user has to act |
 | failed | a write was refused; it is retried |
 
 A StatefulSet replaces one pod at a time and waits for each to be ready. A pod that runs with a bad
-value and never gets ready therefore stays, also when the value is taken back: the newest template
-is right, and the pod is not of it (kubernetes: pkg/controller/statefulset, updateStatefulSet; the
-documentation calls it forced rollback). Only its deletion helps. One that crashes is another
-matter: its kubelet starts it again, after 5 minutes at most, and then it reads the current
-content; only if that has not helped it counts as stuck too.
+value and never gets ready therefore stays, even if the value is reverted: the newest template is
+right, and the pod is not of it (kubernetes: pkg/controller/statefulset, updateStatefulSet; the
+documentation calls it forced rollback). Only its deletion helps. A crashing pod is different: its
+kubelet restarts it after 5 minutes at most, and then it reads the current content; only if that has
+not helped it counts as stuck.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class State(enum.Enum):
 
 
 class ConsumerStatus(NamedTuple):
-    """A consumer's state, with the reason in words."""
+    """A consumer's state, with the reason."""
 
     state: State
     reason: str
@@ -65,10 +65,10 @@ class ConsumerStatus(NamedTuple):
 
 
 class LastDecision(NamedTuple):
-    """What the last decision on a consumer means for its status."""
+    """The parts of the last decision on a consumer that its status needs."""
 
     reason: str
-    #: Whether it failed, needs a person, or waits for something to happen.
+    #: Whether it failed, needs a user, or waits for something to happen.
     failed: bool = False
     held: bool = False
     waits: bool = False
@@ -184,7 +184,7 @@ def status_from_pods(
 def _status_of_older_pods(
     older: Sequence[PodProof], total: int, desired: DesiredContent, *, agents_restart: bool
 ) -> ConsumerStatus:
-    """Say of pods without evidence for the desired content whether it reaches them by itself."""
+    """Return whether pods without evidence for the desired content get it by themselves."""
     names = _join_names([proof.pod.start.name for proof in older])
     targets = [proof.pod.nudged for proof in older]
     if agents_restart and all(
@@ -203,7 +203,7 @@ def _status_of_older_pods(
 
 
 def _find_stuck_pod(consumer: Consumer, proofs: Sequence[PodProof], retried: bool) -> str:
-    """Name the pod that its StatefulSet waits for in vain, or ""."""
+    """Return the pod that its StatefulSet waits for without progress, or ""."""
     if not consumer.ordered or consumer.update_strategy == "OnDelete":
         return ""
     for proof in proofs:
@@ -215,7 +215,7 @@ def _find_stuck_pod(consumer: Consumer, proofs: Sequence[PodProof], retried: boo
 
 
 def _waiting_for(proofs: Sequence[PodProof], behind: int, condition: str) -> ConsumerStatus:
-    """Name the pods that are not running or not ready."""
+    """Describe the pods that are not running or not ready."""
     reasons = sorted({proof.pod.waiting_reason for proof in proofs if proof.pod.waiting_reason})
     names = _join_names([proof.pod.start.name for proof in proofs])
     verb = "is" if len(proofs) == 1 else "are"

@@ -108,8 +108,8 @@ class DesiredContent(NamedTuple):
     has_files: bool
     #: Whether nothing in the pods re-reads files, so that they too are read at start.
     files_read_at_start: bool
-    #: Whether these times are what the sources' metadata tells and nobody saw the changes: the
-    #: removal of a data key moves no time there.
+    #: Whether these times are from the sources' metadata and the changes were not observed: the
+    #: removal of a data key updates no time there.
     estimated: bool = False
 
 
@@ -121,7 +121,7 @@ class ObservedPod(NamedTuple):
     #: None while its kubelet has not acknowledged it.
     mounted_at: float | None
     ready: bool
-    #: Why a container of it is not running, in Kubernetes' own word; "" when all run or start.
+    #: Why a container of it is not running, as Kubernetes' reason; "" when all run or start.
     waiting_reason: str
     #: Names the template that it was made from; "" where its kind has no such name.
     template: str
@@ -141,13 +141,13 @@ class PodProof(NamedTuple):
     #: None: no files of a source are mounted.
     projected: Stage | None
     loaded: Stage
-    #: Whether only files are missing, which the kubelet updates without anybody's doing.
+    #: Whether only files are missing, which the kubelet updates without an action.
     files_pending: bool = False
 
 
 def desired_content(snapshot: Snapshot) -> DesiredContent:
     """Describe the content that the pods of a consumer should have now."""
-    # What a required source that is gone held, its pods may or may not have.
+    # Pods may or may not have the content of a required source that was deleted.
     known = [source for source in snapshot.sources if source.exists or source.required]
     return DesiredContent(
         revision=snapshot.content,
@@ -291,7 +291,7 @@ def _pod_proof(
 
 
 def _as_known(desired: DesiredContent, stage: Stage) -> Stage:
-    """Call nothing proven by a time that the removal of a data key would not have moved."""
+    """Limit the confidence to times that the removal of a data key would have updated."""
     if desired.estimated and stage.confidence in (Confidence.PROVEN, Confidence.PROBABLE):
         return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
     return stage
@@ -312,7 +312,7 @@ def _weakest(stages: Sequence[Stage]) -> Stage:
 def _or_by_template(
     by_time: Stage, desired: DesiredContent, pod: ObservedPod, template_current: bool
 ) -> Stage:
-    """Fall back on the pod's template where times prove nothing."""
+    """Use the pod's template if times prove nothing."""
     if by_time.reached:
         return by_time
     if content_of(pod.start.revision) == desired.template:
