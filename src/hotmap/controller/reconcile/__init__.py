@@ -1,1 +1,1 @@
-"""Brings one consumer to what its sources say."""
+"""Reconciles consumers with their sources."""

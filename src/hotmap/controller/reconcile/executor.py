@@ -1,4 +1,4 @@
-"""Carries out actions: one function per action, each a few requests and nothing decided."""
+"""Carries out actions: one function per action, with few requests and no decisions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["ClusterExecutor", "Executor", "restart_at", "rollout_patch"]
 
 
 class _Written(msgspec.Struct):
-    """What is read of the answer to a write."""
+    """The fields that are read from the response to a write."""
 
     metadata: ObjectMeta
 
@@ -37,37 +37,37 @@ class Executor(Protocol):
     """Carries out decisions."""
 
     async def execute(self, decision: Decision) -> Outcome:
-        """Carry out a plan; returns what its consumer shows after that.
+        """Carry out a plan; returns the consumer's state after that.
 
         Raises:
-            Conflict, NotFound: the consumer moved on; decide again.
-            Invalid: another object has its name now (wrong uid), or a policy refuses.
+            Conflict, NotFound: the consumer changed; decide again.
+            Invalid: another object has its name now (wrong uid), or admission refuses.
             ApiError, Unreachable: as the client raises them.
         """
         ...
 
     async def nudge(self, decision: Decision) -> int:
-        """Tell a consumer's pods what to hold; returns how many were told.
+        """Nudge a consumer's pods; returns how many were nudged.
 
         Raises:
-            ApiError, Unreachable: some could not be told; only these are tried again.
+            ApiError, Unreachable: some could not be nudged; only these are retried.
         """
         ...
 
     def second_nudge_in(self, snapshot: Snapshot) -> float | None:
-        """Seconds until pods of a consumer are to be told a second time; None: nobody is.
+        """Seconds until the second nudge of a consumer's pods; None: there is none.
 
-        Asked after a decision on `snapshot` was carried out.
+        Called after a decision on `snapshot` was carried out.
         """
         ...
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         ...
 
 
 class ClusterExecutor:
-    """Writes to the cluster, always with a precondition on what the decision saw."""
+    """Writes to the cluster, with a precondition on the state that was decided on."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ClusterExecutor:
         self._check = check_leading
 
     async def execute(self, decision: Decision) -> Outcome:
-        """Carry out a plan; returns what its consumer shows after that."""
+        """Carry out a plan; returns the consumer's state after that."""
         consumer = decision.snapshot.consumer
         generation, revision = consumer.generation, consumer.revision
         for action in decision.plan.actions:
@@ -107,30 +107,30 @@ class ClusterExecutor:
                 case ActionType.RESUME:
                     await self._resume(decision)
                 case ActionType.NOTIFY:
-                    pass  # whoever reports the decision does that
+                    pass  # the report of the decision does that
         if not decision.plan.actions and decision.corrects_nudge:
             await self._nudges.send(decision)
         return Outcome(generation, revision, self._client.server_time())
 
     async def nudge(self, decision: Decision) -> int:
-        """Tell a consumer's pods what to hold; returns how many were told."""
+        """Nudge a consumer's pods; returns how many were nudged."""
         return await self._nudges.send(decision)
 
     def second_nudge_in(self, snapshot: Snapshot) -> float | None:
-        """Seconds until pods of a consumer are to be told a second time; None: nobody is."""
+        """Seconds until the second nudge of a consumer's pods; None: there is none."""
         return self._nudges.second_in(snapshot)
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         self._nudges.forget(key)
 
     async def _roll_out(self, consumer: Consumer, patch: TemplatePatch) -> int:
-        """Write a rollout into a consumer's pod template; returns its generation after that.
+        """Write a rollout into a consumer's pod template; returns the new generation.
 
         Raises:
-            Conflict: the consumer moved on; decide again.
-            Invalid: another object has its name now (wrong uid), or a policy refuses.
-            NotFound: it is gone.
+            Conflict: the consumer changed; decide again.
+            Invalid: another object has its name now (wrong uid), or admission refuses.
+            NotFound: it was deleted.
             ApiError, Unreachable: as the client raises them.
         """
         self._check()
@@ -146,7 +146,7 @@ class ClusterExecutor:
         return answer.metadata.generation
 
     async def _resume(self, decision: Decision) -> None:
-        """Resume a Deployment that Reloader paused, and take away the annotation that says so."""
+        """Resume a Deployment that Reloader paused, and remove Reloader's pause annotation."""
         consumer, left_paused = decision.snapshot.consumer, decision.snapshot.policy.left_paused
         assert left_paused is not None, "a plan resumes only what was left paused"
         self._check()
@@ -164,7 +164,7 @@ class ClusterExecutor:
         )
 
     async def _restart_pods(self, consumer: Consumer, at: int) -> int:
-        """Have an Argo Rollout replace the pods that were made before a time.
+        """Make an Argo Rollout replace the pods that were created before a time.
 
         `at` is POSIX seconds; returns the consumer's generation after that. Argo compares whole
         seconds and waits for a time to come (argo-rollouts: rollout/restart.go).
@@ -185,11 +185,11 @@ class ClusterExecutor:
         return answer.metadata.generation if consumer.key == argo.key else consumer.generation
 
     async def _run_now(self, consumer: Consumer, name: str) -> None:
-        """Start a Job of a CronJob under a name; if there is one of that name, that is it.
+        """Start a Job of a CronJob under a name; if the name exists, the Job was created before.
 
         Raises:
-            Conflict: the CronJob moved on (it may be suspended now); decide again.
-            NotFound: it is gone.
+            Conflict: the CronJob changed (it may be suspended now); decide again.
+            NotFound: it was deleted.
             ApiError, Unreachable: as the client raises them.
         """
         cron_job = await self._read_same(consumer)
@@ -204,15 +204,15 @@ class ClusterExecutor:
             )
 
     async def _recreate(self, consumer: Consumer, why: str) -> None:
-        """Delete a Job and see to it that it is created again; see `recreations`.
+        """Delete a Job and recreate it; see `job_recreation`.
 
-        It is created as a dry run first, so that a policy that refuses it now does so while the
-        Job is still there. That its name is taken is found out after all else was checked
-        (kubernetes: apiserver/pkg/registry/generic/registry/store.go Create).
+        It is created as a dry run first, so that an admission policy refuses it while the Job still
+        exists. The name is checked after everything else (kubernetes:
+        apiserver/pkg/registry/generic/registry/store.go Create).
 
         Raises:
-            Conflict, NotFound: it is another one by now; decide again.
-            ApiError, Unreachable: as the client raises them; the Job may be on its way.
+            Conflict, NotFound: it is another one now; decide again.
+            ApiError, Unreachable: as the client raises them; the Job may be in progress.
         """
         again = job_again(await self._read_same(consumer))
         with suppress(AlreadyExists):
@@ -226,8 +226,8 @@ class ClusterExecutor:
         """Evict a Pod; PodDisruptionBudgets are respected.
 
         Raises:
-            Throttled: a budget does not allow it now; try again later.
-            Conflict, NotFound: it is another one by now, or gone.
+            Throttled: a budget does not allow it now; retry later.
+            Conflict, NotFound: it is another one now, or was deleted.
             ApiError, Unreachable: as the client raises them.
         """
         self._check()
@@ -245,14 +245,14 @@ class ClusterExecutor:
             type=msgspec.Raw,
             subresource=(name, "eviction"),
             idempotent=True,
-            attempts=1,  # a budget wants minutes; the queue has them
+            attempts=1,  # a budget may need minutes; the queue retries
         )
 
     async def _read_same(self, consumer: Consumer) -> dict[str, Any]:
-        """Read a whole object, as it was when its consumer was decided on.
+        """Read a whole object in the version that was decided on.
 
         Raises:
-            Conflict: it is not any more.
+            Conflict: it has another version.
         """
         resource = CRONJOBS if consumer.key.kind == "CronJob" else JOBS
         obj: dict[str, Any] = await self._client.get(
@@ -266,7 +266,7 @@ class ClusterExecutor:
 
 
 def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
-    """Make the patch of a pod template that a rollout sends."""
+    """Build the patch of a pod template for a rollout."""
     snapshot = decision.snapshot
     revision = snapshot.revision
     if action.distinct:

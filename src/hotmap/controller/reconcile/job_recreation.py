@@ -1,16 +1,16 @@
-"""Creates Jobs again in such a way that none is lost, whenever we crash and whoever leads then.
+"""Recreates Jobs without losing one after a crash or a change of leader.
 
-A Job cannot be replaced: it has to be gone before its name is free, and its pods may take their
-time to end. So
+A Job cannot be replaced: it has to be deleted before its name is free, and its pods may need time
+to end. So
 
-1. its manifest is kept in a Secret of our own
-2. it is deleted, and with it its pods, before it is gone itself (propagation Foreground): the new
-   pods never run beside the old ones
-3. it is created again as soon as its name is free, tried for as long as that takes
+1. its manifest is stored in a Secret of our own
+2. it is deleted, and with it its pods, before the Job itself (propagation Foreground), so that new
+  pods never run beside old ones
+3. it is created again as soon as its name is free, with unlimited retries
 4. the manifest is dropped
 
-Whoever leads next goes on at 3. A manifest whose Job exists and is not being deleted is dropped:
-either somebody was faster, or the deletion never came to be and the decision is made anew.
+The next leader continues at 3. A manifest whose Job exists and is not being deleted is dropped:
+either another client created it, or the deletion failed and the decision is repeated.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ PENDING_SECRET = "hotmap-pending"
 #: Bytes of all manifests together; a Secret holds 1 MiB.
 _MOST = 1_000_000
 
-#: Seconds between two tries to create one Job, at first and at most. A Job with pods that end at
-#: once is gone after about half a second; pods may take 30 s and more.
+#: Seconds between two attempts to create one Job, at first and at most. A Job with pods that end at
+#: once is deleted after about half a second; pods may take 30 s and more.
 _PAUSE_FIRST = 0.2
 _PAUSE_LAST = 5.0
 
@@ -60,12 +60,12 @@ _log = logging.getLogger(__name__)
 
 
 class _Pending(msgspec.Struct, frozen=True):
-    """One Job between its deletion and its return."""
+    """One Job between its deletion and its recreation."""
 
     uid: str
-    #: Why it is created again, in words.
+    #: Why it is recreated.
     reason: str
-    #: What is created.
+    #: The manifest to create.
     job: dict[str, Any]
 
     @property
@@ -78,7 +78,7 @@ _decoder = msgspec.json.Decoder(list[_Pending])
 
 
 class JobRecreations:
-    """The Jobs that are on their way from their deletion to their return."""
+    """The Jobs between their deletion and their recreation."""
 
     def __init__(
         self,
@@ -92,41 +92,41 @@ class JobRecreations:
         self._recorder = recorder
         self._may_write = may_write
         self._pending: dict[str, _Pending] = {}
-        #: By uid: when to try next, on the monotonic clock, and the pauses.
+        #: By uid: the time of the next attempt, on the monotonic clock, and the back-off.
         self._next: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
-        #: uids that were dropped; another replica's copy must not bring them back.
+        #: uids that were dropped, so that another replica's copy does not restore them.
         self._dropped: set[str] = set()
         self._wake = asyncio.Event()
-        #: Held by whoever deletes or creates a Job; gone when nobody does.
+        #: Locks of Jobs in progress.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._writing = asyncio.Lock()
         self._secret = OwnedSecret(
             client, namespace, PENDING_SECRET, type="hotmap.dev/pending", data_key="jobs"
         )
-        #: Changes so far, and how many of them are encoded and written.
+        #: Number of changes, and how many of them are encoded and written.
         self._changes = self._encoded = self._written = 0
 
     async def load(self) -> None:
-        """Read what an earlier leader left; none of it is kept from before.
+        """Read the pending Jobs of an earlier leader; drops those in memory.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
         for kept in (self._pending, self._next, self._backoffs, self._dropped):
             kept.clear()
-        with suppress(Forbidden):  # said when a Job is to be created again
+        with suppress(Forbidden):  # reported when a Job is to be recreated
             await self._read()
 
     async def again(self, uid: str, resource_version: str, job: dict[str, Any], why: str) -> None:
-        """Delete a Job and see to it that `job` is created in its place.
+        """Delete a Job and have `job` created in its place.
 
         Returns when its deletion has begun. `uid` and `resource_version` are its own.
 
         Raises:
-            Conflict, NotFound: it is not the Job any more that was decided on; nothing is done.
-            HotmapError: too many are under way; try again later.
-            ApiError, Unreachable: the manifest was not kept, or the Job not deleted. Try again.
+            Conflict, NotFound: it is not the Job that was decided on; nothing is done.
+            HotmapError: too many are in progress; retry later.
+            ApiError, Unreachable: the manifest was not stored, or the Job not deleted. Retry.
         """
         pending = _Pending(uid, why, job)
         async with self._locks.setdefault(uid, asyncio.Lock()):
@@ -142,14 +142,14 @@ class JobRecreations:
                     propagation="Foreground",
                 )
             except HotmapError as error:
-                if not isinstance(error, Unreachable | Unavailable):  # else it may be deleted
+                if not isinstance(error, Unreachable | Unavailable):  # otherwise it may be deleted
                     self._drop(uid)
                 raise
             finally:
                 self._wake.set()
 
     async def run(self) -> NoReturn:
-        """Create what is to be created, for ever; what fails is tried again."""
+        """Create pending Jobs until cancelled; retry failures."""
         while True:
             self._wake.clear()
             due = [uid for uid, at in self._next.items() if at <= loop_time()]
@@ -166,7 +166,7 @@ class JobRecreations:
                     await self._wake.wait()
 
     def __len__(self) -> int:
-        """Count the Jobs that are not back yet."""
+        """Count the Jobs that are not recreated yet."""
         return len(self._pending)
 
     # -- one Job -------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class JobRecreations:
                 self._next[uid] = loop_time() + self._backoffs[uid].next()
 
     async def _create(self, pending: _Pending) -> bool:
-        """Try to create a Job; False while its name is not free."""
+        """Try to create a Job; return False while its name is not free."""
         namespace = pending.key.namespace
         try:
             made = await self._client.create(
@@ -197,7 +197,7 @@ class JobRecreations:
             _log.warning("%s is not recreated: its namespace is gone", pending.key)
             return True
         except (AlreadyExists, Forbidden, Invalid) as error:
-            # Also a refused one may be there, put there by somebody who may.
+            # After a refusal the Job may exist, too, created by another client.
             return await self._is_settled(pending, error)
         _log.info("%s", pending.reason, extra={"workload": str(pending.key)})
         self._recorder.event(
@@ -211,17 +211,17 @@ class JobRecreations:
         return True
 
     async def _is_settled(self, pending: _Pending, refusal: ApiError) -> bool:
-        """Return whether a Job has this name that is not going; nothing more is to be done then.
+        """Return whether a Job with this name exists and is not being deleted.
 
         Raises:
-            ApiError: none has; the refusal was for another reason.
+            ApiError: there is none; the refusal had another reason.
         """
         namespace, name = pending.key.namespace, pending.key.name
         try:
             there = await self._client.get(JOBS, namespace, name, type=Job)
         except NotFound:
             if isinstance(refusal, AlreadyExists):
-                return False  # gone by now
+                return False  # deleted meanwhile
             raise refusal from None
         if there.metadata.uid != pending.uid or not there.metadata.deletion_timestamp:
             return True
@@ -230,7 +230,7 @@ class JobRecreations:
         raise refusal
 
     def _tell_failure(self, pending: _Pending, error: HotmapError) -> None:
-        """Say once what keeps a Job from its return."""
+        """Report once why a Job cannot be recreated."""
         message = f"is not recreated yet; retrying: {error}"
         if self._recorder.event(
             pending.key,
@@ -243,7 +243,7 @@ class JobRecreations:
         ):
             _log.warning("%s %s", pending.key, message)
 
-    # -- what is kept --------------------------------------------------------------------------
+    # -- storage --------------------------------------------------------------------------
 
     def _keep(self, pending: _Pending) -> None:
         self._pending[pending.uid] = pending
@@ -259,7 +259,7 @@ class JobRecreations:
         self._changes += 1
 
     async def _read(self) -> None:
-        """Take over what the Secret holds and we do not know of."""
+        """Merge manifests of the Secret that are not known."""
         self._merge(await self._secret.read() or b"")
 
     def _merge(self, content: bytes) -> None:
@@ -268,14 +268,14 @@ class JobRecreations:
                 self._keep(pending)
 
     async def _write_or_wait(self) -> None:
-        """Write that something was dropped; a failure is met again, and harms nobody."""
+        """Write that a manifest was dropped; a failure is retried later."""
         try:
             await self._write()
         except HotmapError as error:
             _log.warning("%s: %s", self._secret, error)
 
     async def _write(self) -> None:
-        """Write what is pending; what others changed in the meantime is written along."""
+        """Write pending manifests; merges concurrent changes."""
         wanted = self._changes
         async with self._writing:
             if self._written >= wanted:
@@ -284,7 +284,7 @@ class JobRecreations:
             self._written = self._encoded
 
     def _content(self) -> bytes:
-        """Encode what is pending, and note up to which change that is.
+        """Encode pending manifests, and record up to which change.
 
         Raises:
             HotmapError: it would not fit into a Secret.
@@ -297,7 +297,7 @@ class JobRecreations:
 
 
 def _read_pending(content: bytes) -> list[_Pending]:
-    """Read manifests; what cannot be read was not written by us."""
+    """Read manifests; skip unreadable ones, which we did not write."""
     try:
         return _decoder.decode(content)
     except (msgspec.DecodeError, RecursionError):

@@ -1,6 +1,6 @@
-"""Nudges: which pods of a consumer were told what, and which are to be told once more.
+"""Nudges pods, and tracks which pods got which nudge and need another one.
 
-A nudge is decided per pod by what it was last told, and sent twice: a pod sync that outruns the
+Whether a pod needs a nudge depends on its last one; each is sent twice: a pod sync that outruns the
 kubelet's own watch would leave the old files until the next periodic sync.
 """
 
@@ -38,7 +38,7 @@ __all__ = ["SECOND_NUDGE", "Nudges"]
 #: Seconds after which pods are nudged a second time.
 SECOND_NUDGE = 2.0
 
-#: Seconds until a consumer is decided on again whose pods have become due meanwhile.
+#: Seconds until the next decision on a consumer whose pods have become due meanwhile.
 _AT_ONCE = 0.001
 
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
@@ -47,17 +47,17 @@ _NUDGES_AT_ONCE = 32
 
 
 class _Result(NamedTuple):
-    """What came of nudging one pod."""
+    """The result of nudging one pod."""
 
     uid: str
-    #: why it will never take it, or ""
+    #: why it will never accept it, or ""
     refusal: str = ""
-    #: why it could not be told now
+    #: why it could not be nudged now
     failure: HotmapError | None = None
 
 
 class Nudges:
-    """What the pods of each consumer were told in one term of leading."""
+    """The nudges of each consumer's pods in one term of leadership."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class Nudges:
         self._check_leading = check_leading
         self._report_refusal = report_refusal
         self._slots = asyncio.Semaphore(_NUDGES_AT_ONCE)
-        #: What the pods of a consumer were last told, and by uid when to tell them once more.
+        #: The last nudge of a consumer's pods, and by uid the time of the second one.
         self._sent: dict[ObjectKey, Target] = {}
         self._second: dict[ObjectKey, dict[str, float]] = {}
 
     def sent(self, key: ObjectKey) -> SentNudge | None:
-        """Say what the pods of a consumer were last told; None: nothing in this term."""
+        """Return the last nudge of a consumer's pods; None: none in this term."""
         target = self._sent.get(key)
         if target is None:
             return None
@@ -87,10 +87,10 @@ class Nudges:
         return SentNudge(target, due=due, as_of=now)
 
     def second_in(self, snapshot: Snapshot) -> float | None:
-        """Seconds until pods are to be told again, after a decision on a snapshot was carried out.
+        """Seconds until the next second nudge, after a decision on a snapshot was carried out.
 
-        Those that were due in the snapshot are dropped: the decision has told them, or not to.
-        Those that have become due since are still to be told.
+        Those that were due in the snapshot are dropped, since the decision covered them. Those that
+        have become due since remain.
         """
         key = snapshot.consumer.key
         decided = snapshot.sent.as_of if snapshot.sent else -inf
@@ -101,12 +101,12 @@ class Nudges:
         return max(min(later.values()) - loop_time(), _AT_ONCE)
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         self._sent.pop(key, None)
         self._second.pop(key, None)
 
     async def send(self, decision: Decision) -> int:
-        """Tell the pods once now and once more after SECOND_NUDGE; returns how many were told.
+        """Nudge the pods now and again after SECOND_NUDGE; returns how many were nudged.
 
         Raises:
             ApiError, Unreachable: some could not be told; only these are tried again.
@@ -140,11 +140,10 @@ class Nudges:
         recorded: Target | None,
         again: Collection[str],
     ) -> tuple[set[str], list[_Result]]:
-        """Tell a consumer's pods what to hold: those that were told something else, and `again`.
+        """Nudge a consumer's pods: those whose last nudge was another one, and `again`.
 
-        `recorded` is what a pod that was never told anything counts as told. One pod's failure
-        keeps no other from being told. Returns the uids of those that it is new to, and what came
-        of each request.
+        `recorded` counts as the last nudge of a pod without one. A failure does not stop the
+        others. Returns the uids of the newly nudged pods, and the result of each request.
         """
         pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
@@ -166,10 +165,10 @@ class Nudges:
                     pod.metadata.name,
                     body,
                     type=msgspec.Raw,
-                    attempts=1,  # the consumer is tried again; others need not wait for it
+                    attempts=1,  # the consumer is retried; others need not wait for it
                 )
             except (NotFound, Conflict):
-                return _Result(uid)  # a fact: the pod is gone, or its name is another's
+                return _Result(uid)  # the pod was deleted, or its name is another pod's
             except (Throttled, Unavailable, Unauthorized) as error:
                 return _Result(uid, failure=error)
             except ApiError as error:

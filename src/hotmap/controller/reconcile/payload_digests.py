@@ -1,8 +1,8 @@
-"""Reads what ConfigMap volumes are to hold, where an agent in the pod compares that exactly.
+"""Digests the desired content of ConfigMap volumes, for agents that compare it exactly.
 
-The stores keep keyed marks and no values, so a ConfigMap is read once more: one list of one
-object, once for each of its versions whatever the number of consumers, and only for consumers
-whose pod template announces an agent. Nothing but digests is kept.
+The stores have keyed marks and no values, so a ConfigMap is read again: one list of one object for
+each of its versions, independent of the number of consumers, and only for consumers whose pod
+template announces an agent. Only digests are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hotmap.kube.store import Store
 
 __all__ = ["PayloadDigests"]
 
-#: Versions of ConfigMaps whose digests are kept: those of the changes that are under way.
+#: Versions of ConfigMaps whose digests are kept: those of changes in progress.
 _KEPT = 256
 
 _log = logging.getLogger(__name__)
@@ -44,10 +44,10 @@ class PayloadDigests:
         self._reading = asyncio.Lock()
 
     async def digests(self, consumer: Consumer) -> tuple[str, ...]:
-        """Digest what each ConfigMap volume of a consumer is to hold.
+        """Digest the desired content of each ConfigMap volume of a consumer.
 
-        A volume is left out when it could not be projected, and when a ConfigMap moved on or
-        could not be read: the next nudge tells, and until then the agent goes by order.
+        A volume is left out if it could not be projected, or if a ConfigMap changed or could not be
+        read: the next nudge has it, and until then the agent compares by order.
         """
         digests = []
         for volume in consumer.config_volumes:
@@ -90,7 +90,7 @@ class PayloadDigests:
 
 
 class _MovedOn(Exception):
-    """The store is behind; what it knows cannot be read any more."""
+    """Raised when the store is behind: its version cannot be read any more."""
 
 
 def _file_digests(item: ConfigMap) -> FileDigests:

@@ -1,12 +1,12 @@
-"""Brings one consumer to what its sources say, once.
+"""Reconciles one consumer with its sources.
 
-Two entries, one decision:
+Two entry points, one decision:
 
-* `refresh` runs at once after a change and only ever nudges, since that disturbs nobody
+* `refresh` runs at once after a change and only nudges, since that is no disruption
 * `reconcile` runs after the settle time and does everything else
 
-Both take a key and look at what is true when they run; neither knows what event asked for it.
-They never work on one consumer at the same time: each would nudge pods that the other just told.
+Both take a key and observe the current state; neither knows the watch event that caused the call.
+They never process one consumer at the same time: each would nudge pods that the other just nudged.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from hotmap.core.model.state import Record
 
 __all__ = ["Reconciler"]
 
-#: Seconds after which a decision that met a stale version is made again; the store has mostly
-#: caught up by then.
+#: Seconds until a decision on a stale version is repeated; the store is mostly up to date then.
 _STALE_PAUSE = 0.05
 
 #: Conflicts in a row after which a consumer is read consistently, and the longest pause in seconds
-#: between two tries.
+#: between two attempts.
 _CONFLICTS = 3
 _CONFLICT_PAUSE = 10.0
 
@@ -60,16 +59,16 @@ class Reconciler:
         self._records = records
         self._reporter = reporter
         self._reread = reread
-        #: Conflicts in a row, of the consumers that have met one.
+        #: Conflicts in a row, by consumer.
         self._conflicts: dict[ObjectKey, int] = {}
-        #: Held by whoever works on a consumer; gone when nobody does.
+        #: Locks of consumers in progress.
         self._locks: WeakValueDictionary[ObjectKey, asyncio.Lock] = WeakValueDictionary()
 
     async def refresh(self, key: ObjectKey) -> float | None:
-        """Nudge a consumer's pods if that settles the change; returns seconds to look again.
+        """Nudge a consumer's pods if that is sufficient; returns seconds until the next call.
 
         Raises:
-            ApiError, Unreachable: try again later.
+            ApiError, Unreachable: retry later.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
             snapshot = self._observer.snapshot(key)
@@ -93,16 +92,16 @@ class Reconciler:
             await self._executor.nudge(decision)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Bring one consumer to what its sources say; returns seconds to look again.
+        """Reconcile one consumer; returns seconds until the next reconcile.
 
-        1. observe: the consumer, its policy, its sources, what was asked of it
-        2. decide, with the pods' starts where a rule asks for them
+        1. observe: the consumer, its policy, its sources, its record
+        2. decide, with the pods' starts if a rule needs them
         3. act
-        4. record what was asked
+        4. record what was applied
         5. report
 
         Raises:
-            ApiError, Unreachable: nothing is recorded; try again later.
+            ApiError, Unreachable: nothing is recorded; retry later.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
             snapshot = self._observer.snapshot(key)
@@ -136,7 +135,7 @@ class Reconciler:
         return decision
 
     async def _confirm(self, snapshot: Snapshot, stale: Sequence[ObjectKey]) -> Snapshot:
-        """Read sources consistently that have been older than what was applied for a while."""
+        """Read sources consistently that have been older than the applied version for a while."""
         for source in stale:
             await self._reread(source)
         fresh = self._observer.snapshot(snapshot.consumer.key) or snapshot
@@ -146,7 +145,7 @@ class Reconciler:
         return fresh._replace(confirmed=confirmed)
 
     def _keep(self, decision: Decision, record: Record | None) -> None:
-        """Keep a record; one that says nothing new goes along with the next write."""
+        """Store a record; one without news is written with the next change."""
         if record is not None and is_worth_writing(decision, record):
             self._records.put(record)
         elif record is not None:
@@ -154,10 +153,10 @@ class Reconciler:
         self._observer.remember(decision, record)
 
     async def _on_error(self, decision: Decision, error: ApiError | Unreachable) -> float | None:
-        """Tell a stale decision, which is made again, from a write that failed.
+        """Handle an error: repeat a stale decision, report a failed write.
 
-        The store has mostly caught up at once. Where it has not after a few tries, its watch may
-        be stalled: a consistent read of the consumer decides then.
+        The store is mostly up to date at once. If not after a few attempts, its watch may be
+        stalled: the consumer is read consistently then.
         """
         wrong_uid = isinstance(error, Invalid) and "metadata.uid" in str(error)
         if isinstance(error, (Conflict, NotFound)) or wrong_uid:
@@ -175,7 +174,7 @@ class Reconciler:
         return min(_STALE_PAUSE * 2.0 ** min(count - 1, 30), _CONFLICT_PAUSE)
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept in memory of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         self._conflicts.pop(key, None)
         for part in (self._reporter, self._observer, self._executor):
             part.forget(key)

@@ -1,1 +1,1 @@
-"""Tells: Events, log, status, metrics, webhooks."""
+"""Reports: Events, log, status, metrics, webhooks."""

@@ -1,4 +1,4 @@
-"""Reports invalid annotations on sources and Namespaces, on the object itself.
+"""Reports invalid annotations of sources and Namespaces, on the object itself.
 
 Those on consumers are reported by `reconcile`, which reads every consumer anyway. Only the leader
 reports, so the reports begin and end with a term.
@@ -35,7 +35,7 @@ class AnnotationWarnings:
         self._unsubscribe: list[Callable[[], None]] = []
 
     def begin(self) -> None:
-        """Report on all objects in the stores, and from now on on those that change."""
+        """Report on all objects in the stores, and from now on those that change."""
         for store in self._index.sources.values():
             self._unsubscribe.append(store.subscribe(self._source_changed))
             for source in store.values():

@@ -1,7 +1,7 @@
 """The status of every followed consumer, kept up to date so that status and metrics cost nothing.
 
 A status is derived from the last decision, the record, the consumer's own status and the last
-check of its pods (`core/status/consumer`). Whoever changes one of these calls `update`; only
+check of its pods (`core/status/consumer`). Code that changes one of these calls `update`; only
 consumers that are not current are kept.
 """
 

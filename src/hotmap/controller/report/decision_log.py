@@ -1,4 +1,4 @@
-"""The latest decisions on each consumer, in words, for `hotmap why`, status and log."""
+"""The latest decisions on each consumer, for `hotmap why`, status and log."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class DecisionEntry(NamedTuple):
     revision: str
     #: "done", or why the actions failed.
     outcome: str
-    #: The resourceVersions that it was made from.
+    #: The resourceVersions that it was based on.
     versions: tuple[str, ...]
-    #: Whether a person has to act, or something has to happen, before it goes on; and whether a
+    #: Whether a user has to act, or something has to happen, before it continues; and whether a
     #: change was only reported.
     held: bool = False
     waits: bool = False
@@ -59,7 +59,7 @@ class DecisionEntry(NamedTuple):
         return f"{self.reason}; {self.outcome}" if self.failed else self.reason
 
     def repeats(self, other: DecisionEntry) -> bool:
-        """Return whether an earlier decision on the same state said the same."""
+        """Return whether it equals an earlier decision on the same state."""
         mine = (self.reason, self.outcome, self.versions)
         return mine == (other.reason, other.outcome, other.versions)
 
@@ -71,7 +71,7 @@ _MAX_ENTRIES = 5
 class DecisionLog:
     """The latest decisions on each consumer, oldest first; one that repeats is kept once.
 
-    One that only confirms is kept where something was still to follow from the one before it.
+    A confirmation is kept if the decision before it was not final.
     """
 
     def __init__(self, *, wall_clock: Callable[[], float]) -> None:
@@ -83,11 +83,11 @@ class DecisionLog:
         #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
-        #: Writes of others into pod templates, by kind, since the start.
+        #: Writes of others into pod templates since the start, by kind.
         self.writer_conflicts: Counter[str] = Counter()
 
     def add(self, decision: Decision, *, outcome: str = "done", level: int | None = None) -> bool:
-        """Add a decision and log it; False when it only confirms or repeats."""
+        """Add a decision and log it; return False if it only confirms or repeats."""
         consumer, plan = decision.snapshot.consumer, decision.plan
         entry = DecisionEntry(
             consumer.key,
@@ -128,12 +128,12 @@ class DecisionLog:
         return not announced
 
     def add_conflict(self, consumer: Consumer, found: WriterConflict) -> None:
-        """Count and log what somebody else wrote into a consumer's pod template."""
+        """Count and log a write of another writer into a consumer's pod template."""
         self.writer_conflicts[found.kind.value] += 1
         _log.warning(found.reason, extra={"workload": str(consumer.key)})
 
     def set_missing_sources(self, key: ObjectKey, sources: tuple[ObjectKey, ...]) -> bool:
-        """Keep which required sources of a consumer do not exist; False when nothing is new."""
+        """Set the missing required sources of a consumer; return False if they are unchanged."""
         if self._missing_sources.get(key, ()) == sources:
             return False
         if sources:
@@ -143,7 +143,7 @@ class DecisionLog:
         return True
 
     def last_decision(self, key: ObjectKey) -> LastDecision | None:
-        """Return what the last decision on a consumer means for its status."""
+        """Return the parts of the last decision on a consumer that its status needs."""
         entry = self.latest(key)
         if entry is None:
             return None
@@ -178,7 +178,7 @@ class DecisionLog:
         return {key: tuple(kept) for key, kept in sorted(self._entries.items())}
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop a consumer that is gone."""
+        """Drop a deleted consumer."""
         self._entries.pop(key, None)
         self._missing_sources.pop(key, None)
 

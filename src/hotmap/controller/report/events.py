@@ -51,7 +51,7 @@ class EventReporter:
         found_changed: Callable[[SourceSnapshot], None],
         observe_delay: Callable[[float], None],
     ) -> None:
-        """`alert` gets new pods, with the sources that called for them and the reason.
+        """`alert` gets each rollout, with its sources and the reason.
 
         `observe_delay` gets the seconds from a change to the write that starts new pods.
         """
@@ -72,7 +72,7 @@ class EventReporter:
         self._decision_log.add(decision)
 
     def report(self, decision: Decision) -> None:
-        """Report a decision that was carried out: log, Event, alert, what others wrote."""
+        """Report a decision that was carried out: log, Event, alert, conflicts."""
         consumer = decision.snapshot.consumer
         if decision.starts_new_pods and (first := decision.snapshot.first_seen) is not None:
             self._observe_delay(decision.snapshot.now - first)
@@ -87,7 +87,7 @@ class EventReporter:
             self._event(consumer, reason, found.reason, type_="Warning")
 
     def report_stale(self, decision: Decision, error: HotmapError) -> None:
-        """Log that a write met another state of the consumer than the decision saw."""
+        """Log that the consumer had changed since the decision."""
         kind = decision.snapshot.consumer.key.kind
         outcome = f"the {kind} changed since the decision: {error}; deciding again"
         self._decision_log.add(decision, outcome=outcome, level=logging.INFO)
@@ -103,7 +103,7 @@ class EventReporter:
         self._event(snapshot.consumer, Reason.SOURCE_RESTORED, message, type_="Warning")
 
     def report_failure(self, decision: Decision, error: HotmapError) -> None:
-        """Report once what keeps a consumer from its change; it is retried, with pauses."""
+        """Report a failed action once; it is retried with back-off."""
         outcome = f"failed; retrying: {error}"
         if self._decision_log.add(decision, outcome=outcome):
             message = f"{decision.plan.reason}; {outcome}"
@@ -131,9 +131,9 @@ class EventReporter:
     def _report_missing_sources(self, decision: Decision) -> None:
         """Write a Warning Event for each required source that does not exist, once.
 
-        Running pods keep what they have, so nothing is done; but the next pod, or the next
-        restart of a container, fails. A hold says the same already. What may not be listed, or
-        what a selector hides, is not missing.
+        Running pods keep their content, so nothing is done; but the next pod, or the next restart
+        of a container, fails. A hold reports the same already. Sources that may not be listed, or
+        that a selector hides, are not missing.
         """
         snapshot = decision.snapshot
         consumer = snapshot.consumer

@@ -27,7 +27,7 @@ __all__ = ["CONTENT_TYPE", "MetricSources", "Metrics"]
 #: The text format that every Prometheus reads.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-#: Seconds from an edit, as it was seen, to the rollout written. The settle time is part of it.
+#: Seconds from an observed edit to the written rollout. The settle time is part of it.
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.6, 0.75, 1, 2, 5, 10, 30, 60, 300)
 
 
@@ -49,7 +49,7 @@ class MetricSources(NamedTuple):
 
 
 class Metrics:
-    """Everything that /metrics shows."""
+    """All metrics of the controller."""
 
     def __init__(self, sources: MetricSources) -> None:
         self._registry = CollectorRegistry()

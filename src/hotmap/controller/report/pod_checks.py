@@ -6,9 +6,9 @@ cause. Checks only ever report. They run in the background:
 
 1. a consumer whose record says that its pods were not checked yet is scheduled: after an adoption
    in line with all others, a few a second; after a rollout once its own controller has finished
-2. nothing is sent for one that has no pods, none while reconciles are at work, and none for a
+2. nothing is sent for one that has no pods, none while reconciles are in progress, and none for a
    consumer whose reconcile is due or settling: it may be about to be rolled
-3. a rollout that makes no progress is checked after a while, to say what it waits for
+3. a rollout that makes no progress is checked after a while, to report what it waits for
 4. a consumer that is not current yet, or latent, is checked again with growing pauses
 """
 
@@ -75,10 +75,10 @@ class PodCheckResult(NamedTuple):
 async def check_pods(
     client: Client, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
 ) -> PodCheckResult:
-    """List a consumer's pods and conclude which content they have; one LIST, nothing is changed.
+    """List a consumer's pods and determine which content they have; one LIST, no writes.
 
-    `stalled` says that its own controller has reported no progress for a while, `retried` that it
-    has not for longer than kubelets wait before they restart what crashes.
+    `stalled` means that its own controller has reported no progress for a while, `retried` for
+    longer than the back-off of kubelets.
 
     Raises:
         ApiError, Unreachable: as the client raises them.
@@ -105,7 +105,7 @@ async def check_pods(
 
 
 class PodCheckStores(NamedTuple):
-    """What is known of consumers without a request, and where check results go."""
+    """The stores that checks read and write."""
 
     watch_index: Index
     records: Records
@@ -114,7 +114,7 @@ class PodCheckStores(NamedTuple):
 
 
 class PodCheckGate(NamedTuple):
-    """What checks have to wait for."""
+    """The conditions that checks wait for."""
 
     #: Whether any reconcile is due.
     is_busy: Callable[[], bool]
@@ -286,7 +286,7 @@ class PodChecker:
         return None
 
     async def _check_safely(self, key: ObjectKey) -> bool:
-        """Check one consumer; an internal error stays its own trouble, as in the queues."""
+        """Check one consumer; an internal error affects only this one, as in the queues."""
         try:
             return await self._check_consumer(key)
         except Exception:
@@ -294,7 +294,7 @@ class PodChecker:
             return True
 
     async def _check_consumer(self, key: ObjectKey) -> bool:
-        """Check one consumer's pods if it is time; tells whether that cost a LIST."""
+        """Check one consumer's pods if it is due; return whether that needed a LIST."""
         consumer = self._index.consumer(key)
         record = self._records.get(consumer.uid) if consumer else None
         last = self._decision_log.last_decision(key)
@@ -306,7 +306,7 @@ class PodChecker:
             self._schedule_after(key, consumer, self._settings.rollout_delay)
             return False
         if not last.is_over or consumer.generation < record.generation:
-            # More follows from the decision, or our own write has not come back yet.
+            # More follows from the decision, or the watch has not delivered our own write yet.
             self._schedule_again(key, consumer)
             return False
         quiet = self._clock() - schedule.progress_at
@@ -320,7 +320,7 @@ class PodChecker:
         return True
 
     def _apply_scaled_to_zero(self, consumer: Consumer, record: Record) -> None:
-        """Settle a consumer that wants no pods, once it has none: scaling down takes its time."""
+        """Complete the check of a consumer scaled to zero, once it has no pods."""
         if consumer.rolling or consumer.pods:
             self._schedule_again(consumer.key, consumer)
         else:
@@ -343,7 +343,7 @@ class PodChecker:
             self._schedule_again(key, consumer)
             return
         if self._records.get(consumer.uid) != record or self._gate.is_pending(key):
-            self._schedule_again(key, consumer)  # something was decided meanwhile, or will be
+            self._schedule_again(key, consumer)  # another decision was made or is due
         else:
             self._apply_result(consumer, record, result.status)
 
@@ -374,7 +374,7 @@ class PodChecker:
             self._unwritten.add(record.uid)
 
     def write(self) -> None:
-        """Have check results written with the records."""
+        """Schedule check results to be written with the records."""
         self._records.write(self._unwritten)
         self._unwritten.clear()
 

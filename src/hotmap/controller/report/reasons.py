@@ -1,4 +1,4 @@
-"""The reasons of our Events: stable words for filters and alerts; the message is prose."""
+"""The reasons of our Events: stable names for filters and alerts; the message is prose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Reason"]
 
 
 class Reason(enum.StrEnum):
-    """Why an Event was written; docs/reference/events.md explains each to people."""
+    """The reason of an Event; docs/reference/events.md explains each."""
 
     ROLLED_OUT = "RolledOut"
     REFRESHED = "Refreshed"

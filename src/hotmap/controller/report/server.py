@@ -28,7 +28,7 @@ class Endpoints(NamedTuple):
     metrics_type: str
     health: Callable[[], Answer]
     readiness: Callable[[], Answer]
-    #: Answers the parameters of a query, or raises BadRequest.
+    #: Returns the document for query parameters, or raises BadRequest.
     status: Callable[[Mapping[str, str]], Awaitable[dict[str, Any]]]
 
 
@@ -63,7 +63,7 @@ class StatusServer:
             await site.start()
         except OSError as error:
             await self.close()
-            # asyncio's own text repeats the address.
+            # asyncio's message repeats the address.
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise SettingsError(
                 f"cannot serve metrics and health on {host}:{port}: {reason}; name another "

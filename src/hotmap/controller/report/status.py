@@ -57,12 +57,12 @@ class _Query(NamedTuple):
     states: frozenset[str]
     limit: int
     token: str
-    #: Whether the snapshot of a named consumer is shown, to replay the decision on it.
+    #: Whether the snapshot of a named consumer is included, to replay its decision.
     snapshot: bool
 
 
 class StatusPage:
-    """Answers queries for the status."""
+    """Serves queries for the status."""
 
     def __init__(self, client: Client, *, index: Index, decision_log: DecisionLog) -> None:
         self._client = client
@@ -71,7 +71,7 @@ class StatusPage:
         self._list_limit = asyncio.Semaphore(_MAX_LISTS)
 
     async def answer(self, query: Mapping[str, str], leader: LeaderView | None) -> dict[str, Any]:
-        """Make the document for a query; a standby shows no consumers.
+        """Build the document for a query; a standby shows no consumers.
 
         Raises:
             BadRequest: a parameter is unknown or cannot be read; the text names it.
@@ -143,7 +143,7 @@ class StatusPage:
         }
 
     def _unfollowed_document(self, consumer: Consumer) -> dict[str, Any]:
-        """Say why a workload is not followed."""
+        """Describe why a workload is not followed."""
         status = ConsumerStatus(
             State.UNVERIFIED, printable(self._index.policies.of(consumer).origin)
         )
@@ -193,7 +193,7 @@ def _status_after_check(
 ) -> ConsumerStatus:
     """Choose the status of a consumer whose pods were just listed.
 
-    What needs a person or another moment goes first; then the pods count.
+    States that need a user or time have priority over the pods.
     """
     if snapshot.record is None or known.state in (State.FAILED, State.HELD):
         return known
@@ -206,7 +206,7 @@ def _status_after_check(
 
 
 def _source_document(source: SourceSnapshot) -> dict[str, Any]:
-    """Show a source as the controller has it, so that one can tell whether it has seen an edit."""
+    """Describe a source as the controller has it, which shows whether it has seen an edit."""
     return {
         "kind": source.source.kind,
         "name": source.source.name,
@@ -243,7 +243,7 @@ def _pod_document(proof: PodProof, desired: str) -> dict[str, Any]:
 
 
 def _stage_document(stage: Stage, desired: str) -> dict[str, Any]:
-    """Show a stage; content that may be older has no name."""
+    """Describe a stage; content that may be older has no revision."""
     revision = desired if stage.reached else None
     return {"revision": revision, "confidence": stage.confidence.value, "reason": stage.reason}
 
@@ -308,5 +308,5 @@ def _parse_states(text: str) -> frozenset[str]:
 
 
 def _continue_token(key: ObjectKey) -> str:
-    """Name the position of a consumer in the order of the pages."""
+    """Encode the position of a consumer in the order of the pages."""
     return "/".join(key)

@@ -4,9 +4,9 @@
   that differs from what was last applied to the consumers that follow it
 * an alert gets one POST of text for each consumer that was rolled out
 
-Both are sent in the background with time-outs and are retried, so that a slow or absent
-receiver delays nobody. Data keys are named, values never; of a URL only the host is ever shown,
-since its path is often the receiver's password.
+Both are sent in the background with time-outs and are retried, so that a slow or absent receiver
+delays nothing. Data keys are named, values never; of a URL only the host is ever shown, since its
+path is often the receiver's password.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Change(NamedTuple):
 
     what: str
     data_keys: frozenset[str]
-    #: Found by comparison with the record; it happened while nobody was watching.
+    #: Found by comparison with the record; it was not watched.
     missed: bool = False
 
 
@@ -68,12 +68,12 @@ class Webhooks:
         self._settings = settings
         self._followers = followers
         self._changes: dict[ObjectKey, _Change] = {}
-        #: The sources with a watch event in this term: the comparison finds nothing new of them.
+        #: The sources with a watch event in this term, which the comparison need not report.
         self._seen: set[ObjectKey] = set()
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._alerts: deque[str] = deque()
         self._alert_queued = asyncio.Event()
-        #: How much is to be sent and not sent yet, and whether that is nothing.
+        #: The number of items not sent yet, and whether there are none.
         self._pending = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -101,7 +101,7 @@ class Webhooks:
         if self._tasks is not None:
             await self._tasks.stop()
 
-    # -- what is sent --------------------------------------------------------------------------
+    # -- queue --------------------------------------------------------------------------
 
     def source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Queue a change of a source's data; a store calls this."""
@@ -119,8 +119,8 @@ class Webhooks:
     def source_found_changed(self, present: SourceSnapshot) -> None:
         """Queue a source that differs from the record, unless a watch event was seen already.
 
-        So a change while nobody was watching is sent too, if a consumer follows the source.
-        Which data keys changed is not known any more.
+        So a change while no controller was running is sent too, if a consumer follows the source.
+        The changed data keys are unknown then.
         """
         key = present.source
         if not self._settings.change_url or key in self._seen:
@@ -149,7 +149,7 @@ class Webhooks:
         self._alert_queued.set()
 
     def _add_change(self, key: ObjectKey, change: _Change) -> None:
-        """Merge a change into what is to be sent of a source."""
+        """Merge a change into the pending change of a source."""
         before = self._changes.get(key)
         if before is None:
             self._count_pending(1)
@@ -178,7 +178,7 @@ class Webhooks:
                     session, self._settings.change_url, body, "application/json", proxy=""
                 )
                 if refusal:
-                    # What changed meanwhile was added anew; both are sent together.
+                    # Changes since then were added again; both are sent together.
                     later = self._changes.get(key, change)
                     self._add_change(key, change._replace(what=later.what))
                     pause = self._queue.retry(key)
@@ -194,7 +194,7 @@ class Webhooks:
                 self._queue.done(key)
 
     def _document(self, key: ObjectKey, change: _Change) -> dict[str, Any]:
-        """Describe a change; `webhook` is all that Reloader sends."""
+        """Describe a change; Reloader sends only `webhook`."""
         return {
             "webhook": "update successful",
             "change": change.what,
@@ -255,7 +255,7 @@ async def _post(
     except TimeoutError:
         return f"{host} did not answer within {_TIMEOUT:g}s"
     except (ClientError, OSError, ValueError) as error:
-        # The texts of these name the whole URL.
+        # The messages of these contain the whole URL.
         return f"cannot reach {host} ({type(error).__name__})"
 
 

@@ -1,1 +1,1 @@
-"""What the controller keeps, in Secrets of its own namespace."""
+"""The controller's persistent state, in Secrets of its own namespace."""

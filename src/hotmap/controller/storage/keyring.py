@@ -1,7 +1,7 @@
-"""The fingerprint keys: made at the first start, kept in a Secret of the controller's namespace.
+"""The fingerprint keys: created at the first start, stored in a Secret of our own namespace.
 
-Newest first; older ones are kept so that what was recorded with them can be compared. Losing
-the Secret costs evidence (all consumers are adopted anew), never an action.
+Newest first; older ones are kept so that records made with them can be compared. If the Secret is
+lost, all consumers are adopted again, without an action.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _log = logging.getLogger(__name__)
 
 
 def passing_keyring() -> tuple[FingerprintKey, ...]:
-    """Make a key that ends with this process, for who may not write."""
+    """Create a key for this process only, for modes that write nothing."""
     return (fingerprint_key(secrets.token_bytes(_KEY_LENGTH)),)
 
 
 async def load_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, ...]:
-    """Read the fingerprint keys, newest first; at the very first start make one.
+    """Read the fingerprint keys, newest first; at the very first start create one.
 
     Raises:
-        SettingsError: the Secret may not be read or made, or its content is no key.
+        SettingsError: the Secret may not be read or created, or its content is not a key.
         ApiError, Unreachable: as the client raises them.
     """
     secret = _secret(client, namespace)
@@ -56,10 +56,10 @@ async def load_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, 
 
 
 async def read_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, ...] | None:
-    """Read the fingerprint keys as they are now, newest first; None when the Secret is gone.
+    """Read the current fingerprint keys, newest first; None if the Secret does not exist.
 
     Raises:
-        SettingsError: the Secret may not be read, or its content is no key.
+        SettingsError: the Secret may not be read, or its content is not a key.
         ApiError, Unreachable: as the client raises them.
     """
     secret = _secret(client, namespace)
@@ -68,10 +68,10 @@ async def read_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, 
 
 
 async def restore_keyring(client: Client, namespace: str, keys: tuple[FingerprintKey, ...]) -> None:
-    """Create the Secret again with the keys in use: what was recorded with them stays comparable.
+    """Create the Secret again with the keys in use, so that records stay comparable.
 
     Raises:
-        AlreadyExists: somebody else has created it.
+        AlreadyExists: another client has created it.
         ApiError, Unreachable: as the client raises them.
     """
     await _secret(client, namespace).create(_content(key.secret for key in keys))

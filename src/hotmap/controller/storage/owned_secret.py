@@ -1,7 +1,7 @@
-"""One Secret of the controller's own namespace: read, and written without losing what others wrote.
+"""One Secret of the controller's own namespace: reads, and conflict-safe writes.
 
-Every write carries the resourceVersion that it was made from. Where that does not hold any more,
-what another has written is merged first; a Secret that was deleted is created again.
+Every write has the resourceVersion that it is based on. On a conflict, the other client's content
+is merged first; a Secret that was deleted is created again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OwnedSecret:
         self._name = name
         self._type = type
         self._data_key = data_key
-        #: The resourceVersion as we know it; None: there is no such Secret, as far as we know.
+        #: The known resourceVersion; None: the Secret does not exist, as far as known.
         self._version: str | None = None
 
     def __str__(self) -> str:
@@ -38,11 +38,11 @@ class OwnedSecret:
 
     @property
     def is_known(self) -> bool:
-        """True once it was read or written, until it is found to be gone."""
+        """True once it was read or written, until it is found to be deleted."""
         return self._version is not None
 
     async def read(self) -> bytes | None:
-        """Return its content, b"" where that is no base64; None when there is no such Secret.
+        """Return its content, b"" if that is not base64; None if there is no such Secret.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
@@ -59,9 +59,9 @@ class OwnedSecret:
             return b""
 
     async def was_changed(self) -> bool:
-        """Return whether somebody else has deleted or written it since we read or wrote it.
+        """Return whether another client has deleted or written it since our last read or write.
 
-        What is known of it is left as it is, so that the next write merges what it finds.
+        The known state is unchanged, so that the next write merges the other content.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
@@ -75,12 +75,12 @@ class OwnedSecret:
     async def write(self, content: Callable[[], bytes], *, merge: Callable[[bytes], None]) -> None:
         """Create or replace it with `content()`.
 
-        If somebody else has written or deleted it, `merge` gets what it holds now, b"" for
-        nothing, and `content` is asked again. Only an answered write counts as done, so a lost
-        answer is met again as a conflict.
+        If another client has written or deleted it, `merge` gets its current content, b"" if
+        deleted, and `content` is called again. A write without a response counts as not done, so it
+        is handled as a conflict later.
 
         Raises:
-            Conflict: it was written once more in the meantime.
+            Conflict: it was written again in the meantime.
             ApiError, Unreachable: as the client raises them.
         """
         try:
@@ -93,7 +93,7 @@ class OwnedSecret:
         """Create it.
 
         Raises:
-            AlreadyExists: somebody else has; or we have, and the answer was lost.
+            AlreadyExists: another client has; or we have, and the response was lost.
             NotFound: the namespace does not exist.
             ApiError, Unreachable: as the client raises them.
         """

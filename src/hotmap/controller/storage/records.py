@@ -14,23 +14,23 @@ from hotmap.core.model.state import Record, SeenSource
 
 __all__ = ["Records", "last_seen"]
 
-#: Seconds for which changes of sources are kept; a revert that comes later meets consumers that
-#: were rolled, or were told of.
+#: Seconds for which changes of sources are kept; at a later revert the consumers were already
+#: rolled out or reported.
 _SEEN_FOR = 3600.0
 
 #: Sources whose changes are kept at most, a few hundred bytes each.
 _SEEN_AT_MOST = 4096
 
-#: Data keys that are named in what was seen of one source; with more, nobody saw which.
+#: Data keys that are named in the changes of one source; with more, the keys count as unknown.
 _SEEN_KEYS = 256
 
 
 class Records:
-    """What was last asked of each consumer, by uid."""
+    """The records of what was last applied to each consumer, by uid."""
 
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
-        #: Those that changed last come last.
+        #: Those that changed last are last.
         self._seen: dict[ObjectKey, SeenSource] = {}
         self._on_change: Callable[[str], None] | None = None
 
@@ -47,7 +47,7 @@ class Records:
         return self._records.values()
 
     def get(self, uid: str) -> Record | None:
-        """Return what was last asked of a consumer."""
+        """Return the record of a consumer."""
         return self._records.get(uid)
 
     def put(self, record: Record) -> None:
@@ -57,11 +57,11 @@ class Records:
             self._touch(record.uid)
 
     def note(self, record: Record) -> None:
-        """Keep in memory what is not worth a write of its own; the next one takes it along."""
+        """Store a record in memory only; it is written with the next change."""
         self._records[record.uid] = record
 
     def write(self, uids: Iterable[str]) -> None:
-        """Have the records of some consumers written that were only noted so far."""
+        """Schedule the records of some consumers to be written that were only noted so far."""
         for uid in uids:
             if uid in self._records:
                 self._touch(uid)
@@ -82,7 +82,7 @@ class Records:
             self.forget(uid)
 
     def seen(self) -> Collection[SeenSource]:
-        """Return what was read of sources' changes, or noted since."""
+        """Return the observed changes of sources."""
         return self._seen.values()
 
     def note_seen(self, seen: SeenSource) -> None:
@@ -97,7 +97,7 @@ class Records:
         self._seen.pop(seen.source, None)
         self._seen[seen.source] = seen
         oldest = seen.sightings[-1].at - _SEEN_FOR
-        # What is dropped goes from its shard with the next write of that.
+        # A dropped entry is removed from its shard at the next write.
         first = self._first_seen()
         while len(self._seen) > _SEEN_AT_MOST or last_seen(first) < oldest:
             del self._seen[first.source]
