@@ -83,7 +83,7 @@ def test_environment_equals_the_kubelets(
 
 
 def test_environment_ignores_invalid_names() -> None:
-    """Nested paths, "=" and NUL bytes; bytes that are no UTF-8 are kept as they are."""
+    """Nested paths, "=" and NUL bytes; bytes that are not valid UTF-8 are kept."""
     contents = {"/a": {"x/y": b"1", "x=y": b"1", "nul": b"\0", "raw": b"\xff", "ok": b"2"}}
     found = environment.make_environment({}, contents, [EnvFrom("", "/a")], [])
     assert found == {"raw": os.fsdecode(b"\xff"), "ok": "2"}

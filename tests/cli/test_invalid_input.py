@@ -370,7 +370,7 @@ def test_full_disk_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["POD_NAMESPACE", "KUBECONFIG", "UNRELATED"])
 def test_non_utf8_variable(name: str, plane: Plane, tmp_path: Path) -> None:
-    """Bytes that are no UTF-8: of a variable that matters it is said, another one is nothing."""
+    """Bytes that are not valid UTF-8 are reported for variables in use and ignored in others."""
     environment: Any = {name: b"\xff\xfe"}
     call: tuple[str, ...] = ("controller", "--listen=none")
     if name != "KUBECONFIG":

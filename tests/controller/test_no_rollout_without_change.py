@@ -91,7 +91,7 @@ async def _relabelled(world: World) -> None:
 async def test_nothing_is_rolled_when(
     world: World, change: Callable[[World], Awaitable[None]]
 ) -> None:
-    """A change that no container would see costs at most a look at the pods."""
+    """A change that no container reads costs at most one list of the pods."""
     async with undisturbed(world):
         await change(world)
 

@@ -1,7 +1,7 @@
-"""When the background looks at whose pods, on a clock that the test moves.
+"""When pods are checked in the background, on a clock that the test advances.
 
-The lookout is a real one and lists real objects from an API server; stores, records and journal
-hold what the test puts there.
+The PodChecker is real and lists real objects from an API server; the test fills stores, records and
+decision log.
 """
 
 from __future__ import annotations

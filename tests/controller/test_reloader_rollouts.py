@@ -399,7 +399,7 @@ async def test_what_reloader_left_paused(world: World, period: str, resumed: boo
 
 
 async def test_what_somebody_else_paused(world: World) -> None:
-    """It is none of our business."""
+    """It is not followed, so nothing is written."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO, paused=True)
     async with controller(world) as running:

@@ -45,7 +45,7 @@ def test_lists(texts: tuple[str, ...], items: tuple[str, ...]) -> None:
 
 
 def test_open_quote_is_refused() -> None:
-    """A list that does not end is no list."""
+    """A list with an unclosed quote is refused."""
     with pytest.raises(ValueError, match=r'^invalid list "a,.*b": unexpected end of data$'):
         split_list(['a,"b'])
 

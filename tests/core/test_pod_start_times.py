@@ -241,7 +241,7 @@ def test_pod_waiting_for_node_widens_bounds(skew: int, member: dict[str, Any], s
         pytest.param(
             pod(created=1000, started=1000, containers={"web": 400}),
             Span(1000, inf),
-            id="set back, and nobody noted a report",
+            id="set back, and no report was recorded",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_quote_short_bounds_the_message() -> None:
     ],
 )
 def test_parse_number_takes_ascii_digits_only(text: str, number: int | None) -> None:
-    """What int() takes beyond that, and what it raises for, is no number."""
+    """Other texts that int() accepts, or raises for, are refused."""
     assert parse_number(text) == number
 
 

@@ -105,8 +105,8 @@ def _stale(
     settled: Mapping[str, int],
     left_alone: Collection[str],
 ) -> Iterator[str]:
-    """Every opted-in template carries the revision of the present content, or never needed one."""
-    if not keys:  # their Secret is gone: nobody can tell any more
+    """Every opted-in template has the revision of the current content, or never needed one."""
+    if not keys:  # their Secret is gone: unknown
         return
     sources = _sources(snapshot, keys)
     for item in snapshot.consumers:

@@ -12,7 +12,7 @@ def read_duration(flag: str, text: str) -> float:
     """Read the value of a flag as seconds.
 
     Raises:
-        SettingsError: it is no duration; the text names the flag.
+        SettingsError: the duration is invalid; the text names the flag.
     """
     try:
         return parse_duration(text)

@@ -32,7 +32,9 @@ HISTORY = "deployment.kubernetes.io/revision-history"
         ),
         pytest.param({REVISION: "9"}, 10, {REVISION: "10", HISTORY: "9"}, id="numbers, not text"),
         pytest.param({REVISION: "7"}, 2, {REVISION: "7"}, id="a revision never falls"),
-        pytest.param({REVISION: "x"}, 2, {REVISION: "x"}, id="what is no number is left alone"),
+        pytest.param(
+            {REVISION: "x"}, 2, {REVISION: "x"}, id="a value that is not a number is kept"
+        ),
     ],
 )
 def test_revision_annotations_of_new_replica_set(
@@ -74,7 +76,7 @@ def _old(name: str, revision: str, replicas: int = 0, **status: Any) -> Object:
 
 
 def test_latest_revision() -> None:
-    """The highest number counts; one that is no number counts as none."""
+    """The highest number counts; a value that is not a number is ignored."""
     assert latest_revision([_old("a", "9"), _old("b", "10"), _old("c", "x")]) == 10
     assert latest_revision([]) == 0
 

@@ -136,7 +136,7 @@ def environment(**container: Any) -> dict[str, str]:
         "an optional missing envFrom object sets nothing",
         "an empty value is set",
         "a name without value is set to nothing",
-        "bytes that are no UTF-8 are kept",
+        "bytes that are not valid UTF-8 are kept",
         "a field of the pod",
         "a label",
         "a missing annotation is an empty text",

@@ -72,8 +72,8 @@ def assess(
 ) -> Assessment:
     """Compare what was applied to a consumer with the current content, by the rules above.
 
-    `record` must have been made with the fingerprint key that `presents` were made with; else
-    pass None (rule 1). After LOOK call again with `facts.starts`, after WAIT later.
+    `record` must have been made with the fingerprint key of `snapshots`; else pass None (rule 1).
+    After LOOK call again with `facts.starts`, after WAIT later.
     """
     known = records_by_source(record)
     findings = [

@@ -1,10 +1,10 @@
 """The annotation by which a nudge announces the desired content to a pod.
 
-    hotmap.dev/target: <seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]
+    hotmap.dev/target: <sequence>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]
 
-`seq` increases with every nudge, since an equal value would cause no sync. Whether a pod needs one
-depends on its last nudge, so a reverted edit is nudged again. Payload digests (`config_volumes`)
-are for an agent in the pod; they are not used here.
+`sequence` increases with every nudge, since an equal value would cause no sync. Whether a pod needs
+one depends on its last nudge, so a reverted edit is nudged again. Payload digests
+(`config_volumes`) are for an agent in the pod; they are not used here.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
 
     Raises:
         Invalid: a parameter is for watches only.
-        BadRequest: the limit is no number.
+        BadRequest: the limit is not a number.
     """
     if "sendInitialEvents" in query:
         why = "sendInitialEvents is forbidden for list"
@@ -144,8 +144,8 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
 
     Raises:
         Invalid: parameters exclude each other.
-        BadRequest: the timeout is no number.
-        ApiError: 500, as upstream, for a resourceVersion that is no number.
+        BadRequest: the timeout is not a number.
+        ApiError: 500, as upstream, for a resourceVersion that is not a number.
     """
     initial = query.get("sendInitialEvents")
     match = query.get("resourceVersionMatch", "")
@@ -209,7 +209,7 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
     """Read a whole number from a query, None where it is not given.
 
     Raises:
-        BadRequest: it is no number.
+        BadRequest: it is not a number.
     """
     text = query.get(name)
     if not text:

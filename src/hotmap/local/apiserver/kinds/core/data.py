@@ -91,7 +91,7 @@ def _check_base64(kind: GroupVersionKind, value: str) -> None:
     """Refuse a value that Go could not decode.
 
     Raises:
-        BadRequest: it is no base64; the text says where, never what.
+        BadRequest: it is not valid base64; the text has its place, never its content.
     """
     try:
         # Go's decoder skips line breaks and refuses everything else.

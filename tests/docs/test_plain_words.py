@@ -1,0 +1,72 @@
+"""Code, documentation, tests and manifests use standard terms instead of private phrases."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import pytest
+from tests.docs.pages import ROOT, tracked_files
+
+#: Regular expressions of phrases, and the standard terms to write instead. Only phrases without a
+#: correct use are listed, so that nothing has to be exempted.
+PLAIN = {
+    r"leads? no more": "lost leadership",
+    r"leads? from now on": "became leader",
+    r"(?:is|be|was) said to nobody": "is not reported",
+    r"knock(?:s|ed|ing)? (?:on|at|again)": "wait, retry",
+    r"lookouts?": "pod checks",
+    r"PodLookout|hotmap_looks_total": "PodChecker, hotmap_pod_checks_total",
+    r"a look at (?:its|the|their) pods": "a pod check",
+    r"(?:is|are|was|were) no (?:duration|list|number|YAML|JSON|base64|UTF-8)": "is not a number",
+    r"seen for the first time": "now tracking, adopted",
+    r"noted, nothing to do": "no action",
+    r"content went and came back": "reverted",
+    r"a defect met": "internal error",
+    r"holds? the present content": "is up to date",
+    r"nobody can tell": "unknown",
+    r"nobody noted": "unknown",
+    r"written last by": "last modified by",
+    r"is what was last asked for": "unchanged",
+    r"taken as off": "treated as off",
+    r"so long at most": "maximum time",
+    r"for as long as our patience": "as long as the settings allow",
+    r"(?:is|are) not to be had": "is not available",
+    r"thereof|wherein|whereof|whereby|therein|hitherto|henceforth|lest": "a plain conjunction",
+    r"(?:is|was) none of (?:our|its|his|her|their) business": "is not followed",
+    r"(?:is|are) tried again in": "retrying in",
+    r"stands? or falls?": "depends",
+}
+
+_SUFFIXES = (".py", ".md", ".yaml", ".yml", ".toml")
+
+
+@functools.cache
+def texts() -> dict[str, str]:
+    """Read all files but this one, which has the phrases, and those with planted references."""
+    names = tracked_files() - {"tests/docs/test_plain_words.py", "tests/docs/test_identifiers.py"}
+    return {name: (ROOT / name).read_text() for name in sorted(names) if name.endswith(_SUFFIXES)}
+
+
+def find_phrase(phrase: str, text: str) -> list[int]:
+    """Return the line numbers of a phrase, which may continue on the next line."""
+    # A line end within a paragraph or a comment, with its indentation and comment mark.
+    gap = r"(?:[ \t]*\n[ \t]*(?:#:? ?)?| )"
+    pattern = re.compile(rf"(?<![\w-])(?:{phrase.replace(' ', gap)})(?![\w-])", re.IGNORECASE)
+    return [text.count("\n", 0, match.start()) + 1 for match in pattern.finditer(text)]
+
+
+@pytest.mark.parametrize("phrase", PLAIN)
+def test_phrase_is_not_used(phrase: str) -> None:
+    """Write the standard term of PLAIN instead."""
+    found = [
+        f"{name}:{line}" for name, text in texts().items() for line in find_phrase(phrase, text)
+    ]
+    assert found == [], f"write instead: {PLAIN[phrase]}"
+
+
+def test_phrase_is_found_across_line_ends() -> None:
+    """In paragraphs and in comments; words that only contain the phrase are not found."""
+    assert find_phrase("taken as off", "is taken as\n    off") == [1]
+    assert find_phrase("taken as off", "x = 1\n# It is taken\n# as off.") == [2]
+    assert find_phrase("taken as off", "mistaken as offered") == []
