@@ -1,7 +1,8 @@
 """What happens to an object between a request and the store.
 
 The order is upstream's (apiserver/pkg/registry/rest/create.go and update.go): decode, prepare,
-default, validate. What is the same for every kind is done here; the rest is the kind's strategy.
+default, validate. This module does what all kinds have in common; the kind's strategy does the
+rest.
 """
 
 from __future__ import annotations

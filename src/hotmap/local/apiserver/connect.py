@@ -44,7 +44,7 @@ async def open_log(
 
     Raises:
         NotFound: there is no such pod.
-        BadRequest: it does not say which container, or there is no such one.
+        BadRequest: the container is not named, or does not exist.
         Unavailable: no node runs here.
     """
     pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)

@@ -11,7 +11,7 @@ from hotmap.core.errors import BadRequest
 
 
 class Continuation(NamedTuple):
-    """Where a list goes on: after a key, at a revision; -1 stands for the newest one.
+    """Where a list continues: after a key, at a revision; -1 means the newest one.
 
     `after` is relative to the range that is listed.
     """
@@ -21,7 +21,7 @@ class Continuation(NamedTuple):
 
 
 def encode_token(revision: int, after: str) -> str:
-    """Make the token that goes on after a key. Upstream's start key is the next possible one."""
+    """Encode the token to continue after a key. Upstream's start key is the next possible one."""
     token = {"v": "meta.k8s.io/v1", "rv": revision, "start": f"{after}\u0000"}
     text = json.dumps(token, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()

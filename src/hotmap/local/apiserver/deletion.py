@@ -64,7 +64,7 @@ def check_preconditions(kind: Kind, metadata: JsonObject, options: DeleteOptions
     """Hold a deletion's preconditions against the object; None asks for nothing.
 
     Raises:
-        Conflict: it is another object by now, or another version of it.
+        Conflict: it is another object now, or another version of it.
     """
     name, uid, resource_version = metadata["name"], options.uid, options.resource_version
     if uid is not None and uid != metadata["uid"]:

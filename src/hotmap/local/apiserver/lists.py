@@ -32,7 +32,7 @@ def parse_resource_version(text: str) -> int:
     """Read a resourceVersion.
 
     Raises:
-        BadRequest: it is no unsigned number.
+        BadRequest: it is not an unsigned number.
     """
     if text.isascii() and text.isdigit():
         return int(text)

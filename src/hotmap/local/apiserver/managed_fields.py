@@ -57,7 +57,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Writer(NamedTuple):
-    """Whose write it is, as the entry will say; `time` is RFC 3339 in whole seconds."""
+    """The writer, as in its managedFields entry; `time` is RFC 3339 in whole seconds."""
 
     manager: str
     api_version: str
@@ -137,7 +137,7 @@ def _own_difference(difference: Difference, writer: Writer) -> Difference:
 
 
 def _without_stripped(fields: FieldSet, writer: Writer) -> FieldSet:
-    """Leave out what nobody owns, and what this kind of write cannot change.
+    """Remove fields without an owner, and those that this kind of write cannot change.
 
     The main resource cannot write status, nor anything else through /status (upstream:
     GetResetFields of the strategies).
@@ -149,7 +149,7 @@ def _without_stripped(fields: FieldSet, writer: Writer) -> FieldSet:
 def _allowed_conflicts(kind: Kind, live: JsonObject, writer: Writer) -> FieldSet:
     """Find what kubectl may take over from its own client-side apply (lastappliedmanager.go).
 
-    That is what its annotation says and the live object still has.
+    These are the fields of its annotation that the live object still has.
     """
     text = _last_applied(live)
     if writer.manager != _KUBECTL or text is None:

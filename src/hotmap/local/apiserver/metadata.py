@@ -126,7 +126,7 @@ def check_name(metadata: JsonObject, name: str) -> None:
 
 
 def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
-    """Put back what the server alone writes; say what the update tried to change.
+    """Restore the fields that only the server writes; return those that the update changed.
 
     ValidateObjectMetaAccessorUpdate; `new` is changed in place.
     """

@@ -83,7 +83,7 @@ def decode_body(body: bytes, content_type: str) -> JsonObject:
     """Read an object that a client sent.
 
     Raises:
-        BadRequest: it is no object, or not well formed.
+        BadRequest: it is not an object, or not well formed.
         ApiError: 415, the form is not known.
     """
     media = _parse(content_type).media

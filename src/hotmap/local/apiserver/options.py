@@ -31,7 +31,7 @@ _MAX_MANAGER = 128
 
 
 class WriteOptions(NamedTuple):
-    """What the query of a write says: who writes, and how strictly fields are checked."""
+    """The query parameters of a write: field manager, dry run, field validation."""
 
     manager: str
     dry_run: bool = False
@@ -41,7 +41,7 @@ class WriteOptions(NamedTuple):
 
 
 class ListOptions(NamedTuple):
-    """What the query of a list says; `limit` 0 means everything."""
+    """The query parameters of a list; `limit` 0 means everything."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -52,7 +52,7 @@ class ListOptions(NamedTuple):
 
 
 class WatchOptions(NamedTuple):
-    """What the query of a watch says; `timeout` in seconds, None where the server chooses."""
+    """The query parameters of a watch; `timeout` in seconds, None if the server chooses."""
 
     since: str | None = None
     label_selector: str = ""
@@ -63,7 +63,7 @@ class WatchOptions(NamedTuple):
 
 
 class DeleteOptions(NamedTuple):
-    """What the body and the query of a delete say; `uid`, `resource_version` are preconditions."""
+    """The options of a delete, from body and query; `uid`, `resource_version` are preconditions."""
 
     grace_period: int | None = None
     uid: str | None = None

@@ -86,7 +86,7 @@ def json_patch(document: Any, patch: object) -> Any:
                     reason="RequestEntityTooLarge",
                 )
     except (LookupError, TypeError, ValueError):
-        # Upstream does not say which operation it was, either.
+        # Upstream does not name the operation, either.
         raise api_error(
             422,
             "the server rejected our request due to an error in our request",

@@ -1,7 +1,7 @@
 """The API server without HTTP: objects by resource, namespace and name on top of a store.
 
 Controllers and the kubelet use it as their `Client`, as upstream's components use a loopback
-client, and the HTTP side adds transport. What the methods do is done by `reader`, `writer` and
+client, and the HTTP side adds transport. The methods are implemented by `reader`, `writer` and
 `deleter`.
 
 The methods are coroutines because an HTTP client may take this one's place. They never wait, so
@@ -59,7 +59,7 @@ class Registry:
         self.deleter = ObjectDeleter(store, self.reader, clock)
 
     def now(self) -> float:
-        """Tell the time by which objects are stamped, in POSIX seconds."""
+        """Return the time for timestamps of objects, in POSIX seconds."""
         return self._clock()
 
     def _path(

@@ -206,7 +206,7 @@ class APIServer:
             )
             options = options._replace(field_selector=selector)
         table = negotiate_form(request.headers.get("Accept", "")) == "table"
-        # What is wrong with the request is an answer; what is gone is an event of the stream.
+        # An invalid request gets an error response; an expired revision is an event of the stream.
         try:
             watch = self._registry.watch(
                 self._registry.scheme.name(path.kind), path.namespace, **options._asdict()

@@ -1,4 +1,4 @@
-"""JSON types of fields: what Go's decoder refuses is refused here, what it drops is dropped.
+"""JSON types of fields: refuses what Go's decoder refuses, drops what it drops.
 
 By the table of `api_types`. Kinds that it does not know keep every field; only their metadata is
 checked.

@@ -32,7 +32,7 @@ def strategic_merge_patch(
 
     Raises:
         BadRequest: a directive is unknown or malformed.
-        ApiError: 500, an element of a merged list does not say which it is.
+        ApiError: 500, an element of a merged list has no merge key.
     """
     fields = api_types().types[type_name] if type_name else _METADATA_ONLY
     return _merge_map(obj, patch, fields)
@@ -44,7 +44,7 @@ def _merges(field: Field) -> bool:
 
 
 def _fields_of(type_text: str) -> Mapping[str, Field]:
-    """Return the fields of a type of the table, none where it is no object."""
+    """Return the fields of a type of the table, none if it is not an object."""
     return api_types().types.get(type_text.rpartition("#")[2], {})
 
 

@@ -1,6 +1,6 @@
 """A watch as a stream of lines: what goes out when.
 
-Knows nothing of HTTP: it asks for a `send` that takes bytes. Bookmarks go out about once a
+Independent of HTTP: it needs a `send` that takes bytes. Bookmarks go out about once a
 minute and shortly before the end (apiserver/pkg/storage/cacher/cacher.go), so that a client
 that saw nothing else can resume where the server has not forgotten yet.
 """

@@ -1,6 +1,6 @@
 """Watches of one kind: writes of the store, seen through a selector.
 
-What a write looks like to a watch depends on its selector: an object that leaves the selection
+The watch event of a write depends on the watch's selector: an object that leaves the selection
 is DELETED in its last selected state, one that enters is ADDED (apiserver/pkg/storage/cacher).
 """
 
@@ -22,7 +22,7 @@ JsonObject = dict[str, Any]
 # A watch event as (type, object as JSON).
 Frame = tuple[EventType, bytes]
 
-# Bytes of writes kept prepared for watches that come to the same one a moment later.
+# Bytes of encoded writes that are kept for other watches of the same write.
 _SHARED_BYTES = 16 << 20
 
 
@@ -62,7 +62,7 @@ class RegistryWatch:
         return WatchEvent(event_type, msgspec.json.decode(encoded))
 
     async def wait(self) -> bool:
-        """Wait until `take` has something to look at; False means that the stream has ended."""
+        """Wait until `take` has events; False means that the stream has ended."""
         return bool(self._ready) or await self._events.wait()
 
     def take(self) -> list[Frame]:
@@ -129,7 +129,7 @@ class _Change:
         self._after = _State(after, event.revision) if after is not None else None
 
     def frame_for(self, selector: Selector) -> Frame | None:
-        """Say what a watch with a selector sees of the write, None for nothing."""
+        """Return the event of the write for a watch with a selector, None for none."""
         before = self._before if self._before and self._before.matches(selector) else None
         if self._after and self._after.matches(selector):
             return ("MODIFIED" if before else "ADDED", self._after.encoded)

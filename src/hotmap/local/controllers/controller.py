@@ -1,4 +1,4 @@
-"""What every controller is set up from: caches, a queue with workers, and Events.
+"""The base of all controllers: caches, a queue with workers, and Events.
 
 kubernetes: cmd/kube-controller-manager/app, ControllerContext; controller-runtime, Controller. What
 a controller watches and what its sync does is its own.

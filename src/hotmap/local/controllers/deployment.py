@@ -1,9 +1,9 @@
 """Rolls a Deployment's pods from one template to the next by sizing ReplicaSets.
 
-kubernetes: pkg/controller/deployment. What is decided lies in `rolling`, `revisions`, `progress`
+kubernetes: pkg/controller/deployment. Decisions are in `rolling`, `revisions`, `progress`
 and `template`; here it is carried out, one step per sync. Each write is seen by the caches
 before the sync goes on, and a ReplicaSet is written only as it was decided upon (its
-resourceVersion is a precondition), so a step is never taken twice and never on stale numbers.
+resourceVersion is a precondition), so a step is never repeated and never based on stale counts.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ kubernetes: pkg/controller/garbagecollector. An owner reference counts by uid. T
   block it are gone.
 * Orphan: the owner stays, with the finalizer `orphan`, until its dependents no longer name it.
 
-Owners of kinds that are not served are taken to exist.
+Owners of kinds that are not served count as existing.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class GarbageCollector(Controller[_Key]):
     async def _find_owner(self, reference: Object, namespace: str) -> Object | None:
         """Return the owner a reference means, None if there is none.
 
-        The cache may not know a new owner yet, so the API server is asked as well.
+        The cache may not have a new owner yet, so the API server is read as well.
         """
         kind = self._find_kind(reference)
         if kind is None:

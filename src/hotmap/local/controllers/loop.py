@@ -1,7 +1,7 @@
 """The loop of every controller: take a key, sync that object, retry on failure.
 
-A key names an object, never what happened to it, so that a sync is right after any history
-(controller-runtime: pkg/reconcile). What a sync does is the controller's matter, when a key is
+A key identifies an object, not a change, so that a sync is correct after any history
+(controller-runtime: pkg/reconcile). The controller implements the sync, when a key is
 due the work queue's.
 """
 

@@ -82,7 +82,7 @@ class NamespaceController(Controller[ObjectName]):
                 continue
 
     async def _finalize(self, namespace: Object) -> None:
-        """Remove the finalizer; the cache may lag behind, so the API server is asked first."""
+        """Remove the finalizer; the cache may lag behind, so the API server is read first."""
         name = namespace["metadata"]["name"]
         for resource in tuple(self._content):
             left = await self._client.list(resource, name, limit=1)

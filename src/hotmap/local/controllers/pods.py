@@ -1,4 +1,4 @@
-"""What a pod's status says to its owner: active, ready, available, and which one goes first.
+"""Pod status for owners: active, ready, available, and the order of deletion.
 
 kubernetes: pkg/api/v1/pod/util.go, pkg/controller/controller_utils.go (ActivePodsWithRanks).
 Pods are whole objects; `now` is POSIX seconds on the cluster's clock.
@@ -44,7 +44,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def ready_since(pod: Object) -> float:
-    """Return since when a ready pod is ready; 0 when it is not, or does not say."""
+    """Return since when a ready pod is ready; 0 if it is not, or has no time."""
     ready = _ready_condition(pod)
     if ready is None or ready["status"] != "True":
         return 0.0
@@ -52,7 +52,7 @@ def ready_since(pod: Object) -> float:
 
 
 def is_available(pod: Object, min_ready_seconds: int, *, now: float) -> bool:
-    """Return whether a pod has been ready for long enough; at once when no time is asked for."""
+    """Return whether a pod has been ready for long enough; at once without a minimum."""
     if not is_ready(pod):
         return False
     since = ready_since(pod)

@@ -1,4 +1,4 @@
-"""What a Deployment's status says of its rollout: counts, conditions, the progress deadline.
+"""The rollout status of a Deployment: counts, conditions, the progress deadline.
 
 Decisions only; `now` is POSIX seconds on the clock that wrote the conditions (kubernetes:
 pkg/controller/deployment/progress.go, sync.go calculateStatus, util/deployment_util.go).
@@ -56,7 +56,7 @@ def progressing(status: str, reason: str, subject: str = "", *, now: float) -> O
 def plain_status(
     deployment: Object, new: Object | None, old: Sequence[Object], *, now: float
 ) -> Object:
-    """Count what the ReplicaSets report, and tell whether the minimum is available.
+    """Count what the ReplicaSets report, and return whether the minimum is available.
 
     All other conditions are kept as they are; nothing is said of progress. This is the whole
     status of a Deployment that is paused, scaled or being deleted.
@@ -109,7 +109,7 @@ def with_pause(deployment: Object, *, now: float) -> list[Object] | None:
     """Return the conditions that note a pause or its end, or None if there is nothing to note.
 
     Without them a Deployment paused for longer than its deadline would be reported as stuck as
-    soon as it is resumed. A deadline that was already missed is not covered up.
+    soon as it is resumed. A deadline that was already missed stays reported.
     """
     conditions = deployment.get("status", {}).get("conditions") or []
     if progress_deadline(deployment) is None:
@@ -135,7 +135,7 @@ def is_complete(deployment: Object, status: Object) -> bool:
 
 
 def next_check(deployment: Object, status: Object, *, now: float) -> float | None:
-    """Return after how many seconds to look again whether the deadline was missed.
+    """Return the seconds until the next check of the deadline.
 
     A second more than is left, as times are whole seconds. None when nothing can be missed: no
     deadline, complete, or reported already.
@@ -150,7 +150,7 @@ def next_check(deployment: Object, status: Object, *, now: float) -> float | Non
 
 
 def progress_deadline(deployment: Object) -> int | None:
-    """Return the seconds a rollout may stand still, None for ever."""
+    """Return the seconds a rollout may have no progress, None for no limit."""
     seconds = deployment["spec"].get("progressDeadlineSeconds")
     return None if seconds in (None, _NO_DEADLINE) else int(seconds)
 

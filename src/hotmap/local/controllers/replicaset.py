@@ -1,4 +1,4 @@
-"""Keeps as many pods as a ReplicaSet asks for, and says how they are.
+"""Keeps the desired number of pods of a ReplicaSet, and updates its status.
 
 kubernetes: pkg/controller/replicaset. The caches have seen the controller's own writes before a
 sync ends, so none is decided twice; that takes the place of upstream's expectations.

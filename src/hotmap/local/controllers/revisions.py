@@ -36,7 +36,7 @@ REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 
 # What a Deployment does not pass on to its ReplicaSets: what they note themselves, kubectl's own
-# record, and the memory of the rollback API that is no more.
+# record, and the annotation of the removed rollback API.
 _NOT_COPIED = frozenset(
     (
         "kubectl.kubernetes.io/last-applied-configuration",

@@ -71,7 +71,7 @@ def bounds_of(deployment: Object) -> Bounds:
     """Compute what a Deployment's strategy allows, in pods.
 
     Percentages are of `spec.replicas`: maxSurge is rounded up, maxUnavailable down. When both
-    come to 0, one may be unavailable, else nothing could ever move (kubernetes:
+    come to 0, one may be unavailable, else the rollout could not progress (kubernetes:
     deployment_util.go, ResolveFenceposts). A Recreate strategy has no bounds to speak of: 0, 0.
     """
     spec = deployment["spec"]
@@ -93,7 +93,7 @@ def is_recreate(deployment: Object) -> bool:
 
 
 def spec_replicas(obj: Object) -> int:
-    """Return the wished size of a Deployment or ReplicaSet; one when it does not say."""
+    """Return the desired size of a Deployment or ReplicaSet; one if it is not set."""
     replicas = obj["spec"].get("replicas")
     return 1 if replicas is None else int(replicas)
 
@@ -125,7 +125,7 @@ def active(replica_sets: Iterable[Object]) -> list[Object]:
 
 
 def replicas_annotations(bounds: Bounds) -> dict[str, str]:
-    """Return what a ReplicaSet notes of its Deployment whenever it is sized."""
+    """Return the annotations of a ReplicaSet about its Deployment's size."""
     return {DESIRED_REPLICAS: str(bounds.replicas), MAX_REPLICAS: str(bounds.max_pods)}
 
 
@@ -166,7 +166,7 @@ def plan_rolling(bounds: Bounds, new: Object, old: Sequence[Object]) -> list[Sca
 def plan_recreate(bounds: Bounds, new: Object | None, old: Sequence[Object]) -> list[Scale]:
     """Scale all old ReplicaSets to nothing, or else the new one to its full size.
 
-    Whether old pods are still running between the two is the caller's matter: it sees pods.
+    The caller checks whether old pods are still running between the two, since it lists pods.
     """
     if going := [Scale(rs, 0) for rs in active(old)]:
         return going
@@ -186,7 +186,7 @@ def plan_scaling(
     """Follow a change of `spec.replicas` without moving a rollout on.
 
     * One active ReplicaSet (or none, then the newest) takes the whole size. Its notes are
-      renewed even where the size agrees already, or the scaling would look pending for ever
+      renewed even where the size agrees already, or the scaling would appear pending without end
       after someone sized the ReplicaSet by hand (upstream leaves it in that state).
     * A new ReplicaSet that is saturated: what is left of the old ones goes.
     * Several while *rolling*: each by its share of what is to be added or removed, the largest

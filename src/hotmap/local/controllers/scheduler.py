@@ -1,4 +1,4 @@
-"""Assigns pods to nodes, by the few rules that matter on one machine.
+"""Assigns pods to nodes, by the few rules that apply on one machine.
 
 Filters only, no scores: the node is ready, takes pods, has the labels that `nodeSelector` asks
 for and no taint that the pod does not tolerate (kubernetes: pkg/scheduler/framework/plugins:
@@ -52,7 +52,7 @@ class Scheduler(Controller[ObjectName]):
         self._nodes.subscribe(self._on_node)
 
     async def sync(self, key: ObjectName) -> None:
-        """Bind one waiting pod, or say why it has to wait; a change of a node brings it back."""
+        """Bind one waiting pod, or report why it has to wait; a node change enqueues it again."""
         pod = self._pods.objects.get(key)
         if pod is None or not _is_unscheduled(pod):
             return
@@ -128,7 +128,7 @@ def find_unfit_reason(pod: Object, node: Object) -> str | None:
 
 
 def _summary(reasons: Iterable[str]) -> str:
-    """Say how many nodes were refused for what (kubernetes: framework.FitError)."""
+    """Summarize why nodes were refused, with counts (kubernetes: framework.FitError)."""
     counts = Counter(reasons)
     if not counts:
         return "no nodes available to schedule pods"

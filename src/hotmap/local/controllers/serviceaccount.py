@@ -35,7 +35,7 @@ _DESCRIPTION = {
 
 
 class ServiceAccountController(Controller[ObjectName]):
-    """Create what every namespace has; *root_ca* is PEM text, None publishes no ConfigMap."""
+    """Create the default objects of every namespace; *root_ca* is PEM text or None for none."""
 
     def __init__(self, context: ControllerContext, *, root_ca: str | None) -> None:
         super().__init__(context, "serviceaccount")
@@ -53,7 +53,7 @@ class ServiceAccountController(Controller[ObjectName]):
         if namespace is None or is_deleted(namespace):
             return
         name = namespace["metadata"]["name"]
-        # The namespace is terminating or gone, which is no failure.
+        # The namespace is terminating or deleted, which is not a failure.
         with contextlib.suppress(Forbidden, NotFound):
             if (name, _ACCOUNT) not in self._accounts.objects:
                 await self._create("serviceaccounts", name, {"metadata": {"name": _ACCOUNT}})
