@@ -230,3 +230,33 @@ def test_environment_follows_kubernetes_rules(tmp_path: Path) -> None:
         ]
         pid = running.status()["application"]["pid"]
         assert Path(f"/proc/{pid}/cmdline").read_text().split("\0")[-2] == "1-2-$(APP_A)-$(APP_Z)"
+
+
+@pytest.mark.parametrize("way", ["one variable", "all variables", "an argument"])
+def test_content_too_large_for_exec_is_rejected_before_the_stop(tmp_path: Path, way: str) -> None:
+    """The running instance goes on; its name is said, its value is not."""
+    volume = Volume(tmp_path / "volume", APP_A="ok")
+    words = application(tmp_path, "polite", "$(APP_A)")
+    flags = ("--env-from", volume, "--env-from", f"MORE_={volume}")
+    with agent(tmp_path, *flags, *words) as running:
+        eventually(lambda: starts(tmp_path) == ['started {"APP_A": "ok"}'])
+        if way == "all variables":
+            volume.write(**{f"APP_{number}": "x" * 100_000 for number in range(40)})
+            wanted = "a program can take 2097152"
+        else:
+            # 131,071 bytes with name and "=" are the most; as an argument it is one too many.
+            volume.write(APP_A="x" * (131_071 - 6 if way == "one variable" else 131_072))
+            wanted = "MORE_APP_A has" if way == "one variable" else "argument 6 has 131072 bytes"
+        error = running.reaches("rejected")["check"]["error"]
+        assert wanted in error
+        assert "xxx" not in error
+        assert notes(tmp_path) == ['started {"APP_A": "ok"}']
+        volume.write(APP_A="fine")
+        eventually(lambda: starts(tmp_path)[-1] == 'started {"APP_A": "fine"}')
+
+
+def test_largest_variable_that_exec_takes_is_used(tmp_path: Path) -> None:
+    """Up to the kernel's own bound nothing is refused."""
+    volume = Volume(tmp_path / "volume", APP_A="x" * (131_071 - 6))
+    with agent(tmp_path, "--env-from", volume, *application(tmp_path)):
+        eventually(lambda: len(starts(tmp_path)) == 1)

@@ -14,6 +14,7 @@ from hotmap.agent.act.stage import Stage
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
+    REJECTED,
     ApplicationExited,
     AttemptFinished,
     CheckFinished,
@@ -119,7 +120,11 @@ class Executor:
                 result, error = self._publish(snapshot)
             self._results.append(CheckFinished(snapshot, result, error))
 
-        self._checker.check(snapshot, checked)
+        # Before anything else: a program that cannot be started must not replace a running one.
+        if error := self.application.find_error(snapshot.contents):
+            checked(REJECTED, error)
+        else:
+            self._checker.check(snapshot, checked)
 
     def _publish(self, snapshot: Snapshot) -> tuple[str, str]:
         if self._stage is not None:

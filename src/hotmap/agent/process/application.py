@@ -6,6 +6,7 @@ import os
 import signal
 
 from hotmap.agent.process.environment import make_environment
+from hotmap.agent.process.exec_limits import find_exec_error
 from hotmap.agent.process.spawn import take_orphans
 from hotmap.agent.process.supervisor import Supervisor
 from hotmap.core.expansion import expand
@@ -85,9 +86,13 @@ class Application:
             source.directory: contents[source.directory] for source in self._settings.env_from
         }
 
+    def find_error(self, contents: Mapping[str, Mapping[str, bytes]]) -> str:
+        """Say why it cannot be started with this content; "" when it can, or there is none."""
+        return find_exec_error(*self._command(contents)) if self._settings.command else ""
+
     def start(self) -> None:
         """Start it for the first time."""
-        self._supervisor.restart(*self._command(), lambda: self._on_start("started"))
+        self._supervisor.restart(*self._command(self._contents), lambda: self._on_start("started"))
 
     def restart(self, done: Callable[[], None]) -> None:
         """Stop it, start it with the current content and call `done`."""
@@ -96,7 +101,7 @@ class Application:
             self._on_start("restarted")
             done()
 
-        self._supervisor.restart(*self._command(), restarted)
+        self._supervisor.restart(*self._command(self._contents), restarted)
 
     def stop(self, number: int) -> None:
         """Stop it for good by a signal; a second call kills it."""
@@ -120,7 +125,9 @@ class Application:
             self.problem = problem
             self._log.warning("application", problem)
 
-    def _command(self) -> tuple[list[str], dict[str, str]]:
+    def _command(
+        self, contents: Mapping[str, Mapping[str, bytes]]
+    ) -> tuple[list[str], dict[str, str]]:
         settings = self._settings
-        environment = make_environment(os.environ, self._contents, settings.env_from, settings.env)
+        environment = make_environment(os.environ, contents, settings.env_from, settings.env)
         return [expand(word, environment.get) for word in settings.command], environment
