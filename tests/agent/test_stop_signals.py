@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.agent.agents import PATIENCE, Volume, agent, eventually
 
-#: Notes the signals that it gets, and exits with 7 at TERM and INT.
+#: Notes the signals that it gets, and exits with 7 at TERM, INT, QUIT and RTMIN+3.
 NOTING = """
 import signal, sys, time
 def note(number, _):
     with open(sys.argv[1], "a") as file: file.write(f"{number}\\n")
-    if number in (signal.SIGTERM, signal.SIGINT): sys.exit(7)
-for number in (2, 10, 14, 15, 29, 34, 64): signal.signal(number, note)
+    if number in (2, 3, 15, 37): sys.exit(7)
+for number in (2, 3, 10, 14, 15, 29, 34, 37, 64): signal.signal(number, note)
 open(sys.argv[1], "a").close()
 while True: time.sleep(0.01)
 """
 
-OTHERS = (signal.SIGALRM, signal.SIGIO, signal.SIGRTMIN, signal.SIGRTMAX)
+OTHERS = (signal.SIGALRM, signal.SIGIO, signal.SIGUSR1, signal.SIGRTMIN, signal.SIGRTMAX)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -65,3 +66,22 @@ def test_term_before_anything_ran_exits_with_143(tmp_path: Path, flags: tuple[st
     with agent(tmp_path, "--dir", folder, "--stage", stage, *flags) as running:
         running.reaches("waiting")
         assert running.end() == 143
+
+
+@pytest.mark.parametrize(("name", "number"), [("QUIT", 3), ("SIGRTMIN+3", 37), ("37", 37)])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, 0])
+def test_stop_signal_of_the_application_is_used(
+    tmp_path: Path, name: str, number: int, sent: int
+) -> None:
+    """At TERM, at the stop signal itself (lifecycle.stopSignal), and for restarts."""
+    volume, notes = Volume(tmp_path / "volume", text="one"), tmp_path / "notes"
+    words = ("--stop-signal", name, "--", sys.executable, "-S", "-c", NOTING, notes)
+    with agent(tmp_path, "--dir", volume, *words) as running:
+        eventually(notes.exists)
+        volume.write(text="two")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+        assert notes.read_text().split() == [str(number)]
+        time.sleep(0.3)  # until it has its handlers
+        running.process.send_signal(sent or number)
+        assert running.process.wait(PATIENCE) == 7
+    assert notes.read_text().split() == [str(number)] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -260,3 +261,106 @@ def test_largest_variable_that_exec_takes_is_used(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume", APP_A="x" * (131_071 - 6))
     with agent(tmp_path, "--env-from", volume, *application(tmp_path)):
         eventually(lambda: len(starts(tmp_path)) == 1)
+
+
+def test_descendant_in_another_session_is_gone_before_the_restart(tmp_path: Path) -> None:
+    """A daemon that holds a lock or a port must not meet the next instance, however it detached."""
+    volume = Volume(tmp_path / "volume", APP_A="1")
+    script = tmp_path / "script"
+    script.write_text(
+        f"""cd {tmp_path}; ls /proc > seen
+        setsid sh -c 'trap "" TERM; echo $$ >> daemons; while :; do sleep 1; done' &
+        setsid sh -c 'setsid sleep 600 & echo $! >> daemons'
+        echo > before-$APP_A; exec sleep 600"""
+    )
+    with agent(tmp_path, "--env-from", volume, "--", "sh", script) as running:
+        eventually((tmp_path / "before-1").exists)
+        eventually(lambda: len((tmp_path / "daemons").read_text().split()) >= 2)
+        first = [int(word) for word in (tmp_path / "daemons").read_text().split()]
+        assert all(alive(pid) for pid in first)
+        volume.write(APP_A="2")
+        eventually((tmp_path / "before-2").exists)
+        numbers = (tmp_path / "seen").read_text().split()
+        assert not [pid for pid in first if str(pid) in numbers]
+        assert running.end() == 143
+
+
+def test_daemon_of_a_command_survives_a_restart(tmp_path: Path) -> None:
+    """What a command of a rule leaves running in a session of its own is not the application's."""
+    volume = Volume(tmp_path / "volume", APP_A="1")
+    rules = tmp_path / "rules.toml"
+    start = f"[ -e {tmp_path}/pid ] || setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600' &"
+    rules.write_text(
+        f"""
+        [[rule]]
+        actions = [{{ exec = ["sh", "-c", "{start}"] }}, {{ restart = "supervised" }}]
+        """
+    )
+    flags = ("--dir", volume, "--rules", rules)
+    with agent(tmp_path, *flags, *application(tmp_path)):
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        volume.write(APP_A="2")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        volume.write(APP_A="3")
+        eventually(lambda: len(starts(tmp_path)) == 3)
+        daemon = int((tmp_path / "pid").read_text())
+        assert alive(daemon)
+    os.kill(daemon, signal.SIGKILL)
+
+
+#: Notes its start, and fails with what APP_STATUS says.
+FRAGILE = """
+import os, signal, sys, time
+status = os.environ["APP_STATUS"]
+with open(sys.argv[1] + "/notes", "a") as file: file.write(f"{os.getpid()} started {status}\\n")
+if os.path.exists(sys.argv[1] + "/broken"): sys.exit(9)
+if status != "0": sys.exit(int(status))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+while True: time.sleep(0.01)
+"""
+
+
+def test_restart_that_fails_is_undone(tmp_path: Path) -> None:
+    """The application runs with its previous environment again until the content changes."""
+    volume = Volume(tmp_path / "volume", APP_STATUS="0")
+    words = ("--", sys.executable, "-S", "-c", FRAGILE, tmp_path)
+    with agent(tmp_path, "--env-from", volume, *words) as running:
+        eventually(lambda: starts(tmp_path) == ["started 0"])
+        volume.write(APP_STATUS="3")
+        message = running.reaches("failing")["message"]
+        assert "the application exited with status 3 " in message
+        assert message.endswith("it was started with its previous environment and arguments")
+        eventually(lambda: starts(tmp_path) == ["started 0", "started 3", "started 0"])
+        time.sleep(0.5)
+        assert starts(tmp_path) == ["started 0", "started 3", "started 0"], "tried once only"
+        assert running.status()["application"]["pid"]
+        volume.write(APP_STATUS="0", APP_MORE="x")
+        running.reaches("loaded")
+        eventually(lambda: len(starts(tmp_path)) == 4)
+        assert running.end() == 0
+
+
+def test_restart_that_fails_twice_ends_the_agent(tmp_path: Path) -> None:
+    """When the previous environment does not help either, the exit status is the application's."""
+    volume = Volume(tmp_path / "volume", APP_STATUS="0")
+    flags = ("--env-from", volume, "--", sys.executable, "-S", "-c", FRAGILE, tmp_path)
+    with agent(tmp_path, *flags) as running:
+        eventually(lambda: starts(tmp_path) == ["started 0"])
+        (tmp_path / "broken").touch()
+        volume.write(APP_STATUS="3")
+        assert running.process.wait(20) == 9
+        assert starts(tmp_path) == ["started 0", "started 3", "started 0"]
+
+
+def test_splay_delays_restarts_by_a_random_part(tmp_path: Path) -> None:
+    """Replicas that get content at the same moment do not restart at the same moment."""
+    volume = Volume(tmp_path / "volume", APP_A="1")
+    flags = ("--env-from", volume, "--splay", "1h")
+    with agent(tmp_path, *flags, *application(tmp_path)) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        volume.write(APP_A="2")
+        running.reaches("pending")
+        time.sleep(0.3)
+        assert len(starts(tmp_path)) == 1
+        running.process.send_signal(signal.SIGHUP)  # now, please
+        eventually(lambda: len(starts(tmp_path)) == 2)

@@ -10,6 +10,7 @@ from hotmap.agent.act.state_file import StateFile
 from hotmap.agent.decide.facts import ApplicationExited, Exit, ExitRequested, ReadDirectories
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.process.process_table import observe_wall_clock
+from hotmap.agent.process.signals import signal_name
 from hotmap.agent.report.reporter import Reporter
 from hotmap.agent.runtime.log import Log
 from hotmap.agent.runtime.loop import Alarm
@@ -30,7 +31,8 @@ _RECOVERY_DELAY = 1.0
 
 #: Signals that would end a process which does not expect them; the application may.
 _OTHER_SIGNALS = (
-    signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
+    signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR,
+    signal.SIGUSR1, signal.SIGUSR2,
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 )  # fmt: skip
 
@@ -108,10 +110,11 @@ class Agent:
             self._executor.execute(command)
 
     def _start(self) -> None:
-        self._loop.on_signals([signal.SIGTERM, signal.SIGINT], self._on_stop_signal)
         self._loop.on_signals([signal.SIGHUP], self._on_hang_up)
         self._loop.on_signals(_OTHER_SIGNALS, self._executor.application.forward)
         self._executor.application.prepare()
+        stop_signal = self._settings.application.stop_signal
+        self._loop.on_signals([signal.SIGTERM, signal.SIGINT, stop_signal], self._on_stop_signal)
         self.reporter.listen()
         for text in (*self._settings.warnings, *self.reporter.problems()):
             self._log.warning("start", text)
@@ -125,8 +128,12 @@ class Agent:
         self._loop.guard(self._observer.begin)
 
     def _on_stop_signal(self, number: int) -> None:
-        self._log.info("stopping", f"shutting down ({signal.Signals(number).name})")
+        name = signal_name(number)
+        shown = name if name.startswith("signal") else f"SIG{name}"
+        self._log.info("stopping", f"shutting down ({shown})")
         self._stopping = True
+        if number == signal.SIGTERM:
+            number = self._settings.application.stop_signal
         if not self._executor.stop(number):
             # A process that should have run did not: an init container has not published anything.
             unfinished = self._settings.application.command or self._settings.once

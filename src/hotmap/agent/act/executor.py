@@ -21,6 +21,7 @@ from hotmap.agent.decide.facts import (
     StartApplication,
     StartAttempt,
     StartCheck,
+    StartFailed,
 )
 from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from hotmap.agent.runtime.loop import Loop
     from hotmap.agent.settings.settings import Settings
 
-    Result = CheckFinished | AttemptFinished | ApplicationExited | ExitRequested
+    Result = CheckFinished | AttemptFinished | ApplicationExited | ExitRequested | StartFailed
 
 
 class Executor:
@@ -62,6 +63,7 @@ class Executor:
             loop, self._children, log, settings.application,
             grace=settings.actions.grace,
             on_exit=lambda status: self._results.append(ApplicationExited(status)),
+            on_start_failed=lambda error: self._results.append(StartFailed(error)),
         )  # fmt: skip
         self.calls = CallStatistics(
             action.call.url for rule in settings.rules for action in rule.actions if action.call

@@ -1,8 +1,8 @@
 """The reconciler's input (facts) and output (commands and transitions).
 
-Facts: Snapshot and Announcement from `watch`; CheckFinished, AttemptFinished, ApplicationExited and
-ExitRequested from `act`. Commands: ReadDirectories for `watch`; StartCheck, StartAttempt and
-StartApplication for `act`; and Exit.
+Facts: Snapshot and Announcement from `watch`; CheckFinished, AttemptFinished, StartFailed,
+ApplicationExited and ExitRequested from `act`. Commands: ReadDirectories for `watch`; StartCheck,
+StartAttempt and StartApplication for `act`; and Exit.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = [
     "StartApplication",
     "StartAttempt",
     "StartCheck",
+    "StartFailed",
     "Transition",
 ]
 
@@ -52,6 +53,12 @@ class AttemptFinished(Value):
     position: int
     at: float
     by_itself: bool = False
+
+
+class StartFailed(Value):
+    """The supervised application could not run with new content; it has its previous one again."""
+
+    error: str
 
 
 class ApplicationExited(Value):

@@ -6,6 +6,8 @@ may have loaded anything, so the earlier content has to be loaded again.
 
 from __future__ import annotations
 
+from math import inf
+
 __all__ = ["Progress"]
 
 TYPE_CHECKING = False
@@ -34,6 +36,8 @@ class Progress:
         self.position = 0
         self.failures = 0
         self.retry_at = 0.0
+        #: What was tried cannot be loaded, so nothing is tried until it changes.
+        self.held = False
         #: Since when this content is desired; since when anything is pending.
         self.desired_since = 0.0
         self.pending_since: float | None = None
@@ -45,15 +49,32 @@ class Progress:
         loaded = self.done and self.tried == self.desired and self.doubted_since is None
         return self.desired is not None and not loaded
 
-    def set_desired(self, digest: str, now: float) -> None:
-        """Record what should be loaded; other content than before is tried at once."""
+    def set_desired(self, digest: str, now: float, *, delay: float = 0.0) -> None:
+        """Record what should be loaded; other content than before is tried after `delay`.
+
+        Content that replaces other content which is still waiting for that does not wait longer.
+        """
         if digest == self.desired:
             return
+        waits = self.pending and not self.failures and not self.running
         self.desired = digest
         self.desired_since = now
+        if self.tried is None:
+            self.retry_at = now
+        else:
+            self.retry_at = min(now + delay, max(now, self.retry_at)) if waits else now + delay
         self.failures = 0
-        self.retry_at = now
         self.position = 0
+        self.held = False
+        self._update_pending_since(now)
+
+    def hold(self, error: str, now: float) -> None:
+        """Record that what was tried cannot be loaded; nothing is tried until it changes."""
+        self.done = False
+        self.held = self.tried == self.desired
+        self.failures += 1
+        self.error = error
+        self.retry_at = inf if self.held else now
         self._update_pending_since(now)
 
     def expose(self, now: float) -> None:
@@ -78,6 +99,8 @@ class Progress:
         self.done = True
         self.exposed_since = self.doubted_since = None
         self.pending_since = None
+        self.held = False
+        self.failures = 0
         self.error = ""
 
     def due(self, now: float) -> bool:
@@ -119,6 +142,7 @@ class Progress:
     def retry_now(self) -> None:
         """Retry without waiting."""
         self.retry_at = 0.0
+        self.held = False
 
     def _update_pending_since(self, now: float) -> None:
         if not self.pending:

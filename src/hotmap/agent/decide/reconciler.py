@@ -25,6 +25,7 @@ from hotmap.agent.decide.facts import (
     StartApplication,
     StartAttempt,
     StartCheck,
+    StartFailed,
     Transition,
 )
 from hotmap.agent.decide.gate import Gate
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from hotmap.agent.settings.settings import Settings
 
-    Fact = Snapshot | Announcement | CheckFinished | AttemptFinished
+    Fact = Snapshot | Announcement | CheckFinished | AttemptFinished | StartFailed
     Command = ReadDirectories | StartCheck | StartAttempt | StartApplication | Exit
 
 #: Seconds until content that is to be checked is read again, when it could not be read.
@@ -122,6 +123,8 @@ class Reconciler:
             self._record_announcement(fact, now)
         elif isinstance(fact, CheckFinished):
             self._record_check(fact, now)
+        elif isinstance(fact, StartFailed):
+            self._record_start_failure(fact, now)
         else:
             self._record_attempt(fact, now)
 
@@ -150,7 +153,7 @@ class Reconciler:
         times = [
             state.progress.retry_at
             for state in self.rules
-            if state.progress.pending and not state.progress.running
+            if state.progress.pending and not state.progress.running and not state.progress.held
         ]
         if self.gate.undecided and self.gate.checking is None:
             times.append(self.gate.retry_at)
@@ -203,7 +206,7 @@ class Reconciler:
                 if state.progress.tried is None:
                     # The containers started with what is announced at first.
                     state.progress.adopt(announcement.frozen)
-                state.progress.set_desired(announcement.frozen, now)
+                state.progress.set_desired(announcement.frozen, now, delay=self._splay(state))
 
     def _record_check(self, check: CheckFinished, now: float) -> None:
         self.checks[check.result] += 1
@@ -247,12 +250,23 @@ class Reconciler:
         else:
             progress.succeeded(now)
             state.loaded_files = state.attempted_files
+            if _restarts_application(state) and not attempt.by_itself:
+                self._adopt_held()
             if attempt.by_itself:
                 self._log("adopted", "process has loaded it at its start", rule=attempt.rule)
             else:
                 state.loads += 1
                 state.loaded_at = attempt.at
                 self._log("loaded", "content loaded", rule=attempt.rule, digest=progress.loaded)
+        self._update_loaded(now)
+
+    def _record_start_failure(self, fact: StartFailed, now: float) -> None:
+        """Keep the application as it is until its content changes: each attempt would stop it."""
+        self._warn("failed", fact.error)
+        for state in self.rules:
+            if _restarts_application(state):
+                state.failures += 1
+                state.progress.hold(fact.error, now)
         self._update_loaded(now)
 
     def _set_desired(self, snapshot: Snapshot, now: float) -> None:
@@ -262,7 +276,9 @@ class Reconciler:
         for state in self.rules:
             if not state.is_frozen:
                 state.files = state.select(snapshot.files)
-                state.progress.set_desired(tree_digest(state.files, self._key), now)
+                state.progress.set_desired(
+                    tree_digest(state.files, self._key), now, delay=self._splay(state)
+                )
                 if self.gate.seen == snapshot.digest:
                     state.progress.restore(now)
         self._update_loaded(now)
@@ -281,9 +297,19 @@ class Reconciler:
             if tree_digest(state.select(snapshot.files), self._key) != tried:
                 state.progress.expose(now)
 
+    def _adopt_held(self) -> None:
+        """Record that a restart has loaded what another rule about the application held back."""
+        for state in self.rules:
+            if _restarts_application(state) and state.progress.held:
+                state.adopt()
+
     def _update_loaded(self, now: float) -> None:
         pending = [d for state in self.rules if state.progress.pending for d in state.directories]
         self.directories.load(pending, now)
+
+    def _splay(self, state: RuleState) -> float:
+        """Choose how long a restart waits, so that replicas do not restart at the same moment."""
+        return self._random() * self._settings.actions.splay if _restarts(state) else 0.0
 
     def _delay(self, failures: int) -> float:
         actions = self._settings.actions
@@ -300,6 +326,10 @@ class Reconciler:
 
 def _progress(attempt: tuple[str, bool] | None) -> Progress:
     return Progress(tried=attempt[0], done=attempt[1]) if attempt else Progress()
+
+
+def _restarts_application(state: RuleState) -> bool:
+    return any(action.restart_mode == "supervised" for action in state.rule.actions)
 
 
 def _restarts(state: RuleState) -> bool:

@@ -8,7 +8,7 @@ import signal
 from hotmap.agent.process.environment import make_environment
 from hotmap.agent.process.exec_limits import find_exec_error
 from hotmap.agent.process.spawn import take_orphans
-from hotmap.agent.process.supervisor import Supervisor
+from hotmap.agent.process.supervisor import Command, Supervisor, SupervisorReports
 from hotmap.core.expansion import expand
 from hotmap.core.value import Value
 
@@ -50,14 +50,26 @@ class Application:
         *,
         grace: float,
         on_exit: Callable[[int], None],
+        on_start_failed: Callable[[str], None],
     ) -> None:
-        """`grace`: seconds; `on_exit` gets the exit status when it is not to be started again."""
+        """Start nothing yet.
+
+        grace: seconds
+        on_exit: gets the exit status when it is not to be started again
+        on_start_failed: gets a sentence when it could not run with what it was restarted with, and
+            is started with what it had before
+        """
         self._loop = loop
         self._log = log
         self._settings = settings
-        self._supervisor = Supervisor(
-            loop, children, grace=grace, on_exit=on_exit, on_start_error=self._on_start_error
+        self._report_failure = on_start_failed
+        reports = SupervisorReports(
+            on_exit, self._on_start_error, self._on_start_failed, self._on_descendants_left
         )
+        self._supervisor = Supervisor(
+            loop, children, reports,
+            grace=grace, stop_signal=settings.stop_signal, min_uptime=settings.min_uptime,
+        )  # fmt: skip
         #: Why it cannot be started now; "" while it can.
         self.problem = ""
         #: Contents of the directories that its environment is made of.
@@ -88,11 +100,15 @@ class Application:
 
     def find_error(self, contents: Mapping[str, Mapping[str, bytes]]) -> str:
         """Say why it cannot be started with this content; "" when it can, or there is none."""
-        return find_exec_error(*self._command(contents)) if self._settings.command else ""
+        if not self._settings.command:
+            return ""
+        command = self._command(contents)
+        return find_exec_error(command.words, command.environment)
 
     def start(self) -> None:
         """Start it for the first time."""
-        self._supervisor.restart(*self._command(self._contents), lambda: self._on_start("started"))
+        command = self._command(self._contents)
+        self._supervisor.restart(command, lambda: self._on_start("started"))
 
     def restart(self, done: Callable[[], None]) -> None:
         """Stop it, start it with the current content and call `done`."""
@@ -101,7 +117,7 @@ class Application:
             self._on_start("restarted")
             done()
 
-        self._supervisor.restart(*self._command(self._contents), restarted)
+        self._supervisor.restart(self._command(self._contents), restarted)
 
     def stop(self, number: int) -> None:
         """Stop it for good by a signal; a second call kills it."""
@@ -125,9 +141,16 @@ class Application:
             self.problem = problem
             self._log.warning("application", problem)
 
-    def _command(
-        self, contents: Mapping[str, Mapping[str, bytes]]
-    ) -> tuple[list[str], dict[str, str]]:
+    def _on_start_failed(self, status: int, seconds: float) -> None:
+        self._report_failure(
+            f"the application exited with status {status} {seconds:.1f}s after its restart; it was "
+            "started with its previous environment and arguments"
+        )
+
+    def _on_descendants_left(self, count: int) -> None:
+        self._log.warning("application", f"{count} descendants could not be killed")
+
+    def _command(self, contents: Mapping[str, Mapping[str, bytes]]) -> Command:
         settings = self._settings
         environment = make_environment(os.environ, contents, settings.env_from, settings.env)
-        return [expand(word, environment.get) for word in settings.command], environment
+        return Command([expand(word, environment.get) for word in settings.command], environment)

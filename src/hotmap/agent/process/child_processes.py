@@ -121,6 +121,10 @@ class ChildProcesses:
         """Call with the exit status once a child that was started elsewhere has exited."""
         self._adopted[pid] = ended
 
+    def pids(self) -> set[int]:
+        """Return the process numbers of all children that were started here or adopted."""
+        return {*self._children, *self._adopted}
+
     def kill_all(self) -> None:
         """Kill every child that was started here, with its process group, and drop its outcome."""
         for child in self._children.values():

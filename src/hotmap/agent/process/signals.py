@@ -18,7 +18,7 @@ from hotmap.agent.process.process_table import (
 )
 from hotmap.agent.runtime.clock import since_boot
 
-__all__ = ["open_pidfd", "send_reload", "send_signal"]
+__all__ = ["open_pidfd", "send_reload", "send_signal", "signal_name"]
 
 
 def open_pidfd(process: Process) -> int:
@@ -75,7 +75,7 @@ def send_reload(process: Process, number: int) -> None:
         and not _is_ready_for(process.pid, number)
     ):
         raise ProcessError(
-            f"process {process.pid} has just started and does not handle {_signal_name(number)} "
+            f"process {process.pid} has just started and does not handle {signal_name(number)} "
             "yet, which would kill it"
         )
     send_signal(process, number)
@@ -102,7 +102,8 @@ def _is_ready_for(pid: int, number: int) -> bool:
     return bool(masks >> (number - 1) & 1)
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Name a signal without SIG; a real-time signal has a number only."""
     try:
         return signal.Signals(number).name.removeprefix("SIG")
     except ValueError:

@@ -1,11 +1,12 @@
 """The application as a child of the agent: never two instances, and none left behind.
 
     waiting → running → stopping → running …      a restart
+                      → running                     a restart that failed: with the previous words
                       → stopping → exited           SIGTERM, or the application exited by itself
 
 The child has its own process group. Signals go to the child only (workers of nginx, postgres and
-gunicorn handle the same signals differently); what is left of its group after it exited is killed
-before another instance starts.
+gunicorn handle the same signals differently); what is left of its group and of its descendants
+after it exited is killed before another instance starts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 
+from hotmap.agent.process.descendants import DescendantKiller
 from hotmap.agent.process.process_table import identify
 from hotmap.agent.process.spawn import (
     die_with_parent,
@@ -21,12 +23,13 @@ from hotmap.agent.process.spawn import (
     lead_group,
     reset_signals,
 )
+from hotmap.core.value import Value
 
-__all__ = ["Supervisor"]
+__all__ = ["Command", "Supervisor", "SupervisorReports"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from hotmap.agent.process.child_processes import ChildProcesses
     from hotmap.agent.process.process_table import Process
@@ -37,6 +40,29 @@ if TYPE_CHECKING:
 _START_INTERVAL = 1.0
 
 
+class Command(Value):
+    """What an instance is started with."""
+
+    words: list[str]
+    environment: dict[str, str]
+
+
+class SupervisorReports(Value):
+    """What is called when something happens to the application.
+
+    exited: it exited with this status, and is not to be started again
+    start_delayed: there was no process for it; starting is retried
+    start_failed: after a restart it exited with this status, this many seconds after its start; it
+        is started with its previous command
+    descendants_left: this many of its descendants could not be killed
+    """
+
+    exited: Callable[[int], None]
+    start_delayed: Callable[[OSError], None]
+    start_failed: Callable[[int, float], None]
+    descendants_left: Callable[[int], None]
+
+
 class Supervisor:
     """Starts, restarts and stops one application."""
 
@@ -44,68 +70,46 @@ class Supervisor:
         self,
         loop: Loop,
         children: ChildProcesses,
+        reports: SupervisorReports,
         *,
         grace: float,
-        on_exit: Callable[[int], None],
-        on_start_error: Callable[[OSError], None],
+        stop_signal: int = signal.SIGTERM,
+        min_uptime: float = 0.0,
     ) -> None:
-        """`on_start_error`: there was no process for it; starting is retried."""
+        """Start nothing yet.
+
+        grace: seconds between the stop signal and SIGKILL
+        min_uptime: seconds; a restart failed if the application exits with an error sooner
+        """
         self._loop = loop
         self._children = children
+        self._reports = reports
         self._grace = grace
-        self._on_exit = on_exit
-        self._on_start_error = on_start_error
+        self._stop_signal = stop_signal
+        self._min_uptime = min_uptime
+        self._descendants = DescendantKiller(loop, children.pids)
         self.pid = 0
         self.starts = 0
+        #: The current instance's command, and the last one that ran for long enough.
+        self._command: Command | None = None
+        self._proven: Command | None = None
+        self._started_at = 0.0
         #: While the current instance is stopping: what to do once it has exited.
         self._then: Callable[[], None] | None = None
         self._waiting: list[Callable[[], None]] = []
         self._last = False
+        #: What is left of an instance that has exited is being killed.
+        self._clearing = False
         self._timer: Timer | None = None
         self._start_timer: Timer | None = None
+        self._uptime_timer: Timer | None = None
 
     @property
     def running(self) -> bool:
         """Whether an instance exists, even one that is stopping."""
-        return self.pid != 0
+        return self.pid != 0 or self._clearing
 
-    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the application, now or as soon as there is a process for it.
-
-        No instance must exist.
-        """
-        assert not self.running
-        if self._start_timer is not None:
-            self._start_timer.cancel()
-        if self._last:
-            return
-        try:
-            pid = fork()
-        except OSError as error:
-            self._start_timer = self._loop.after(
-                _START_INTERVAL, lambda: self.start(words, environment)
-            )
-            self._on_start_error(error)
-            return
-        if pid == 0:
-            try:
-                lead_group(0)
-                die_with_parent()
-                reset_signals()
-                execute_program(words, environment)
-            finally:
-                os._exit(126)
-        lead_group(pid)
-        self.pid = pid
-        self.starts += 1
-        self._children.adopt(pid, self._exited)
-        waiting, self._waiting = self._waiting, []
-        for call in waiting:
-            call()
-
-    def restart(
-        self, words: Sequence[str], environment: Mapping[str, str], done: Callable[[], None]
-    ) -> None:
+    def restart(self, command: Command, done: Callable[[], None]) -> None:
         """Stop the current instance, start another and then call `done`.
 
         An instance that does not exit within the grace period is killed. Called again before the
@@ -113,10 +117,10 @@ class Supervisor:
         is started and `done` is not called.
         """
         self._waiting.append(done)
-        self._then = lambda: self.start(words, environment)
-        if self.running:
-            self._stop()
-        else:
+        self._then = lambda: self._start(command)
+        if self.pid:
+            self._stop(self._stop_signal)
+        elif not self._clearing:
             self._continue(0)
 
     def stop(self, number: int) -> None:
@@ -132,27 +136,82 @@ class Supervisor:
 
     def forward(self, number: int) -> None:
         """Forward a signal to the application, if it is running."""
-        if self.running:
+        if self.pid:
             os.kill(self.pid, number)
 
     def process(self) -> Process | None:
         """Identify the current instance; None without one."""
-        return identify(self.pid) if self.running else None
+        return identify(self.pid) if self.pid else None
 
-    def _stop(self, number: int = signal.SIGTERM) -> None:
+    def _start(self, command: Command) -> None:
+        """Start the application, now or as soon as there is a process for it."""
+        if self._start_timer is not None:
+            self._start_timer.cancel()
+        if self._last:
+            return
+        try:
+            pid = fork()
+        except OSError as error:
+            self._start_timer = self._loop.after(_START_INTERVAL, lambda: self._start(command))
+            self._reports.start_delayed(error)
+            return
+        if pid == 0:
+            try:
+                lead_group(0)
+                die_with_parent()
+                reset_signals()
+                execute_program(command.words, command.environment)
+            finally:
+                os._exit(126)
+        lead_group(pid)
+        self.pid = pid
+        self.starts += 1
+        self._command, self._started_at = command, self._loop.now()
+        self._uptime_timer = self._loop.after(self._min_uptime, lambda: self._prove(command))
+        self._children.adopt(pid, self._exited)
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
+
+    def _prove(self, command: Command) -> None:
+        self._proven = command
+
+    def _stop(self, number: int) -> None:
         if self._timer is None:
             self.forward(number)
             self._timer = self._loop.after(self._grace, self._kill)
 
     def _kill(self) -> None:
-        if self.running:
+        if self.pid:
             os.killpg(self.pid, signal.SIGKILL)
 
     def _exited(self, status: int) -> None:
         self.pid = 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        was_stopped = self._timer is not None
+        for timer in (self._timer, self._uptime_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._uptime_timer = None
+        uptime = self._loop.now() - self._started_at
+        if was_stopped:
+            self._proven = self._command
+        elif status and uptime < self._min_uptime:
+            self._go_back(status, uptime)
+        self._clearing = True
+        self._descendants.kill(lambda left: self._cleared(status, left))
+
+    def _go_back(self, status: int, uptime: float) -> None:
+        """Start the previous command, if there is one that ran and nothing else is to be done."""
+        proven = self._proven
+        if proven is None or self._then is not None or self._last or self._command == proven:
+            return
+        self._then = lambda: self._start(proven)
+        self._reports.start_failed(status, uptime)
+
+    def _cleared(self, status: int, left: int) -> None:
+        self._clearing = False
+        if left:
+            self._reports.descendants_left(left)
         self._continue(status)
 
     def _continue(self, status: int) -> None:
@@ -160,4 +219,4 @@ class Supervisor:
         if then is not None and not self._last:
             then()
         else:
-            self._on_exit(status)
+            self._reports.exited(status)

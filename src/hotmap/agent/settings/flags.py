@@ -86,6 +86,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("retry-first", "DURATION", "Delay after the first failure. Default: 250ms."),
             Flag("retry-max", "DURATION", "Maximum delay between attempts. Default: 15s."),
             Flag("grace", "DURATION", "Time between SIGTERM and SIGKILL. Default: 25s."),
+            Flag("splay", "DURATION", "Random delay of a restart, at most. Default: 0s."),
         ),
     ),
     (
@@ -109,6 +110,8 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("env-from", "[PREFIX=]DIR", "Set variables from files, as envFrom does.", True),
             Flag("env", "NAME[=VALUE]", "Set one variable, as env does.", True),
             Flag("forward-hup", "", "Forward SIGHUP instead of checking for changes."),
+            Flag("stop-signal", "SIGNAL", "Stop the application with it. Default: TERM."),
+            Flag("min-uptime", "DURATION", "A restart that fails sooner is undone. Default: 10s."),
         ),
     ),
     (

@@ -106,12 +106,15 @@ def load_settings(arguments: Arguments) -> Settings:
             retry_first=flags.one("retry-first", parse_positive_duration, 0.25),
             retry_max=flags.one("retry-max", parse_positive_duration, 15.0),
             grace=flags.one("grace", parse_duration, 25.0),
+            splay=flags.one("splay", parse_duration, 0.0),
         ),
         application=ApplicationSettings(
             command=flags.application,
             env_from=env_from,
             env=flags.many("env", _parse_env),
             forward_hup=flags.switch("forward-hup"),
+            stop_signal=flags.one("stop-signal", parse_signal, 15),
+            min_uptime=flags.one("min-uptime", parse_duration, 10.0),
         ),
         reports=ReportSettings(
             listen=flags.one("listen", parse_address, parse_address(":9533")),
@@ -164,7 +167,7 @@ class _Flags:
 
 
 def _require_combinable(flags: _Flags) -> None:
-    for name in ("env-from", "env", "forward-hup"):
+    for name in ("env-from", "env", "forward-hup", "stop-signal", "min-uptime"):
         require(
             bool(flags.application) or not flags.has(name),
             f"{flags.spelled(name)} requires an application: put it after --",

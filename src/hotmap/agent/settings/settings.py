@@ -164,6 +164,7 @@ class ActionSettings(Value):
     """Time limits of actions, of their probes and between attempts.
 
     grace: between TERM and KILL
+    splay: a restart waits for a random part of it
     """
 
     timeout: float
@@ -171,15 +172,21 @@ class ActionSettings(Value):
     retry_first: float
     retry_max: float
     grace: float
+    splay: float = 0.0
 
 
 class ApplicationSettings(Value):
-    """The supervised application; command is () without one."""
+    """The supervised application; command is () without one.
+
+    min_uptime: a restart failed if the application exits with an error sooner
+    """
 
     command: tuple[str, ...]
     env_from: tuple[EnvFrom, ...]
     env: tuple[EnvSetting, ...]
     forward_hup: bool
+    stop_signal: int = 15
+    min_uptime: float = 0.0
 
 
 class ReportSettings(Value):

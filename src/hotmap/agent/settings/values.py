@@ -138,12 +138,25 @@ def parse_mode(text: str) -> int:
 
 
 def parse_signal(text: str) -> int:
-    """Parse `HUP`, `SIGHUP` or `1` as a signal number."""
+    """Parse `HUP`, `SIGHUP`, `1`, `RTMIN+3` or `RTMAX-1` as a signal number."""
     name = text.upper().removeprefix("SIG")
+    base, sign, offset = name.partition("+") if name.startswith("RTMIN") else name.partition("-")
     for known in _signal.Signals:
-        if name == known.name.removeprefix("SIG") or text == str(int(known)):
+        if name == known.name.removeprefix("SIG"):
             return int(known)
-    raise InvalidValue("signal", "expected a name or number, such as HUP, USR1 or 1")
+        if sign and base == known.name.removeprefix("SIG") and offset.isascii():
+            number = int(known) + int(f"{sign}{offset}") if offset.isdecimal() else 0
+            if base in ("RTMIN", "RTMAX") and _is_real_time(number):
+                return number
+    if text.isascii() and text.isdecimal():
+        number = int(text) if len(text) < 4 else 0
+        if number in set(_signal.Signals) or _is_real_time(number):
+            return number
+    raise InvalidValue("signal", "expected a name or number, such as HUP, USR1, RTMIN+3 or 1")
+
+
+def _is_real_time(number: int) -> bool:
+    return _signal.SIGRTMIN <= number <= _signal.SIGRTMAX
 
 
 def parse_statuses(text: str) -> tuple[int, ...]:
