@@ -34,6 +34,8 @@ def test_endpoint_without_accept_for_a_minute_is_called_later(tmp_path: Path, ki
     volume, port = Volume(tmp_path / "volume", text="one"), free_port()
     defaults = ("--retry-first", "250ms", "--retry-max", "15s", "--settle", "100ms")
     flags = ("--dir", volume, "--url", f"http://127.0.0.1:{port}/-/reload", *defaults)
+    if kind == "hangs":
+        flags += ("--action-timeout", "10s")
     with contextlib.ExitStack() as stack:
         if kind != "away":
             endpoint = stack.enter_context(webhook(port))

@@ -42,6 +42,15 @@ def zombies_of(pid: int) -> list[int]:
     return found
 
 
+def names_below(pid: int) -> set[str]:
+    """Name the programs that a process and its children run."""
+    found = set()
+    for one in [below for child in children_of(pid) for below in (child, *children_of(child))]:
+        with suppress(FileNotFoundError):
+            found.add(Path(f"/proc/{one}/comm").read_text().strip())
+    return found
+
+
 def test_pid_1_reaps_orphans(tmp_path: Path) -> None:
     """Everything in the container whose parent ended is its own, and none stays as a zombie."""
     volume = Volume(tmp_path / "volume", text="one")
@@ -70,7 +79,8 @@ def test_sigterm_exits_with_the_applications_status(
     volume = Volume(tmp_path / "volume", text="one")
     with first(tmp_path, "--dir", volume, "--", *program) as (running, number):
         running.reaches("loaded")
-        eventually(lambda: children_of(number))
+        # The last thing that both programs come to, with their handlers set.
+        eventually(lambda: "sleep" in names_below(number))
         os.kill(number, signal.SIGTERM)
         assert running.process.wait(20) == status
 

@@ -177,13 +177,13 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
 
 
 def test_failed_probe_is_retried(page: Page, tmp_path: Path) -> None:
-    """The action succeeded, its effect did not show: the rule fails and starts over."""
+    """The action succeeded, its effect did not show: the rule fails, and later starts over."""
     volume = Volume(tmp_path / "volume", text="one")
     page.text = '{"loaded": "no"}'
     count = tmp_path / "count"
     flags = (
         *("--exec", f"sh -c 'echo x >> {count}'", "--verify-timeout", "500ms"),
-        *("--verify", f"field {page.url} loaded=yes"),
+        *("--verify", f"field {page.url} loaded=yes", "--action-timeout", "300ms"),
     )
     with agent(tmp_path, "--dir", volume, *flags) as running:
         assert (

@@ -1,6 +1,7 @@
 """One function for each kind of action: signal, http, exec, touch, restart, none.
 
-Each calls `done` once, with "" or an error in one sentence, at once or from the loop.
+Each calls `done` once, with "" or an error in one sentence, at once or from the loop. What can be
+given up for newer content returns a function that does so; `done` is not called then.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hotmap.agent.runtime.loop import READ
 from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
 from hotmap.core.value import Value
 
-__all__ = ["ActionContext", "perform"]
+__all__ = ["ActionContext", "TimedOut", "perform"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +33,17 @@ if TYPE_CHECKING:
     from hotmap.agent.settings.settings import Action, Settings
 
     Done = Callable[[str], None]
+    Abandon = Callable[[], None]
 
 #: Seconds by which a container has to be younger than an announcement to have the new content: its
 #: kubelet learns of changes by its own watch.
 _KUBELET_LAG = 2.0
+
+
+class TimedOut(str):
+    """Error of an action that may still be under way, since its time limit ended the wait."""
+
+    __slots__ = ()
 
 
 class ActionContext(Value):
@@ -49,20 +57,27 @@ class ActionContext(Value):
     report: Callable[[AttemptFinished | ExitRequested], None]
 
 
-def perform(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
-    """Perform one action of an attempt."""
+def perform(
+    action: Action, attempt: StartAttempt, context: ActionContext, done: Done, *, seconds: float
+) -> Abandon | None:
+    """Perform one action of an attempt, which may take `seconds`.
+
+    Returns None for what has to end by itself: a second command beside a running one could undo
+    what that one does.
+    """
+    if action.kind == "http":
+        return _call(action, context, done, seconds)
     if action.kind == "signal":
         done(_signal(action, attempt, context))
-    elif action.kind == "http":
-        _call(action, context, done)
     elif action.kind == "exec":
-        _execute(action, attempt, context, done)
+        _execute(action, attempt, context, done, seconds)
     elif action.kind == "touch":
         done(_touch(action))
     elif action.kind == "restart":
-        _restart(action, attempt, context, done)
+        return _restart(action, attempt, context, done)
     else:
         done("")
+    return None
 
 
 def _signal(action: Action, attempt: StartAttempt, context: ActionContext) -> str:
@@ -86,10 +101,10 @@ def _find(action: Action, context: ActionContext) -> Process:
     return process
 
 
-def _call(action: Action, context: ActionContext, done: Done) -> None:
+def _call(action: Action, context: ActionContext, done: Done, timeout: float) -> Abandon:
     call = action.call
     assert call is not None
-    timeout = context.settings.actions.timeout
+    late = TimedOut(f"no response from {call.url} within {timeout:g}s")
     began = context.loop.now()
 
     def finish(status: int, reason: str, error: str) -> None:
@@ -100,6 +115,8 @@ def _call(action: Action, context: ActionContext, done: Done) -> None:
         done(error)
 
     def on_response(response: Response | None, error: str) -> None:
+        if error == late:
+            error = late
         finish(response.status if response else 0, response.reason if response else "", error)
 
     def send() -> str:
@@ -109,20 +126,20 @@ def _call(action: Action, context: ActionContext, done: Done) -> None:
     def on_sent(outcome: Outcome) -> None:
         status, _, reason = outcome.output.partition(" ")
         if outcome.timed_out:
-            finish(0, "", f"no response from {call.url} within {timeout:g}s")
+            finish(0, "", late)
         elif outcome.status or not status.isdecimal():
             finish(0, "", outcome.output or f"cannot call {call.url}")
         else:
             finish(int(status), reason, "")
 
     if is_plain(call):
-        Exchange(context.loop, call, seconds=timeout, done=on_response)
-    else:
-        context.children.run_function(send, seconds=timeout, done=on_sent)
+        return Exchange(context.loop, call, seconds=timeout, done=on_response).abandon
+    return context.children.run_function(send, seconds=timeout, done=on_sent)
 
 
-def _execute(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
-    timeout = context.settings.actions.timeout
+def _execute(
+    action: Action, attempt: StartAttempt, context: ActionContext, done: Done, timeout: float
+) -> None:
     environment = {
         **os.environ,
         "HOTMAP_RULE": attempt.rule.name,
@@ -140,7 +157,7 @@ def _execute(action: Action, attempt: StartAttempt, context: ActionContext, done
 def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
     """Describe how a command failed; "" when it did not."""
     if outcome.timed_out:
-        return f"{name} timed out after {timeout:g}s and was killed"
+        return TimedOut(f"{name} timed out after {timeout:g}s and was killed")
     if outcome.status == 127:
         return f"{name} could not be started: no such program"
     if outcome.status:
@@ -158,14 +175,22 @@ def _touch(action: Action) -> str:
     return ""
 
 
-def _restart(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
+def _restart(
+    action: Action, attempt: StartAttempt, context: ActionContext, done: Done
+) -> Abandon | None:
     if action.restart_mode == "supervised":
         context.application.restart(lambda: done(""))
-    elif action.restart_mode == "all-containers":
+        return _do_nothing  # another restart uses newer content for the same start
+    if action.restart_mode == "all-containers":
         done("")
         context.report(ExitRequested(ALL_CONTAINERS_STATUS))
     else:
         _terminate(action, attempt, context, done)
+    return None
+
+
+def _do_nothing() -> None:
+    """Give up waiting for a restart that is under way."""
 
 
 def _terminate(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:

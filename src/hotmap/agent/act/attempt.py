@@ -4,20 +4,21 @@
     2. perform the actions, starting with the first that has not succeeded for this content
     3. wait until the probes confirm them
 
-An attempt ends once. When an action fails, the next attempt starts with it; when a probe does not
-confirm, with the first action.
+An attempt ends once. When an action fails, the next attempt starts with it. When a probe does not
+confirm, the next attempts only go on with step 3: a process that takes its time must not be told
+again while it loads. Only after `ContentHistory.patience` the actions are performed once more.
 """
 
 from __future__ import annotations
 
-from hotmap.agent.act.actions import perform
+from hotmap.agent.act.actions import TimedOut, perform
 from hotmap.agent.act.probes import confirm, read_before
 from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.process.process_table import ProcessError, find, started_at
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
 
-__all__ = ["Attempt", "is_loaded_at_start"]
+__all__ = ["Attempt", "ContentHistory", "is_loaded_at_start"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,28 +32,92 @@ if TYPE_CHECKING:
 #: Seconds by which the start of a process may be rounded down.
 _TICK = 0.01
 
+#: How often the time limit is doubled at most.
+_MAX_FACTOR = 8
+
+
+class ContentHistory:
+    """What the attempts for one content of a rule have in common.
+
+    A wait that was too short is doubled: an endpoint that needs longer than the limit is called
+    twice, not for ever.
+    """
+
+    def __init__(self, desired_since: float, time_limit: float) -> None:
+        self.desired_since = desired_since
+        #: Seconds that an action may take.
+        self.time_limit = time_limit
+        #: Seconds after the actions until they are performed again, if no probe confirms them.
+        self.patience = time_limit
+        self._longest = time_limit * _MAX_FACTOR
+        #: What the probes showed before the actions, and when these were performed; None before.
+        self.before: list[str] = []
+        self.performed_at: float | None = None
+
+    def allow_more_time(self) -> None:
+        """Record that an action did not end within its time limit."""
+        self.time_limit = min(self._longest, 2 * self.time_limit)
+
+    def is_patient(self, now: float) -> bool:
+        """Whether to go on waiting for probes; each time that ends, the next wait is longer."""
+        if self.performed_at is None:
+            return False
+        if now - self.performed_at < self.patience:
+            return True
+        self.patience = min(self._longest, 2 * self.patience)
+        self.performed_at = None
+        return False
+
 
 class Attempt:
     """One attempt to make a process load what changed."""
 
-    def __init__(self, command: StartAttempt, context: ActionContext) -> None:
-        """Prepare it; the context's `report` gets the result."""
+    def __init__(
+        self,
+        command: StartAttempt,
+        context: ActionContext,
+        history: ContentHistory,
+        done: Callable[[AttemptFinished], None],
+    ) -> None:
+        """Prepare it; `done` gets the result, unless it is given up."""
         self._command = command
         self._context = context
+        self._history = history
+        self._done = done
         self._position = command.position
-        self._before: list[str] = []
         self._ended = False
+        #: Ends what is waited for; None while that has to end by itself.
+        self._abandon: Callable[[], None] | None = None
 
     def start(self) -> None:
         """Start; ends at once or from the loop."""
+        if self._history.performed_at is not None and self._position == self._length:
+            self._guard(self._confirm)
+            return
+        if self._position == self._length:
+            self._position = 0
         self._guard(self._read_probes if self._command.rule.probes else self._perform_next)
+
+    def give_up(self) -> bool:
+        """End it for newer content, without a result; False when it has to end by itself."""
+        if self._abandon is None:
+            return False
+        self._ended = True
+        self._abandon()
+        return True
+
+    @property
+    def _length(self) -> int:
+        return len(self._command.rule.actions)
 
     def _guard(self, step: Callable[[], None]) -> None:
         """Do a step; whatever it raises is a failure of the attempt, which is then retried."""
+        if self._ended:
+            return
         try:
             step()
         except Exception as error:
-            is_action = self._position < len(self._command.rule.actions)
+            is_action = self._position < self._length
             self._finish(describe_unexpected(error), self._position if is_action else 0)
 
     def _read_probes(self) -> None:  # 1
@@ -71,22 +136,50 @@ class Attempt:
             if outcome.status:
                 self._finish(outcome.output or "the probes could not be read", 0)
                 return
-            self._before = json.loads(outcome.output)
+            self._history.before = json.loads(outcome.output)
             self._perform_next()
 
-        def on_ended(outcome: Outcome) -> None:
-            self._guard(lambda: on_read(outcome))
+        self._run(read, timeout, on_read)
 
-        self._context.children.run_function(read, seconds=timeout, done=on_ended)
+    def _run(
+        self, call: Callable[[], str], seconds: float, ended: Callable[[Outcome], None]
+    ) -> None:
+        def on_ended(outcome: Outcome) -> None:
+            self._abandon = None
+            self._guard(lambda: ended(outcome))
+
+        self._abandon = self._context.children.run_function(call, seconds=seconds, done=on_ended)
 
     def _perform_next(self) -> None:  # 2
-        actions = self._command.rule.actions
-        if self._position == len(actions):
+        if self._position == self._length:
+            self._history.performed_at = self._context.loop.now()
             self._confirm()
-        else:
-            perform(actions[self._position], self._command, self._context, self._on_performed)
+            return
+        action, performed = self._command.rule.actions[self._position], False
+
+        def on_performed(error: str) -> None:
+            nonlocal performed
+            performed = True
+            self._abandon = None
+            self._on_performed(error)
+
+        abandon = perform(
+            action, self._command, self._context, on_performed, seconds=self._history.time_limit
+        )
+        if not performed:
+            self._abandon = abandon
 
     def _on_performed(self, error: str) -> None:
+        if isinstance(error, TimedOut):
+            self._history.allow_more_time()
+            is_last = self._position == self._length - 1
+            # It may still be under way; where there are probes, they tell.
+            if (
+                is_last
+                and self._command.rule.probes
+                and self._command.rule.actions[-1].kind == "http"
+            ):
+                error = ""
         if error:
             self._finish(error, self._position)
             return
@@ -94,7 +187,7 @@ class Attempt:
         self._guard(self._perform_next)
 
     def _confirm(self) -> None:  # 3
-        probes, before, child = self._command.rule.probes, self._before, self._child_pid()
+        probes, before, child = self._command.rule.probes, self._history.before, self._child_pid()
         if not probes:
             self._finish("", 0)
             return
@@ -106,12 +199,14 @@ class Attempt:
             return ""
 
         def on_waited(outcome: Outcome) -> None:
-            error = ""
-            if outcome.status or outcome.timed_out:
-                error = outcome.output or f"verification timed out after {timeout:g}s"
-            self._finish(error, 0)
+            if not outcome.status and not outcome.timed_out:
+                self._finish("", 0)
+                return
+            error = outcome.output or f"verification timed out after {timeout:g}s"
+            is_patient = self._history.is_patient(self._context.loop.now())
+            self._finish(error, self._length if is_patient else 0)
 
-        self._context.children.run_function(wait, seconds=timeout * len(probes) + 1, done=on_waited)
+        self._run(wait, timeout * len(probes) + 1, on_waited)
 
     def _child_pid(self) -> int:
         process = self._context.application.process()
@@ -121,7 +216,7 @@ class Attempt:
         if self._ended:
             return
         self._ended = True
-        self._context.report(AttemptFinished(self._command.rule.name, error, position, wall()))
+        self._done(AttemptFinished(self._command.rule.name, str(error), position, wall()))
 
 
 def is_loaded_at_start(command: StartAttempt) -> bool:

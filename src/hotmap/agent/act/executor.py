@@ -7,7 +7,7 @@ reported back by a call, so that everything is decided in one place and in one o
 from __future__ import annotations
 
 from hotmap.agent.act.actions import ActionContext
-from hotmap.agent.act.attempt import Attempt, is_loaded_at_start
+from hotmap.agent.act.attempt import Attempt, ContentHistory, is_loaded_at_start
 from hotmap.agent.act.call_statistics import CallStatistics
 from hotmap.agent.act.checker import Checker
 from hotmap.agent.act.stage import Stage
@@ -71,6 +71,10 @@ class Executor:
         self._context = ActionContext(
             loop, self._children, self.application, settings, self.calls, self._results.append
         )
+        #: By rule: the attempt under way, what comes after it, and what was done for its content.
+        self._attempts: dict[str, Attempt] = {}
+        self._next: dict[str, StartAttempt] = {}
+        self._histories: dict[str, ContentHistory] = {}
 
     def take(self) -> list[Result]:
         """Return the results since the last call, in order."""
@@ -141,11 +145,31 @@ class Executor:
         return PASSED, ""
 
     def _attempt(self, command: StartAttempt) -> None:
+        """Start an attempt; one for other content is given up, or ends first if it has to."""
+        name = command.rule.name
+        running = self._attempts.get(name)
+        if running is not None and not running.give_up():
+            self._next[name] = command
+            return
+        self._attempts.pop(name, None)
         try:
             is_loaded = is_loaded_at_start(command)
         except OSError:
             is_loaded = False  # /proc cannot be listed now; the attempt says so if it needs it
         if is_loaded:
-            self._results.append(AttemptFinished(command.rule.name, "", 0, wall(), by_itself=True))
+            self._results.append(AttemptFinished(name, "", 0, wall(), by_itself=True))
+            return
+        history = self._histories.get(name)
+        if history is None or history.desired_since != command.desired_since:
+            limit = self._context.settings.actions.timeout
+            history = self._histories[name] = ContentHistory(command.desired_since, limit)
+        attempt = self._attempts[name] = Attempt(command, self._context, history, self._on_attempt)
+        attempt.start()
+
+    def _on_attempt(self, result: AttemptFinished) -> None:
+        self._attempts.pop(result.rule, None)
+        command = self._next.pop(result.rule, None)
+        if command is None:
+            self._results.append(result)
         else:
-            Attempt(command, self._context).start()
+            self._attempt(command)

@@ -61,7 +61,7 @@ class Exchange:
             seconds, lambda: self._end(None, f"no response from {call.url} within {seconds:g}s")
         )
         # From the loop, so that the caller has returned before `done` is called.
-        loop.after(0, self._begin)
+        self._first = loop.after(0, self._begin)
 
     def _begin(self) -> None:
         url = self._call.url
@@ -115,12 +115,22 @@ class Exchange:
             if response is not None:
                 self._end(response, "")
 
+    def abandon(self) -> None:
+        """Close the connection and call nobody."""
+        self._done = _ignore_response
+        self._end(None, "")
+
     def _fail(self, number: int) -> None:
         self._end(None, f"cannot reach {self._call.url}: {os.strerror(number).lower()}")
 
     def _end(self, response: Response | None, error: str) -> None:
         self._timer.cancel()
+        self._first.cancel()
         if self._socket is not None:
             self._loop.forget(self._socket.fileno())
             self._socket.close()
         self._done(response, error)
+
+
+def _ignore_response(response: Response | None, error: str) -> None:
+    """Drop the outcome of a call that newer content has superseded."""

@@ -105,7 +105,12 @@ class Progress:
 
     def due(self, now: float) -> bool:
         """Whether an attempt should start."""
-        return self.pending and not self.running and now >= self.retry_at
+        return self.pending and not self.under_way and now >= self.retry_at
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an attempt for the desired content is running."""
+        return self.running and self.tried == self.desired
 
     def begin(self) -> int:
         """Record that an attempt starts; return the index of its first action."""

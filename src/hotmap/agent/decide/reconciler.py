@@ -153,7 +153,7 @@ class Reconciler:
         times = [
             state.progress.retry_at
             for state in self.rules
-            if state.progress.pending and not state.progress.running and not state.progress.held
+            if state.progress.pending and not state.progress.under_way and not state.progress.held
         ]
         if self.gate.undecided and self.gate.checking is None:
             times.append(self.gate.retry_at)

@@ -82,10 +82,11 @@ class ChildProcesses:
         seconds: float,
         done: Callable[[Outcome], None],
         environment: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> Callable[[], None]:
         """Run a command without a shell; `done` is called from the loop when it has exited.
 
-        Its standard input is empty. What is left of its process group then is killed.
+        Its standard input is empty. What is left of its process group then is killed. Returns a
+        function that kills it and drops its outcome.
         """
 
         def execute(writer: int) -> NoReturn:
@@ -93,15 +94,15 @@ class ChildProcesses:
             os.dup2(writer, 2)
             execute_program(words, environment)
 
-        self._start(execute, seconds, _KEPT, done)
+        return self._start(execute, seconds, _KEPT, done)
 
     def run_function(
         self, call: Callable[[], str], *, seconds: float, done: Callable[[Outcome], None]
-    ) -> None:
+    ) -> Callable[[], None]:
         """Run a function in a forked child: its text is the output, an exception is status 1.
 
         The text has a pipe of its own. What the function or a program that it starts writes to the
-        standard streams is dropped.
+        standard streams is dropped. Returns a function that kills it and drops its outcome.
         """
 
         def answer(writer: int) -> NoReturn:
@@ -115,7 +116,7 @@ class ChildProcesses:
                 data = data[os.write(writer, data) :]
             os._exit(status)
 
-        self._start(answer, seconds, _KEPT_OF_FUNCTIONS, done)
+        return self._start(answer, seconds, _KEPT_OF_FUNCTIONS, done)
 
     def adopt(self, pid: int, ended: Callable[[int], None]) -> None:
         """Call with the exit status once a child that was started elsewhere has exited."""
@@ -137,7 +138,7 @@ class ChildProcesses:
         seconds: float,
         kept: int,
         done: Callable[[Outcome], None],
-    ) -> None:
+    ) -> Callable[[], None]:
         reader = writer = -1
         try:
             reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -148,8 +149,7 @@ class ChildProcesses:
                     os.close(descriptor)
             failed = Outcome(126, f"cannot start a process: {describe_unexpected(error)}", False)
             # From the loop, so that the caller has returned before `done` is called.
-            self._loop.after(0, lambda: done(failed))
-            return
+            return self._loop.after(0, lambda: done(failed)).cancel
         if pid == 0:
             _become(run, writer)
         lead_group(pid)  # by parent and child, since either may be first
@@ -158,6 +158,12 @@ class ChildProcesses:
         child = self._children[pid] = _Child(pid, reader, kept, done)
         self._loop.watch(reader, READ, lambda: self._read(child))
         child.timer = self._loop.after(seconds, lambda: self._end(child))
+        return lambda: self._abandon(child)
+
+    def _abandon(self, child: _Child) -> None:
+        if child.pid in self._children:
+            child.done = _ignore_outcome
+            kill_group(child.pid)
 
     def _end(self, child: _Child) -> None:
         child.timed_out = True

@@ -82,7 +82,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("exec", "COMMAND", "Run a command; $HOTMAP_CHANGED lists changed files.", True),
             Flag("touch", "FILE", "Set the modification time of a file to now.", True),
             Flag("restart", "MODE", "supervised, all-containers or term."),
-            Flag("action-timeout", "DURATION", "Time limit of each action. Default: 10s."),
+            Flag("action-timeout", "DURATION", "Time limit of each action. Default: 60s."),
             Flag("retry-first", "DURATION", "Delay after the first failure. Default: 250ms."),
             Flag("retry-max", "DURATION", "Maximum delay between attempts. Default: 15s."),
             Flag("grace", "DURATION", "Time between SIGTERM and SIGKILL. Default: 25s."),

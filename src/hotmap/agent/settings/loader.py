@@ -101,7 +101,7 @@ def load_settings(arguments: Arguments) -> Settings:
         rules=rules,
         checks=_check_settings(flags, tables, rules_file),
         actions=ActionSettings(
-            timeout=flags.one("action-timeout", parse_positive_duration, 10.0),
+            timeout=flags.one("action-timeout", parse_positive_duration, 60.0),
             verify_timeout=flags.one("verify-timeout", parse_positive_duration, 10.0),
             retry_first=flags.one("retry-first", parse_positive_duration, 0.25),
             retry_max=flags.one("retry-max", parse_positive_duration, 15.0),

@@ -1,0 +1,185 @@
+"""An application that takes its time is told once, and a newer change does not wait for it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+from tests.agent.agents import Volume, agent, eventually, webhook
+
+#: Counts its HUPs; some seconds after each, it shows what it has loaded.
+SLOW = """
+import os, signal, sys, time
+folder, source, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+signal.signal(signal.SIGHUP, lambda *_: None)
+def show(text):
+    with open(folder + "/shown.new", "w") as file: file.write(text)
+    os.rename(folder + "/shown.new", folder + "/shown")
+show("at the start")
+while True:
+    signal.sigwait([signal.SIGHUP])
+    with open(folder + "/hups", "a") as file: file.write("x")
+    with open(source) as file: text = file.read()
+    time.sleep(seconds)
+    show(text)
+"""
+
+
+def hups(folder: Path) -> int:
+    """Count the signals that the slow program took."""
+    path = folder / "hups"
+    return len(path.read_text()) if path.exists() else 0
+
+
+def test_process_that_loads_slowly_is_signalled_once(tmp_path: Path) -> None:
+    """Verification times out five times meanwhile; it goes on without another signal."""
+    volume = Volume(tmp_path / "volume", text="one")
+    source = volume.path / "text"
+    command = [sys.executable, "-S", "-c", SLOW, str(tmp_path), str(source), "2"]
+    program = Popen(command)
+    try:
+        eventually((tmp_path / "shown").exists)
+        pidfile = tmp_path / "pid"
+        pidfile.write_text(str(program.pid))
+        flags = (
+            *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+            *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "200ms"),
+        )
+        with agent(tmp_path, *flags) as running:
+            assert "has not changed" in running.reaches("failing")["message"]
+            running.reaches("loaded")
+            assert running.rule()["failures"] >= 3
+            assert hups(tmp_path) == 1
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_lost_signal_is_repeated_after_the_action_timeout(tmp_path: Path) -> None:
+    """A process that ignored the signal gets it again, with growing pauses."""
+    volume = Volume(tmp_path / "volume", text="one")
+    command = [sys.executable, "-S", "-c", SLOW, str(tmp_path), str(volume.path / "text"), "600"]
+    program = Popen(command)
+    try:
+        eventually((tmp_path / "shown").exists)
+        pidfile = tmp_path / "pid"
+        pidfile.write_text(str(program.pid))
+        counter = tmp_path / "count"
+        flags = (
+            *("--dir", volume, "--exec", f"sh -c 'echo >> {counter}'"),
+            *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "50ms"),
+            *("--action-timeout", "300ms"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("failing")
+            began = time.monotonic()
+            eventually(lambda: len(counter.read_text().splitlines()) == 3)
+            assert time.monotonic() - began > 0.8, "0.3 s, then 0.6 s"
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_endpoint_that_answers_late_is_not_called_for_ever(tmp_path: Path) -> None:
+    """The time limit doubles: 0.3 s, 0.6 s, 1.2 s, in which it answers."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+
+        def answer_late() -> None:
+            time.sleep(0.9)
+
+        with webhook(called=answer_late) as endpoint:
+            flags = ("--dir", volume, "--url", endpoint.url, "--action-timeout", "300ms")
+            with agent(tmp_path, *flags) as running:
+                assert "within 0.3s" in running.reaches("failing")["message"]
+                running.reaches("loaded")
+                assert len(endpoint.calls) <= 3
+
+
+@pytest.mark.slow
+def test_endpoint_that_answers_after_12_seconds_is_called_once(tmp_path: Path) -> None:
+    """The default time limit is a minute."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with (
+        webhook(called=lambda: time.sleep(12)) as endpoint,
+        agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running,
+    ):
+        running.reaches("loaded")
+        assert len(endpoint.calls) == 1
+
+
+def test_late_answer_is_replaced_by_probes(tmp_path: Path) -> None:
+    """Where a probe can tell, a call without an answer is not repeated at all."""
+    volume = Volume(tmp_path / "volume", text="one")
+    shown = tmp_path / "shown"
+    shown.write_text("one")
+    with webhook() as endpoint:
+        endpoint.hang.clear()
+        flags = (
+            *("--dir", volume, "--url", endpoint.url, "--action-timeout", "2s"),
+            *("--verify", f"output cat {shown}", "--verify-timeout", "100ms"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("failing")
+            time.sleep(0.5)
+            shown.write_text("two")
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_newer_content_does_not_wait_for_an_answer(tmp_path: Path, host: str) -> None:
+    """The call under way is given up, on the loop or in a child, and the newer one is made."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        never, endpoint.hang = threading.Event(), threading.Event()
+        url = endpoint.url.replace("127.0.0.1", host)
+        with agent(tmp_path, "--dir", volume, "--url", url) as running:
+            eventually(lambda: len(endpoint.calls) == 1)
+            endpoint.hang = threading.Event()
+            endpoint.hang.set()
+            began = time.monotonic()
+            volume.write(text="two")
+            running.reaches("loaded")
+            assert time.monotonic() - began < 10
+            assert len(endpoint.calls) == 2
+        never.set()
+
+
+def test_newer_content_does_not_wait_for_verification(tmp_path: Path) -> None:
+    """The process is told of it while the last change is still being confirmed."""
+    volume, told = Volume(tmp_path / "volume", text="one"), tmp_path / "told"
+    flags = (
+        *("--dir", volume, "--exec", f"sh -c 'cat {volume}/text >> {told}'"),
+        *("--verify", "output echo same", "--verify-timeout", "10m"),
+    )
+    with agent(tmp_path, *flags):
+        eventually(lambda: told.exists() and told.read_text() == "one")
+        volume.write(text="two")
+        eventually(lambda: told.read_text() == "onetwo")
+
+
+def test_newer_content_waits_for_a_command(tmp_path: Path) -> None:
+    """Two commands never run beside each other; what came last is what is loaded last."""
+    volume, told = Volume(tmp_path / "volume", text="one"), tmp_path / "told"
+    script = tmp_path / "script"
+    script.write_text(
+        f"cp {volume}/text {tmp_path}/now; echo begin >> {told}\n"
+        f"while [ -e {tmp_path}/hold ]; do sleep 0.02; done; echo end >> {told}\n"
+    )
+    (tmp_path / "hold").touch()
+    with agent(tmp_path, "--dir", volume, "--exec", f"sh {script}") as running:
+        eventually(told.exists)
+        for text in ("two", "three"):
+            volume.write(text=text)
+            time.sleep(0.1)
+        assert told.read_text() == "begin\n"
+        (tmp_path / "hold").unlink()
+        eventually(lambda: running.rule()["loads"] == 1 and running.rule()["state"] == "loaded")
+        assert told.read_text() == "begin\nend\n" * 2
+        assert (tmp_path / "now").read_text() == "three"
