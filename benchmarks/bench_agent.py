@@ -38,7 +38,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     with measured("Agent: what is lost, and what is done twice") as result:
         result.figures = await asyncio.to_thread(measure_faults, scope)
         result.notes = [
-            "Default pauses (0.25 to 15 s) and time-outs (10 s); settle 0 where none is named.",
+            "Default pauses (0.25 to 15 s) and time-outs (60 s); settle 0 where none is named.",
             *beside("burst", "identical", "away", "endpoint", "500", "hangs"),
         ]
     yield result.table()

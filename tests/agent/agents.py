@@ -304,9 +304,19 @@ def reader(source: Path, folder: Path) -> Iterator[Reader]:
         running.end()
 
 
+#: Sockets of ports that were handed out.
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """Return a TCP port that is not in use."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """Return a TCP port that nobody listens on, and that no other test is given.
+
+    It stays bound, so that the kernel hands it out to nobody; a server that sets SO_REUSEADDR, as
+    all do, can listen on it.
+    """
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.bind(("127.0.0.1", 0))
+    _reserved.append(found)
+    port: int = found.getsockname()[1]
+    return port

@@ -33,9 +33,8 @@ def test_endpoint_without_accept_for_a_minute_is_called_later(tmp_path: Path, ki
     """A real minute with the default pauses: the newest content is loaded, once it takes it."""
     volume, port = Volume(tmp_path / "volume", text="one"), free_port()
     defaults = ("--retry-first", "250ms", "--retry-max", "15s", "--settle", "100ms")
-    flags = ("--dir", volume, "--url", f"http://127.0.0.1:{port}/-/reload", *defaults)
-    if kind == "hangs":
-        flags += ("--action-timeout", "10s")
+    limit = ("--action-timeout", "10s") if kind == "hangs" else ()
+    flags = ("--dir", volume, "--url", f"http://127.0.0.1:{port}/-/reload", *defaults, *limit)
     with contextlib.ExitStack() as stack:
         if kind != "away":
             endpoint = stack.enter_context(webhook(port))
@@ -231,6 +230,99 @@ def test_response_that_is_not_http_is_reported(tmp_path: Path, answer: bytes) ->
                 connection.sendall(answer)
             message = running.reaches("failing")["message"]
             assert "does not speak HTTP" in message or "no response from" in message
+
+
+def test_failing_endpoint_does_not_delay_another_one(tmp_path: Path) -> None:
+    """Each URL is a rule of its own: the second is called while the first is down."""
+    volume = Volume(tmp_path / "volume", text="one")
+    down = f"http://127.0.0.1:{free_port()}/"
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--url", down, "--url", endpoint.url)
+        with agent(tmp_path, *flags) as running:
+            eventually(lambda: len(endpoint.calls) == 1)
+            volume.write(text="two")
+            eventually(lambda: len(endpoint.calls) == 2)
+            assert running.reaches("failing")["message"].startswith("url-1: cannot reach")
+            assert running.rule("url-2")["state"] == "loaded"
+
+
+def test_urls_before_a_restart_are_called_in_order(tmp_path: Path) -> None:
+    """A drain has to succeed before the process is stopped."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as first, webhook() as second:
+        first.status = 500
+        flags = ("--dir", volume, "--url", first.url, "--url", second.url)
+        words = ("--restart", "supervised", "--", "sleep", "600")
+        with agent(tmp_path, *flags, *words) as running:
+            running.reaches("loaded")
+            volume.write(text="two")
+            running.reaches("failing")
+            assert not second.calls
+            first.status = 200
+            eventually(lambda: running.status()["application"]["starts"] == 2)
+            assert len(second.calls) == 1
+
+
+#: Responses that never end, before and after their status.
+ENDLESS = {
+    "chunked body": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\n"),
+    "body without length": (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1000),
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X-Header: x\r\n"),
+    "early hints": (b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_response_without_end_is_bounded(tmp_path: Path, kind: str, host: str) -> None:
+    """What is read of it stays far inside the memory limit of an injected agent."""
+    volume = Volume(tmp_path / "volume", text="one")
+    head, piece = ENDLESS[kind]
+    over = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.sendall(head)
+                    while not over.is_set():
+                        connection.sendall(piece * 500)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.2)
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        try:
+            url = f"http://{host}:{listening.getsockname()[1]}/"
+            with agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running:
+                if "body" in kind:
+                    running.reaches("loaded")
+                else:
+                    assert "does not speak HTTP" in running.reaches("failing")["message"]
+                assert _peak_memory(running.pid) < 24 << 20
+        finally:
+            over.set()
+            thread.join()
+
+
+def test_status_counts_although_the_body_hangs(tmp_path: Path) -> None:
+    """The endpoint has decided once its status is there."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        with agent(tmp_path, "--dir", volume, "--url", url) as running:
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+                running.reaches("loaded")
+
+
+def _peak_memory(pid: int) -> int:
+    """Return the most that a process had resident so far, in bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
 
 
 def test_status_500_is_retried(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ _MAX_BODY = 1 << 20
 #: Bytes of status line and headers that are read.
 _MAX_HEAD = 64 << 10
 
+#: Bytes of everything that is read; what an endpoint sends beyond that is not waited for.
+_MAX_RESPONSE = _MAX_BODY + _MAX_HEAD
+
 
 class EndpointError(Exception):
     """Raised when there is no response, or it is not HTTP; one sentence, without credentials."""
@@ -162,32 +165,34 @@ def parse_response(data: bytes, call: Call, *, ended: bool) -> Response | None:
     fields = (line.partition(":") for line in lines[1:])
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
     status = int(words[1])
+    is_chunked = False
     if call.method == "HEAD" or status in (204, 304):
         body, complete = b"", True
     elif "chunked" in headers.get("transfer-encoding", "").lower():
         complete = body.endswith(b"0\r\n\r\n")
-        body = _join_chunks(body)
+        is_chunked = True
     else:
         length = headers.get("content-length", "")
         wanted = min(int(length), _MAX_BODY) if length.isdecimal() else _MAX_BODY
         complete = len(body) >= wanted
         body = body[:wanted]
-    if not complete and not ended:
+    if not complete and not ended and len(data) <= _MAX_RESPONSE:
         return None
+    if is_chunked:
+        body = _join_chunks(body)
     return Response(status, words[2].strip()[:80] if len(words) > 2 else "", body)
 
 
 def _join_chunks(data: bytes) -> bytes:
     """Join the chunks of RFC 9112 §7.1, as far as they have arrived."""
-    body = b""
-    while data:
-        size, _, data = data.partition(b"\r\n")
+    chunks, offset = [], 0
+    while (end := data.find(b"\r\n", offset)) >= 0:
         try:
-            length = int(size.split(b";")[0], 16)
+            length = int(data[offset:end].split(b";")[0], 16)
         except ValueError:
             break
-        if length == 0:
+        if length <= 0:
             break
-        body += data[:length]
-        data = data[length + 2 :]
-    return body
+        chunks.append(data[end + 2 : end + 2 + length])
+        offset = end + 2 + length + 2
+    return b"".join(chunks)

@@ -15,6 +15,12 @@ from hotmap.agent.runtime.loop import READ, WRITE
 
 __all__ = ["Exchange", "is_plain"]
 
+#: Bytes of a response that are read. Only its status counts, and several may arrive at once.
+_MAX_RECEIVED = 128 << 10
+
+#: Seconds that a body may take, once its status is there.
+_BODY_TIMEOUT = 5.0
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +62,7 @@ class Exchange:
         self._call = call
         self._done = done
         self._received = b""
+        self._has_status = False
         self._socket: socket.socket | None = None
         self._timer = loop.after(
             seconds, lambda: self._end(None, f"no response from {call.url} within {seconds:g}s")
@@ -102,7 +109,8 @@ class Exchange:
         try:
             piece = self._socket.recv(65536)
             self._received += piece
-            response = parse_response(self._received, self._call, ended=not piece)
+            ended = not piece or len(self._received) > _MAX_RECEIVED
+            response = parse_response(self._received, self._call, ended=ended)
         except BlockingIOError:
             return
         except EndpointError as error:
@@ -114,6 +122,23 @@ class Exchange:
         else:
             if response is not None:
                 self._end(response, "")
+            elif not self._has_status and self._status() is not None:
+                self._has_status = True
+                self._timer.cancel()
+                self._timer = self._loop.after(_BODY_TIMEOUT, self._end_without_body)
+
+    def _status(self) -> Response | None:
+        """Parse what has arrived as if the body were complete; None while there is no status."""
+        if b"\r\n\r\n" not in self._received:
+            return None
+        try:
+            return parse_response(self._received, self._call, ended=True)
+        except (EndpointError, ValueError):
+            return None
+
+    def _end_without_body(self) -> None:
+        response = self._status()
+        self._end(response, "" if response else f"no complete response from {self._call.url}")
 
     def abandon(self) -> None:
         """Close the connection and call nobody."""

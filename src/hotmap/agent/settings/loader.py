@@ -270,7 +270,10 @@ def _flag_rules(
         joined = actions == (_SUPERVISED,)
         if directories or joined:
             own = () if joined else directories
-            rules.append(Rule("default", files, own, actions or (Action("none"),), probes))
+            rules += [
+                Rule(name, files, own, some, probes)
+                for name, some in _split_calls(actions or (Action("none"),))
+            ]
         if joined:
             env_directories = ()
     if env_directories:
@@ -278,6 +281,19 @@ def _flag_rules(
     if flags.one("restart-on", _parse_frozen, ""):
         rules.append(_frozen_rule(flags))
     return tuple(rules)
+
+
+def _split_calls(actions: tuple[Action, ...]) -> list[tuple[str, tuple[Action, ...]]]:
+    """Give each of several endpoints a rule of its own, so that one that fails delays no other.
+
+    Not before a restart, which calls are made in preparation of.
+    """
+    calls = [action for action in actions if action.kind == "http"]
+    if len(calls) < 2 or any(action.kind == "restart" for action in actions):
+        return [("default", actions)]
+    others = tuple(action for action in actions if action.kind != "http")
+    named = [(f"url-{number}", (call,)) for number, call in enumerate(calls, start=1)]
+    return [*([("default", others)] if others else []), *named]
 
 
 def _frozen_rule(flags: _Flags) -> Rule:
