@@ -106,11 +106,39 @@ def test_polling_replaces_inotify(tmp_path: Path, frozen: str) -> None:
         running.reaches("loaded")
         detector = running.status()["detector"]
         assert "no inotify" in detector["reason"]
-        if frozen == "instances":
-            assert detector["mode"] == "polling"
-            assert 'hotmap_agent_detector_info{mode="polling"' in running.get("/metrics")[1]
+        assert detector["mode"] == "polling"
+        assert 'hotmap_agent_detector_info{mode="polling"' in running.get("/metrics")[1]
         volume.write(text="two")
         eventually(lambda: len(endpoint.calls) == 2)
+
+
+def test_used_up_watches_are_replaced_by_polling_each_second(tmp_path: Path) -> None:
+    """One of two directories gets no watch: the log says so, and it is polled like without any."""
+    requires("root", available=ROOT, reason="only root can lower the limit in a namespace")
+    first, second = Volume(tmp_path / "first", text="one"), Volume(tmp_path / "second", text="one")
+    limit = "echo 1 > /proc/sys/user/max_inotify_watches"
+    unshared = ("unshare", "--user", "--map-root-user", "sh", "-c", f'{limit}; exec "$@"', "sh")
+    probe = subprocess.run([*unshared, "true"], capture_output=True, check=False)
+    requires("userns", available=probe.returncode == 0, reason="user namespaces are not allowed")
+    flags = ("--dir", first, "--dir", second)
+    with (
+        webhook() as endpoint,
+        agent(tmp_path, *flags, "--url", endpoint.url, before=unshared) as running,
+    ):
+        status = running.reaches("loaded")
+        assert [each["detector"] for each in status["directories"]] == ["inotify", "polling"]
+        assert status["detector"]["mode"] == "inotify"
+        assert f"no inotify watch on {second}" in status["detector"]["reason"]
+        assert running.log.count("(fs.inotify.max_user_watches): polling") == 1
+        for number in range(3):
+            began = time.monotonic()
+            second.write(text=f"again {number}")
+            eventually(lambda number=number: len(endpoint.calls) == 2 + number)
+            assert time.monotonic() - began < 5, "ten seconds is the interval beside inotify"
+        # The watch of the first ends; another directory in its place gets it back.
+        first.path.rename(tmp_path / "elsewhere")
+        Volume(tmp_path / "first", text="two")
+        eventually(lambda: len(endpoint.calls) == 5)
 
 
 def test_unreadable_file_is_reported(shared: Path) -> None:

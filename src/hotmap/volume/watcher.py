@@ -169,6 +169,8 @@ class VolumeWatcher:
         self._watches = [_Watch(directory) for directory in dict.fromkeys(directories)]
         self._inotify: _Inotify | None = None
         self._reason = ""
+        #: Directories that exist and cannot be watched, and why: the kernel's limit is used up.
+        self._unwatched: dict[str, str] = {}
         self._updates = self._updates_by_poll = self._watches_lost = self._overflows = 0
         try:
             self._inotify = _Inotify()
@@ -204,7 +206,7 @@ class VolumeWatcher:
     @property
     def poll_interval(self) -> float:
         """Seconds after which `poll` should be called again."""
-        return _POLL_ALONE if self._inotify is None else _POLL_BESIDE_INOTIFY
+        return _POLL_ALONE if self._inotify is None or self._unwatched else _POLL_BESIDE_INOTIFY
 
     def read_events(self) -> list[str]:
         """List the directories that were updated, according to waiting inotify events.
@@ -269,8 +271,8 @@ class VolumeWatcher:
     def statistics(self) -> WatcherStatistics:
         """Return the counts so far and the mode."""
         return WatcherStatistics(
-            mode="polling" if self._inotify is None else "inotify",
-            reason=self._reason,
+            mode="inotify" if self._inotify is not None and self._is_useful() else "polling",
+            reason=self._reason or next(iter(self._unwatched.values()), ""),
             directories=len(self._watches),
             watched=sum(watch.number != _UNARMED for watch in self._watches),
             updates=self._updates,
@@ -278,6 +280,10 @@ class VolumeWatcher:
             watches_lost=self._watches_lost,
             overflows=self._overflows,
         )
+
+    def _is_useful(self) -> bool:
+        """Tell whether inotify announces any change: not if it refused every watch."""
+        return not self._unwatched or any(watch.number != _UNARMED for watch in self._watches)
 
     def _moved(self, watches: list[_Watch]) -> list[str]:
         """Watch again what is not watched, then list those of them whose link has moved."""
@@ -296,12 +302,18 @@ class VolumeWatcher:
             return
         # The identity first: if the directory is replaced in between, the next poll detects it.
         watch.identity = _identity(watch.directory)
+        self._unwatched.pop(watch.directory, None)
         if watch.identity is None:
             return
         try:
             watch.number = self._inotify.add(watch.directory)
+        except NotADirectoryError:
+            return  # no source is mounted here
         except OSError as error:
-            self._reason = f"no inotify watch on {watch.directory}: {error}"
+            limit = " (fs.inotify.max_user_watches)" if error.errno == errno.ENOSPC else ""
+            self._unwatched[watch.directory] = (
+                f"no inotify watch on {watch.directory}: {error}{limit}"
+            )
 
     def _disarm(self, number: int, *, ended: bool) -> None:
         """Drop a watch, and remove it in the kernel unless it has ended there."""

@@ -87,6 +87,8 @@ class Observer:
         #: Why announcements cannot be read; "" while they can.
         self.problem = ""
         self._unreadable = self._unreadable_directory = ""
+        #: Why changes are not announced, as it was logged last.
+        self._reason = ""
 
     def begin(self) -> None:
         """Log what is mounted, read it, and go on watching."""
@@ -95,9 +97,7 @@ class Observer:
         for mount in self._mounts.values():
             if mount.note:
                 self._log.warning("directory", mount.note)
-        statistics = self._detector.statistics()
-        if statistics.reason:
-            self._log.warning("detector", statistics.reason, mode=statistics.mode)
+        self._report_detector()
         self._read_announcement()
         self.read()
         self._poll_again()
@@ -146,6 +146,18 @@ class Observer:
         if self._target_directory:
             self._read_announcement()
         self._last_poll = self._loop.now()
+        self._report_detector()
+
+    def _report_detector(self) -> None:
+        """Log it once when changes are not announced, and when they are again."""
+        statistics = self._detector.statistics()
+        if statistics.reason == self._reason:
+            return
+        self._reason = statistics.reason
+        if statistics.reason:
+            self._log.warning("detector", f"{statistics.reason}: polling", mode=statistics.mode)
+        else:
+            self._log.info("detector", "all directories are watched", mode=statistics.mode)
 
     def read(self) -> None:
         """Read the directories, unless a writer has not finished its links."""
@@ -172,7 +184,11 @@ class Observer:
         self.read()
 
     def _on_events(self) -> None:
+        before = self._detector.poll_interval
         self._on_changes(self._detector.changed())
+        if self._detector.poll_interval < before:  # a watch ended, and there is no other for it
+            self._report_detector()
+            self._poll_alarm.set(self._loop.now() + self._interval())
 
     def _poll_again(self) -> None:
         self.poll()
