@@ -15,6 +15,7 @@ from hotmap.agent.decide.facts import ExitRequested
 from hotmap.agent.process.process_table import Process, ProcessError, find, started_at
 from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
 from hotmap.agent.runtime.loop import READ
+from hotmap.agent.runtime.program_output import mark_output
 from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
 from hotmap.core.value import Value
 
@@ -110,7 +111,10 @@ def _call(action: Action, context: ActionContext, done: Done, timeout: float) ->
     def finish(status: int, reason: str, error: str) -> None:
         if not error and status not in call.statuses:
             expected = ", ".join(map(str, call.statuses[:5]))
-            error = f"{call.method} {call.url} returned {status} {reason}, expected {expected}"
+            returned = f"{call.method} {call.url} returned {status}"
+            instead = f"{returned}, expected {expected}"
+            words = reason and f"{returned} {reason}, expected {expected}"
+            error = mark_output(words, instead)
         context.calls.record(call.url, status, context.loop.now() - began, error)
         done(error)
 
@@ -158,11 +162,13 @@ def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
     """Describe how a command failed; "" when it did not."""
     if outcome.timed_out:
         return TimedOut(f"{name} timed out after {timeout:g}s and was killed")
+    if not outcome.started:
+        return f"{name}: {outcome.output}"
     if outcome.status == 127:
         return f"{name} could not be started: no such program"
     if outcome.status:
-        output = f": {outcome.output[-500:]}" if outcome.output else ""
-        return f"{name} failed with exit status {outcome.status}{output}"
+        failed = f"{name} failed with exit status {outcome.status}"
+        return mark_output(outcome.output and f"{failed}: {outcome.output[-500:]}", failed)
     return ""
 
 

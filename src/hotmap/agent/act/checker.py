@@ -15,6 +15,7 @@ from hotmap.agent.act.check_copy import (
 )
 from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REJECTED
+from hotmap.agent.runtime.program_output import mark_output
 from hotmap.volume.atomic_writer import remove_contents
 
 __all__ = ["Checker"]
@@ -86,10 +87,14 @@ class Checker:
                 output = output.replace(copy, directory)
             if outcome.timed_out:
                 done(ERROR, f"check timed out after {timeout:g}s")
+            elif not outcome.started:
+                done(ERROR, f"check could not run: {output}")
             elif outcome.status in (126, 127) or outcome.status >= 128:
-                done(ERROR, f"check could not run: {output or f'exit status {outcome.status}'}")
+                instead = f"check could not run: exit status {outcome.status}"
+                done(ERROR, mark_output(output and f"check could not run: {output}", instead))
             elif outcome.status:
-                done(REJECTED, output or f"check failed with exit status {outcome.status}")
+                instead = f"check failed with exit status {outcome.status}"
+                done(REJECTED, mark_output(output, instead))
             else:
                 self._run(copies, index + 1, done)
 

@@ -46,11 +46,13 @@ class Outcome(Value):
     output: of a command the end of what it wrote, both streams together, made printable;
         of a function what it returned
     timed_out: it was killed at its deadline
+    started: False when there was no process; the output says why
     """
 
     status: int
     output: str
     timed_out: bool
+    started: bool = True
 
 
 class _Child:
@@ -110,7 +112,9 @@ class ChildProcesses:
             try:
                 text = call()
             except Exception as error:
-                text, status = str(error) or type(error).__name__, 1
+                # The messages of others may quote what they met.
+                ours = type(error).__module__.startswith("hotmap.")
+                text, status = str(error) if ours else describe_unexpected(error), 1
             data = text.encode("utf-8", "backslashreplace")[:_KEPT_OF_FUNCTIONS]
             while data:
                 data = data[os.write(writer, data) :]
@@ -147,7 +151,8 @@ class ChildProcesses:
             for descriptor in (reader, writer):
                 if descriptor >= 0:
                     os.close(descriptor)
-            failed = Outcome(126, f"cannot start a process: {describe_unexpected(error)}", False)
+            reason = f"cannot start a process: {describe_unexpected(error)}"
+            failed = Outcome(126, reason, False, started=False)
             # From the loop, so that the caller has returned before `done` is called.
             return self._loop.after(0, lambda: done(failed)).cancel
         if pid == 0:

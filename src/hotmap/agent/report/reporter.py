@@ -5,12 +5,13 @@ from __future__ import annotations
 from hotmap.agent.report.server import Server
 from hotmap.agent.report.status import make_status
 from hotmap.agent.runtime.errors import describe_unexpected
+from hotmap.agent.runtime.program_output import omit_output, reveal_output
 
 __all__ = ["Reporter"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from hotmap.agent.act.executor import Executor
@@ -41,6 +42,7 @@ class Reporter:
         self._loop = loop
         self._log = log
         self._metrics_path = settings.metrics_path
+        self._to_log = reveal_output if settings.log_checker_output else omit_output
         self._observer = observer
         self._reconciler = reconciler
         self._executor = executor
@@ -75,7 +77,7 @@ class Reporter:
         """Log transitions, one line each."""
         for transition in transitions:
             write = self._log.warning if transition.is_warning else self._log.info
-            write(transition.event, transition.message, **transition.fields)
+            write(transition.event, self._to_log(transition.message), **transition.fields)
 
     def count_error(self, error: Exception) -> None:
         """Log and count an unexpected exception."""
@@ -97,8 +99,11 @@ class Reporter:
             "log_lines_dropped": self._log.dropped,
         }
 
-    def respond(self, path: str) -> tuple[int, str, bytes]:
-        """Return status code, content type and body for a path."""
+    def respond(self, path: str, *, is_local: bool = False) -> tuple[int, str, bytes]:
+        """Return status code, content type and body for a path.
+
+        `is_local`: asked on the unix socket, where the words of checkers and programs are shown.
+        """
         if path == self._metrics_path:
             from hotmap.agent.report.metrics import render_metrics  # needed by scrapes only
 
@@ -107,7 +112,8 @@ class Reporter:
         if path == "/status":
             import json  # not needed by probes and scrapes
 
-            return 200, "application/json", json.dumps(self.status()).encode() + b"\n"
+            status = _map_texts(self.status(), reveal_output if is_local else omit_output)
+            return 200, "application/json", json.dumps(status).encode() + b"\n"
         if path == "/healthz":
             age = f"{self._observer.poll_age:.1f}\n".encode()
             return _code(self._observer.healthy), _TEXT, age
@@ -117,6 +123,15 @@ class Reporter:
             state = str(self.status()["state"])
             return _code(self._reconciler.directories.all_loaded_once), _TEXT, f"{state}\n".encode()
         return 404, _TEXT, b"try /status, /metrics, /healthz, /startupz or /readyz\n"
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Change every text in JSON values."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _map_texts(inner, change) for key, inner in value.items()}
+    return [_map_texts(inner, change) for inner in value] if isinstance(value, list) else value
 
 
 def _code(is_well: bool) -> int:

@@ -18,11 +18,14 @@ __all__ = ["Server"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from hotmap.agent.runtime.loop import Loop, Timer
     from hotmap.agent.settings.values import Address
 
-    Respond = Callable[[str], tuple[int, str, bytes]]
+    class Respond(Protocol):
+        def __call__(self, path: str, *, is_local: bool) -> tuple[int, str, bytes]: ...
+
 
 #: Environment variable with the address that `:PORT` means where pods share a network.
 _LISTEN_HOST = "HOTMAP_LISTEN_HOST"
@@ -105,7 +108,8 @@ class Server:
         if len(self._connections) >= _MAX_CONNECTIONS:
             self._drop(next(iter(self._connections.values())))
         accepted.setblocking(False)
-        connection = _Connection(accepted)
+        is_local = accepted.family == socket.AF_UNIX
+        connection = _Connection(accepted, is_local=is_local)
         connection.timer = self._loop.after(_TIMEOUT, lambda: self._drop(connection))
         self._connections[accepted.fileno()] = connection
         self._loop.watch(accepted.fileno(), READ, lambda: self._receive(connection))
@@ -126,19 +130,21 @@ class Server:
         if not data or len(connection.request) > _MAX_REQUEST:
             self._drop(connection)
         elif b"\r\n\r\n" in connection.request or b"\n\n" in connection.request:
-            connection.response = self._make_response(connection.request)
+            connection.response = self._make_response(connection)
             self._loop.watch(connection.socket.fileno(), WRITE, lambda: self._send(connection))
             self._send(connection)
 
-    def _make_response(self, request: bytes) -> bytes:
-        words = request.split(b"\n", 1)[0].decode("latin-1").split()
+    def _make_response(self, connection: _Connection) -> bytes:
+        words = connection.request.split(b"\n", 1)[0].decode("latin-1").split()
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             status, kind, body = 400, "text/plain", b"not an HTTP request\n"
         elif words[0] not in ("GET", "HEAD"):
             status, kind, body = 405, "text/plain", b"only GET is supported\n"
         else:
             try:
-                status, kind, body = self._respond(words[1].partition("?")[0])
+                status, kind, body = self._respond(
+                    words[1].partition("?")[0], is_local=connection.is_local
+                )
             except Exception as error:
                 self._loop.on_error(error)
                 status, kind, body = 500, "text/plain", b"internal error\n"
@@ -171,8 +177,9 @@ class Server:
 
 
 class _Connection:
-    def __init__(self, accepted: socket.socket) -> None:
+    def __init__(self, accepted: socket.socket, *, is_local: bool) -> None:
         self.socket = accepted
+        self.is_local = is_local
         self.request = b""
         self.response = b""
         self.timer: Timer | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hotmap.core.text import printable
+
 __all__ = ["format_status"]
 
 TYPE_CHECKING = False
@@ -11,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def format_status(status: Mapping[str, Any]) -> str:
-    """Format the status, a fact on each line, errors first."""
+    """Format the status, a fact on each line, errors first; control characters are escaped."""
+    return "\n".join(map(printable, _lines(status)))
+
+
+def _lines(status: Mapping[str, Any]) -> list[str]:
     lines = [f"{status['state']}: {status['message']}" if status["message"] else status["state"]]
     check = status["check"]
     if check["error"]:
@@ -29,7 +35,7 @@ def format_status(status: Mapping[str, Any]) -> str:
     detector = status["detector"]
     reason = f" ({detector['reason']})" if detector["reason"] else ""
     lines.append(f"  detector: {detector['mode']}{reason}")
-    return "\n".join(lines)
+    return [line for text in lines for line in text.split("\n")]
 
 
 def _directory_lines(directory: Mapping[str, Any], *, shown: str) -> list[str]:

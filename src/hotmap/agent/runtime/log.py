@@ -11,6 +11,7 @@ import stat
 import time
 
 from hotmap.agent.runtime.clock import wall
+from hotmap.core.text import printable
 
 __all__ = ["Log"]
 
@@ -66,8 +67,8 @@ class Log:
                 {"time": stamp, "level": level, "event": event, "message": message, **known}
             )
         else:
-            details = "".join(f" {name}={value}" for name, value in known.items())
-            text = message.replace("\n", " | ")
+            details = "".join(f" {name}={printable(str(value))}" for name, value in known.items())
+            text = " | ".join(printable(line) for line in message.split("\n"))
             line = f"{stamp} {level.upper():<7} {event}: {text}{details}"
         self._write_line(f"{line}\n".encode("utf-8", "backslashreplace"))
 

@@ -122,6 +122,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("socket", "PATH", "Unix socket for `hotmap agent status`."),
             Flag("state", "FILE", "Keep what was loaded across restarts of the agent."),
             Flag("log-format", "text|json", "Format of the log. Default: text."),
+            Flag("log-checker-output", "", "Log what checkers and commands write, also Secrets."),
         ),
     ),
     (

@@ -121,6 +121,7 @@ def load_settings(arguments: Arguments) -> Settings:
             metrics_path=flags.one("metrics-path", _parse_url_path, "/metrics"),
             socket=flags.path("socket"),
             log_format=flags.one("log-format", _parse_format, "text"),
+            log_checker_output=flags.switch("log-checker-output"),
         ),
         state_file=flags.path("state"),
         once=flags.switch("once"),

@@ -194,12 +194,14 @@ class ReportSettings(Value):
 
     listen: None for no TCP port; socket: "" for no unix socket
     log_format: text or json
+    log_checker_output: the log shows the words of checkers and programs
     """
 
     listen: Address | None
     metrics_path: str
     socket: str
     log_format: str
+    log_checker_output: bool = False
 
 
 class Settings(Value):

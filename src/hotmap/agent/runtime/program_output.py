@@ -1,0 +1,49 @@
+"""What checkers and other programs wrote, inside an error message.
+
+A checker quotes the line that it rejects, and that line may be a Secret's. So a message carries
+such words together with a sentence that says the same without them, and whoever shows the message
+chooses: the unix socket reveals the words, the TCP port never does, and the log only with
+`--log-checker-output`.
+"""
+
+from __future__ import annotations
+
+from hotmap.core.text import printable
+
+__all__ = ["mark_output", "omit_output", "reveal_output"]
+
+#: Around the words and their replacement: control characters, which no message has otherwise.
+_WORDS, _INSTEAD, _END = "\x0e", "\x0f", "\x10"
+
+#: Where the words are shown.
+_HINT = "its output is shown by 'hotmap agent status' and with --log-checker-output"
+
+
+def mark_output(output: str, instead: str) -> str:
+    """Put a program's output into a message, with a sentence without it; "" output gives that.
+
+    Control characters and escape sequences become visible; line ends stay.
+    """
+    lines = [printable(line.replace("\t", " ").rstrip()) for line in output.splitlines()]
+    shown = "\n".join(lines).strip()
+    return f"{_WORDS}{shown}{_INSTEAD}{instead}; {_HINT}{_END}" if shown else instead
+
+
+def reveal_output(text: str) -> str:
+    """Return a message with the words of programs."""
+    return _resolve(text, reveal=True)
+
+
+def omit_output(text: str) -> str:
+    """Return a message without them."""
+    return _resolve(text, reveal=False)
+
+
+def _resolve(text: str, *, reveal: bool) -> str:
+    first, *parts = text.split(_WORDS)
+    resolved = first
+    for part in parts:
+        words, _, rest = part.partition(_INSTEAD)
+        instead, _, after = rest.partition(_END)
+        resolved += (words if reveal else instead) + after
+    return resolved
