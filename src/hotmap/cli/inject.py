@@ -7,9 +7,10 @@ injecting once.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
 from hotmap.cli.injection.agent_addition import Injection, NothingToFollow, add_agent
@@ -17,7 +18,8 @@ from hotmap.cli.injection.agent_removal import find_record, remove_agent
 from hotmap.cli.injection.pod_templates import Template, find_templates
 from hotmap.cli.injection.validation import validate_pod_template
 from hotmap.cli.injection.yaml_editor import SourceText, apply_changes, is_equivalent, value_text
-from hotmap.cli.injection.yaml_nodes import InvalidYaml, Node, read_documents
+from hotmap.cli.injection.yaml_nodes import InvalidYaml, Node, Part, read_parts
+from hotmap.cli.injection.yaml_writer import Style, find_style
 from hotmap.cli.manifest_files import (
     describe_file,
     find_manifests,
@@ -28,9 +30,6 @@ from hotmap.cli.manifest_files import (
 from hotmap.core.errors import ManifestError, SettingsError
 
 __all__ = ["Injection", "default_image", "inject", "run_inject"]
-
-#: A pod template in a document of a manifest, counted from 1.
-_Found = tuple[int, Template]
 
 
 def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
@@ -43,6 +42,7 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
         SettingsError: the options exclude each other.
         ManifestError: a manifest cannot be read, edited or written.
     """
+    gc.disable()  # a manifest's nodes live until the end: looking for garbage takes a third of it
     injection = _injection(options, flags)
     if options.in_place and (options.output or "-" in options.filename):
         raise SettingsError("--in-place excludes --output and standard input (-f -)")
@@ -115,16 +115,16 @@ def _inject_all(
     skipped: list[str] = []
     found = added = 0
     for place, text in texts.items():
-        documents = _documents(text, place)
-        templates = _templates(documents)
+        manifest = _Manifest(text, place)
+        templates = manifest.templates()
         found += len(templates)
-        text, documents = _remove(text, documents, place)
+        _remove(manifest)
         if injection is not None:
-            text, more, unchanged = _add(text, documents, injection, place)
+            more, unchanged = _add(manifest, injection)
             notes += [*more, *(f"{reason}; it is left unchanged" for reason in unchanged)]
             skipped += unchanged
             added += len(templates) - len(unchanged)
-        results[place] = text
+        results[place] = manifest.text
     if not found:
         where = ", ".join(map(describe_file, texts))
         raise ManifestError(f"{where}: no pod template found, nothing to inject into")
@@ -133,74 +133,136 @@ def _inject_all(
     return results, notes
 
 
-def _templates(documents: Sequence[Node]) -> list[_Found]:
-    return [
-        (number, template)
-        for number, document in enumerate(documents, start=1)
-        for template in find_templates(document)
-    ]
+class _Found(NamedTuple):
+    """A pod template of a manifest: its part, the document in that part, and its number."""
+
+    part: int
+    document: int
+    #: Of the document in the manifest, counted from 1.
+    number: int
+    template: Template
 
 
-def _remove(text: str, documents: list[Node], place: str) -> tuple[str, list[Node]]:
-    planned: list[tuple[_Found, dict[str, Any]]] = []
-    for found in _templates(documents):
-        data = found[1].node.data
+#: A pod template with its new value.
+_Planned = tuple[_Found, dict[str, Any]]
+
+
+class _Manifest:
+    """A manifest in parts, of which edits replace those that they change."""
+
+    def __init__(self, text: str, place: str) -> None:
+        self._file = describe_file(place)
+        try:
+            self.parts = read_parts(text)
+        except InvalidYaml as error:
+            raise ManifestError(
+                f"{self._file}: invalid YAML at line {error.line}: {error}"
+            ) from None
+        self._has_several = sum(len(part.documents) for part in self.parts) > 1
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts)
+
+    def templates(self) -> list[_Found]:
+        """Find all pod templates, in the order of the text."""
+        found = []
+        number = 0
+        for index, part in enumerate(self.parts):
+            for position, document in enumerate(part.documents):
+                number += 1
+                found += [
+                    _Found(index, position, number, template)
+                    for template in find_templates(document)
+                ]
+        return found
+
+    def edit(self, planned: Sequence[_Planned]) -> bool:
+        """Give templates their new values; False if the text would not be what was intended."""
+        documents = [(part.text, one) for part in self.parts for one in part.documents]
+        style = find_style(self.text, documents)
+        changes: dict[int, list[_Planned]] = {}
+        for found, new in planned:
+            changes.setdefault(found.part, []).append((found, new))
+        edited: dict[int, Part] = {}
+        for index, own in changes.items():
+            part = _edited_part(self.parts[index], own, style)
+            if part is None:
+                return False
+            edited[index] = part
+        self.parts = [edited.get(index, part) for index, part in enumerate(self.parts)]
+        return True
+
+    def describe(self, found: _Found) -> str:
+        """Name the object of a pod template."""
+        name = f"/{found.template.name}" if found.template.name else ""
+        return f"{self.locate(found)}: {found.template.kind}{name}"
+
+    def locate(self, found: _Found) -> str:
+        """Name the document of a pod template."""
+        return f"{self._file}, document {found.number}" if self._has_several else self._file
+
+
+def _edited_part(part: Part, planned: Sequence[_Planned], style: Style) -> Part | None:
+    """Edit the text and parse it again; None if the result is not what was intended."""
+    changes = [(found.template.node, new) for found, new in planned]
+    text = apply_changes(part.text, style, changes)
+    expected: dict[int, Any] = {}
+    for found, new in planned:
+        number, template = found.document, found.template
+        if number not in expected:
+            expected[number] = part.documents[number].data
+        expected[number] = _with_value(expected[number], template.path, new)
+    try:
+        parts = read_parts(text)
+    except InvalidYaml:
+        return None
+    if len(parts) != 1 or len(parts[0].documents) != len(part.documents):
+        return None
+    after = parts[0].documents
+    same = all(is_equivalent(value, after[number].data) for number, value in expected.items())
+    return parts[0] if same else None
+
+
+def _remove(manifest: _Manifest) -> None:
+    planned: list[_Planned] = []
+    for found in manifest.templates():
+        data = found.template.node.data
         record = find_record(data)
         if record is not None:
-            validate_pod_template(data, _object_name(place, documents, found))
+            validate_pod_template(data, manifest.describe(found))
             planned.append((found, remove_agent(data, record)))
-    if not planned:
-        return text, documents
-    result = _edited_text(text, documents, planned)
-    if result is None:
-        # Another program has reformatted the manifest, so the original texts do not fit.
-        result = _edited_text(text, documents, [(one, _plain_value(new)) for one, new in planned])
-    if result is None:
+    if not planned or manifest.edit(planned):
+        return
+    # Another program has reformatted the manifest, so the original texts do not fit.
+    if not manifest.edit([(found, _plain_value(new)) for found, new in planned]):
         raise ManifestError(
-            f"{_location(place, documents, planned[0][0])}: cannot restore the original, since "
-            "the manifest was changed after the injection; use the original file"
+            f"{manifest.locate(planned[0][0])}: cannot restore the original, since the manifest "
+            "was changed after the injection; use the original file"
         )
-    return result
 
 
-def _add(
-    text: str, documents: list[Node], injection: Injection, place: str
-) -> tuple[str, list[str], list[str]]:
-    planned: list[tuple[_Found, dict[str, Any]]] = []
+def _add(manifest: _Manifest, injection: Injection) -> tuple[list[str], list[str]]:
+    """Add the agent to every pod template; returns notes, and why some are unchanged."""
+    planned: list[_Planned] = []
     notes: list[str] = []
     skipped: list[str] = []
-    for found in _templates(documents):
-        template = found[1]
-        name = _object_name(place, documents, found)
-        texts = _TextLookup(text, template.node)
+    for found in manifest.templates():
+        node = found.template.node
+        texts = _TextLookup(manifest.parts[found.part].text, node)
         try:
-            new, more = add_agent(template.node.data, injection, name, texts)
+            new, more = add_agent(node.data, injection, manifest.describe(found), texts)
         except NothingToFollow as error:
             skipped.append(str(error))
             continue
         planned.append((found, new))
         notes += more
-    result = _edited_text(text, documents, planned)
-    if result is None:
+    if not manifest.edit(planned):
         raise ManifestError(
-            f"{_location(place, documents, planned[0][0])}: cannot edit a part that injection "
-            "changes, such as one shared by an anchor (&) or in unusual syntax; write it out where "
-            "it is used"
+            f"{manifest.locate(planned[0][0])}: cannot edit a part that injection changes, such as "
+            "one shared by an anchor (&) or in unusual syntax; write it out where it is used"
         )
-    return result[0], notes, skipped
-
-
-def _object_name(place: str, documents: Sequence[Node], found: _Found) -> str:
-    name = f"/{found[1].name}" if found[1].name else ""
-    return f"{_location(place, documents, found)}: {found[1].kind}{name}"
-
-
-def _location(place: str, documents: Sequence[Node], found: _Found) -> str:
-    return (
-        f"{describe_file(place)}, document {found[0]}"
-        if len(documents) > 1
-        else describe_file(place)
-    )
+    return notes, skipped
 
 
 class _TextLookup:
@@ -229,21 +291,6 @@ def _child(node: Node, key: str) -> Node | None:
     return node.get(key)
 
 
-def _edited_text(
-    text: str, documents: Sequence[Node], planned: Sequence[tuple[_Found, dict[str, Any]]]
-) -> tuple[str, list[Node]] | None:
-    """Edit the text and parse it again; None if the result is not what was intended."""
-    result = apply_changes(text, documents, [(found[1].node, new) for found, new in planned])
-    expected = [document.data for document in documents]
-    for (number, template), new in planned:
-        expected[number - 1] = _with_value(expected[number - 1], template.path, new)
-    try:
-        after = read_documents(result)
-    except InvalidYaml:
-        return None
-    return (result, after) if is_equivalent(expected, [one.data for one in after]) else None
-
-
 def _with_value(data: Any, path: Sequence[str | int], new: Any) -> Any:
     if not path:
         return new
@@ -259,12 +306,3 @@ def _plain_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain_value(inner) for inner in value]
     return value
-
-
-def _documents(text: str, place: str) -> list[Node]:
-    try:
-        return read_documents(text)
-    except InvalidYaml as error:
-        raise ManifestError(
-            f"{describe_file(place)}: invalid YAML at line {error.line}: {error}"
-        ) from None

@@ -10,14 +10,11 @@ end of its own last line.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import yaml
-
-from hotmap.cli.injection.yaml_nodes import Entry, Node
+from hotmap.cli.injection.yaml_nodes import Entry, Node, find_dash
+from hotmap.cli.injection.yaml_writer import Style, flow_text, lines_of
 
 __all__ = ["SourceText", "apply_changes", "is_equivalent", "value_text"]
 
@@ -36,12 +33,9 @@ class _Edit(NamedTuple):
     text: str
 
 
-def apply_changes(text: str, documents: Sequence[Node], changes: Sequence[tuple[Node, Any]]) -> str:
-    """Replace the values of these mappings; none of them may contain another.
-
-    `documents` are all documents of the text; they determine its style.
-    """
-    editor = _Editor(text, documents)
+def apply_changes(text: str, style: Style, changes: Sequence[tuple[Node, Any]]) -> str:
+    """Give each of these mappings its new value; none may contain another."""
+    editor = _Editor(text, style)
     found = [one for node, new in changes for one in editor.mapping(node, new)]
     # Where several begin at one place, the inner ones, which were found first, come first.
     pieces, place = [], 0
@@ -106,11 +100,9 @@ class _Unmatched(Exception):
 class _Editor:
     """Computes the edits; offsets refer to the text before any of them."""
 
-    def __init__(self, text: str, documents: Sequence[Node]) -> None:
+    def __init__(self, text: str, style: Style) -> None:
         self._text = text
-        self._newline = "\r\n" if "\r\n" in text else "\n"
-        self._indented = _lists_are_indented(text, documents)
-        self._json = re.match(r"[\ufeff\s]*[\[{]", text) is not None
+        self._style = style
 
     # Mappings
 
@@ -153,16 +145,18 @@ class _Editor:
     def _replace(self, parent: Node, entry: Entry, new: Any) -> _Edit:
         start, end = _value_place(self._text, parent, entry)
         if parent.flow:
-            return _Edit(start, end, f" {self._flow_text(new)}")
+            return _Edit(start, end, f"{self._style.blank}{flow_text(new, self._style)}")
         if entry.value.kind == "scalar" and not isinstance(new, dict | list):
             kept = entry.value
             if kept.start < kept.end and "\n" not in self._text[kept.start : kept.end]:
-                return _Edit(kept.start, kept.end, self._lines({"x": new})[0].removeprefix("x: "))
+                return _Edit(
+                    kept.start, kept.end, lines_of({"x": new}, self._style)[0].removeprefix("x: ")
+                )
         column = entry.key.start - _start_of_line(self._text, entry.key.start)
-        lines = self._lines({"x": new})
+        lines = lines_of({"x": new}, self._style)
         if len(lines) == 1:
             return _Edit(start, end, lines[0].removeprefix("x:"))
-        return _Edit(start, end, self._newline + self._indent(lines[1:], column))
+        return _Edit(start, end, self._style.newline + self._indent(lines[1:], column))
 
     def _append_entry(self, node: Node, key: str, value: Any) -> _Edit:
         if isinstance(value, SourceText):
@@ -171,12 +165,16 @@ class _Editor:
             return self._append_flow(
                 node,
                 [entry.value for entry in node.entries],
-                self._flow_text({key: value})[1:-1],
+                flow_text({key: value}, self._style)[1:-1],
             )
         first = node.entries[0].key.start
         column = first - _start_of_line(self._text, first)
         place = _end_of_line(self._text, node.end)
-        return _Edit(place, place, self._newline + self._indent(self._lines({key: value}), column))
+        return _Edit(
+            place,
+            place,
+            self._style.newline + self._indent(lines_of({key: value}, self._style), column),
+        )
 
     def _remove_entries(self, node: Node, gone: Sequence[Entry]) -> Iterator[_Edit]:
         spans = [(entry.key.start, entry.value.end) for entry in node.entries]
@@ -207,16 +205,16 @@ class _Editor:
 
     def _append_item(self, node: Node, value: Any) -> _Edit:
         if node.flow:
-            return self._append_flow(node, node.items, self._flow_text(value))
-        dash = self._text.rfind("-", 0, node.items[0].start)
+            return self._append_flow(node, node.items, flow_text(value, self._style))
+        dash = find_dash(self._text, node)
         column = dash - _start_of_line(self._text, dash)
         place = _end_of_line(self._text, node.end)
-        lines = self._lines([value])
-        return _Edit(place, place, self._newline + self._indent(lines, column))
+        lines = lines_of([value], self._style)
+        return _Edit(place, place, self._style.newline + self._indent(lines, column))
 
     def _append_flow(self, node: Node, items: Sequence[Node], new: str) -> _Edit:
         if items:
-            return _Edit(items[-1].end, items[-1].end, f", {new}")
+            return _Edit(items[-1].end, items[-1].end, f"{self._style.comma}{new}")
         place = min(
             found
             for bracket in "[{"
@@ -238,94 +236,18 @@ class _Editor:
             else:
                 yield _Edit(start, spans[index + 1][0], "")
 
-    # Writing
-
-    def _lines(self, value: Any) -> list[str]:
-        dumper = _Indented if self._indented else _Compact
-        written = yaml.dump(
-            value,
-            Dumper=dumper,
-            default_flow_style=False,
-            sort_keys=False,
-            allow_unicode=True,
-            width=1 << 30,
-        )
-        lines: list[str] = written.rstrip("\n").split("\n")
-        return lines
-
-    def _flow_text(self, value: Any) -> str:
-        """Write a value in one line: as JSON in a JSON manifest, else in YAML's flow style."""
-        if self._json:
-            written = json.dumps(value, ensure_ascii=False)
-            return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
-        written = yaml.dump(
-            [value],
-            Dumper=_Compact,
-            default_flow_style=True,
-            sort_keys=False,
-            allow_unicode=True,
-            width=1 << 30,
-        )
-        return written.strip()[1:-1]
-
     def _indent(self, lines: Sequence[str], column: int) -> str:
-        return self._newline.join(f"{' ' * column}{line}" for line in lines)
+        return self._style.newline.join(f"{' ' * column}{line}" for line in lines)
 
 
 def _keeps_any(node: Node, new: dict[Any, Any]) -> bool:
-    """Return whether a key stays, so that the mapping is never empty in between."""
+    """Tell whether a key stays, so that the mapping is never empty in between."""
     return not node.entries or any(entry.key.scalar in new for entry in node.entries)
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Return whether two items have the same identity: mounts by path, all else by name."""
+    """Tell whether two items have the same identity: mounts by path, all else by name."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return False
     key = "mountPath" if "mountPath" in old else "name"
     return key in old and bool(old[key] == new.get(key))
-
-
-class _Compact(yaml.SafeDumper):
-    """Writes lists without indenting them below their key."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-class _Indented(_Compact):
-    """Writes lists indented by two spaces below their key."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
-
-
-#: Plain scalars that other parsers than PyYAML's read as a boolean or a number.
-_MISREAD = re.compile(r"[yYnN]|0o[0-7_]+|(?=.*[0-9])[-+.0-9][-+.0-9_eE:xa-fA-F]*")
-
-#: Characters that JSON allows and YAML reads as a line end or rejects.
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    quoted = "\n" in text or _MISREAD.fullmatch(text)
-    style = '"' if quoted else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Compact.add_representer(str, _represent_text)
-
-
-def _lists_are_indented(text: str, documents: Sequence[Node]) -> bool:
-    """Return whether the manifest indents lists below their key."""
-    pending = list(documents)
-    while pending:
-        node = pending.pop(0)
-        for entry in node.entries:
-            inner = entry.value
-            if inner.kind == "sequence" and not (inner.flow or inner.alias):
-                dash = text.rfind("-", 0, inner.items[0].start)
-                key = entry.key.start
-                return dash - _start_of_line(text, dash) > key - _start_of_line(text, key)
-        pending += [entry.value for entry in node.entries if not entry.value.alias]
-        pending += [item for item in node.items if not item.alias]
-    return False

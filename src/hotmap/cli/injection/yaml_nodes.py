@@ -2,17 +2,24 @@
 
 Parsed with PyYAML's parser, which gives positions; its composer resolves aliases and loses their
 positions, so the tree is built here. JSON is parsed as YAML, of which it is a subset.
+
+A stream is parsed in parts, each up to the next line that starts with `---`, so that an edit of one
+document needs no more than that document to be parsed again. libyaml parses where PyYAML has it; a
+text that it refuses is parsed by PyYAML, whose errors are better, and which takes JSON's escapes of
+surrogates.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
-__all__ = ["Entry", "InvalidYaml", "Node", "read_documents"]
+__all__ = ["Entry", "InvalidYaml", "Node", "Part", "find_dash", "read_documents", "read_parts"]
 
 Kind = Literal["mapping", "sequence", "scalar"]
 
@@ -38,7 +45,7 @@ class Entry:
 class Node:
     """A value, and the part of the text from `start` up to `end` that holds it."""
 
-    __slots__ = ("alias", "end", "entries", "flow", "items", "kind", "scalar", "start")
+    __slots__ = ("alias", "end", "entries", "flow", "items", "kind", "merges", "scalar", "start")
 
     def __init__(self, kind: Kind, start: int) -> None:
         self.kind = kind
@@ -50,9 +57,11 @@ class Node:
         self.alias = False
         self.scalar: Any = None
         #: Of a sequence.
-        self.items: list[Node] = []
+        self.items: Sequence[Node] = ()
         #: Of a mapping, in the order of the text; a merge key (`<<`) is one of them.
-        self.entries: list[Entry] = []
+        self.entries: Sequence[Entry] = ()
+        #: A mapping with a merge key.
+        self.merges = False
 
     @property
     def data(self) -> Any:
@@ -62,7 +71,7 @@ class Node:
         if self.kind == "sequence":
             return [item.data for item in self.items]
         merged: dict[Any, Any] = {}
-        for entry in self.entries:
+        for entry in self.entries if self.merges else ():
             if entry.key.scalar == "<<":
                 sources = entry.value.items if entry.value.kind == "sequence" else [entry.value]
                 for source in reversed(sources):
@@ -90,14 +99,73 @@ class Node:
         return node
 
 
+class Part(NamedTuple):
+    """A part of a stream: one document as a rule, or only comments; positions are in its text."""
+
+    text: str
+    documents: list[Node]
+
+
 def read_documents(text: str) -> list[Node]:
-    """Parse every document of a YAML stream; an empty one is a scalar None.
+    """Parse every document of a YAML stream, as `read_parts` does."""
+    return [document for part in read_parts(text) for document in part.documents]
+
+
+def read_parts(text: str) -> list[Part]:
+    """Parse a YAML stream; its parts' texts joined are the stream. An empty document is None.
 
     Raises:
         InvalidYaml: it is not valid YAML.
     """
     try:
-        return list(_Composer(text).documents())
+        if _FAST is not None:
+            try:
+                return [Part(part, _compose(part, _FAST)) for part in _split(text)]
+            except yaml.YAMLError:
+                pass
+        return [Part(text, _read_slowly(text))]
+    except RecursionError:
+        raise InvalidYaml("nested too deeply", 1) from None
+
+
+def find_dash(text: str, sequence: Node) -> int:
+    """Find the first dash of a list in block style; an anchor or a tag may stand before it."""
+    if text[sequence.start] == "-":
+        return sequence.start
+    found = _DASH.search(text, sequence.start)
+    return found.end() - 1 if found else sequence.start
+
+
+#: A dash in a line of its own list.
+_DASH = re.compile("^ *-", re.MULTILINE)
+
+#: libyaml's parser, where PyYAML was built with it.
+_FAST: Any = getattr(yaml, "CSafeLoader", None)
+
+_SLOW: Any = yaml.SafeLoader
+
+#: A line that starts a document, wherever it stands; and one that is a directive.
+_START = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_DIRECTIVE = re.compile("^%", re.MULTILINE)
+
+
+def _split(text: str) -> list[str]:
+    if _DIRECTIVE.search(text):
+        return [text]
+    places = [found.start() for found in _START.finditer(text)]
+    places = [0, *(place for place in places if place > 0), len(text)]
+    return [text[start:end] for start, end in pairwise(places)]
+
+
+def _compose(text: str, loader: Any) -> list[Node]:
+    """Parse a text with one of the parsers; a byte order mark counts as a character."""
+    mark = 1 if text.startswith("\ufeff") else 0
+    return list(_Composer(text[mark:], loader, mark).documents())
+
+
+def _read_slowly(text: str) -> list[Node]:
+    try:
+        return _compose(_without_tabs(text), _SLOW)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or "syntax error"
@@ -110,10 +178,23 @@ def read_documents(text: str) -> list[Node]:
         raise InvalidYaml(f"the character U+{found:04X} is not allowed", line) from None
 
 
+def _without_tabs(text: str) -> str:
+    """Replace the tabs in JSON, which has none in its strings: PyYAML takes none."""
+    if "\t" in text and text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+        try:
+            json.loads(text.lstrip("\ufeff"))
+        except ValueError:
+            return text
+        return text.replace("\t", " ")
+    return text
+
+
 class _Composer:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, loader: Any, offset: int) -> None:
+        """`offset`: what is added to positions."""
         self._text = text
-        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=yaml.SafeLoader))
+        self._offset = offset
+        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
         self._anchors: dict[str, Node] = {}
 
     def documents(self) -> Iterator[Node]:
@@ -123,14 +204,14 @@ class _Composer:
                 yield self._node(next(self._events))
 
     def _node(self, event: Any) -> Node:
-        start = event.start_mark.index
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        if isinstance(event, yaml.ScalarEvent):
-            node = Node("scalar", start)
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            node = Node("scalar", event.start_mark.index + self._offset)
             node.scalar = _scalar(event)
-            node.end = self._scalar_end(event)
-        elif isinstance(event, yaml.SequenceStartEvent):
+            node.end = self._scalar_end(event) + self._offset
+        elif kind is yaml.AliasEvent:
+            return self._alias(event)
+        elif kind is yaml.SequenceStartEvent:
             node = self._sequence(event)
         else:
             node = self._mapping(event)
@@ -145,33 +226,43 @@ class _Composer:
                 None, None, f"the alias *{event.anchor} has no anchor &{event.anchor}",
                 event.start_mark,
             )  # fmt: skip
-        node = Node(original.kind, event.start_mark.index)
-        node.end = event.end_mark.index
+        node = Node(original.kind, event.start_mark.index + self._offset)
+        node.end = event.end_mark.index + self._offset
         node.alias = True
         node.flow = original.flow
         node.scalar, node.items, node.entries = original.scalar, original.items, original.entries
+        node.merges = original.merges
         return node
 
     def _sequence(self, event: Any) -> Node:
-        node = Node("sequence", event.start_mark.index)
+        node = Node("sequence", event.start_mark.index + self._offset)
         node.flow = bool(event.flow_style)
+        items: list[Node] = []
+        node.items = items
         for inner in self._events:
-            if isinstance(inner, yaml.SequenceEndEvent):
-                node.end = _end(inner) if node.flow else node.items[-1].end
+            if type(inner) is yaml.SequenceEndEvent:
+                node.end = self._end(inner) if node.flow else items[-1].end
                 return node
-            node.items.append(self._node(inner))
+            items.append(self._node(inner))
         raise AssertionError("the parser ended inside a sequence")
 
     def _mapping(self, event: Any) -> Node:
-        node = Node("mapping", event.start_mark.index)
+        node = Node("mapping", event.start_mark.index + self._offset)
         node.flow = bool(event.flow_style)
+        entries: list[Entry] = []
+        node.entries = entries
         for inner in self._events:
-            if isinstance(inner, yaml.MappingEndEvent):
-                node.end = _end(inner) if node.flow else node.entries[-1].value.end
+            if type(inner) is yaml.MappingEndEvent:
+                node.end = self._end(inner) if node.flow else entries[-1].value.end
                 return node
             key = self._node(inner)
-            node.entries.append(Entry(key, self._node(next(self._events))))
+            if key.scalar == "<<":
+                node.merges = True
+            entries.append(Entry(key, self._node(next(self._events))))
         raise AssertionError("the parser ended inside a mapping")
+
+    def _end(self, event: Any) -> int:
+        return int(event.end_mark.index) + self._offset
 
     def _scalar_end(self, event: Any) -> int:
         """Exclude the blank lines after a block scalar, unless they belong to it (`|+`)."""
@@ -183,10 +274,6 @@ class _Composer:
         if header and "+" in header[0]:
             return int(end) - (len(written) - len(re.sub(r"\r?\n[ \t]*$", "", written)))
         return int(start) + len(written.rstrip())
-
-
-def _end(event: Any) -> int:
-    return int(event.end_mark.index)
 
 
 class _Scalars(yaml.SafeLoader):
@@ -211,8 +298,22 @@ class _Scalars(yaml.SafeLoader):
 
 _SCALARS = _Scalars("")
 
+#: Values of plain scalars, most of which a manifest has many times.
+_KNOWN: dict[str, Any] = {}
+
 
 def _scalar(event: Any) -> Any:
+    if event.tag is None and event.implicit[0]:
+        try:
+            return _KNOWN[event.value]
+        except KeyError:
+            if len(_KNOWN) > 10_000:
+                _KNOWN.clear()
+            return _KNOWN.setdefault(event.value, _value_of(event))
+    return _value_of(event)
+
+
+def _value_of(event: Any) -> Any:
     value = _SCALARS.value(event)
     if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
         # JSON writes one character as two escapes, which YAML reads as two characters.
