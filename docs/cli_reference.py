@@ -20,7 +20,7 @@ __all__ = ["PAGE", "commands", "render"]
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 
-_PART = re.compile(r"(<!-- flags of (?P<name>[a-z ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- flags of (?P<name>[a-z -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def commands(

@@ -113,12 +113,34 @@ class InjectOptions(NamedTuple):
     ] = False
 
 
+class LocalDirectory(NamedTuple):
+    """Which local control plane."""
+
+    directory: Annotated[
+        str | None,
+        Flag("State directory.", "DIR", name="--dir", default="$XDG_STATE_HOME/hotmap/local"),
+    ] = None
+
+
 class LocalOptions(NamedTuple):
     """Where a local control plane keeps its state and listens."""
 
     directory: Annotated[
         str | None,
-        Flag("State directory.", "DIR", name="--dir", default="$XDG_STATE_HOME/hotmap/local"),
+        Flag(
+            "Directory in which objects are kept across restarts. Without it they are kept in "
+            "memory.",
+            "DIR",
+            name="--dir",
+            default="$XDG_STATE_HOME/hotmap/local, in memory",
+        ),
+    ] = None
+    etcd: Annotated[
+        str | None,
+        Flag(
+            "Store objects in this etcd, as Kubernetes does, instead of in DIR or in memory.",
+            "URL",
+        ),
     ] = None
     port: Annotated[
         int,

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import click
 
+from hotmap.cli.command_options import LocalOptions
 from hotmap.cli.logs import set_up_logging
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
-from hotmap.local.cluster import LocalCluster
+from hotmap.local.cluster import LocalCluster, PlaneSettings
 from hotmap.local.kubelet.sync import SyncSettings
 
 __all__ = ["run_local"]
 
 
-def run_local(*, directory: str | None, port: int, sync_period: str, log_format: str) -> int:
+def run_local(options: LocalOptions, *, log_format: str) -> int:
     """Run a local cluster until SIGINT or SIGTERM; returns the exit status.
 
     The kubeconfig's path is the only line on standard output, so that a script can take it.
@@ -26,9 +27,13 @@ def run_local(*, directory: str | None, port: int, sync_period: str, log_format:
         SettingsError: a flag is wrong, the directory or port is in use, or processes cannot be
             isolated here.
     """
-    sync = SyncSettings(period=_period(sync_period))
+    sync = SyncSettings(period=_period(options.sync_period))
+    directory = Path(options.directory) if options.directory else None
+    settings = PlaneSettings(
+        keep=directory is not None and not options.etcd, etcd=options.etcd or ""
+    )
     set_up_logging(log_format)
-    cluster = LocalCluster(Path(directory) if directory else None, port=port, sync=sync)
+    cluster = LocalCluster(directory, port=options.port, sync=sync, settings=settings)
     asyncio.run(_run(cluster))
     return 0
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 import click
 
 from hotmap import __version__
-from hotmap.cli.command_options import InjectOptions, LocalOptions, StatusOptions
+from hotmap.cli.command_options import InjectOptions, LocalDirectory, LocalOptions, StatusOptions
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.options import SectionedCommand, add_options
 from hotmap.cli.reloader_flags import ReloaderFlags
@@ -208,8 +208,20 @@ def up(options: LocalOptions, log: LogOptions) -> int:
     from hotmap.cli.local import run_local
 
     return run_local(
-        directory=options.directory,
-        port=options.port,
-        sync_period=options.sync_period,
+        options,
         log_format=log.log_format,
     )
+
+
+@local.command(name="get-raw")
+@add_options(LocalDirectory, "options")
+@click.argument("key", metavar="KEY")
+def get_raw(options: LocalDirectory, key: str) -> int:
+    """Print a key and its value as they are stored.
+
+    KEY is one of etcd, such as /registry/configmaps/default/app. The output is that of
+    `etcdctl get KEY` for a Kubernetes cluster.
+    """
+    from hotmap.cli.local_store import print_stored_value
+
+    return print_stored_value(options.directory, key)

@@ -12,16 +12,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
+from hotmap.local.apiserver.storage_codec import StorageCodec
 from hotmap.local.controllers.run import Controllers
+from hotmap.local.etcd import EtcdStore
+from hotmap.local.journal import open_store
 from hotmap.local.kubelet.kubelet import Kubelet
 from hotmap.local.lifecycle import Lifecycle
-from hotmap.local.pki import create_pki
+from hotmap.local.pki import create_pki, keep_pki
 from hotmap.local.state import StateDirectory, default_directory
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens, new_token
@@ -31,11 +34,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotmap.local.kubelet.sync import SyncSettings
+    from hotmap.local.store import Store
 
 HOST = "127.0.0.1"
 NODE_NAME = "local"
 # Upstream's group of administrators.
 _ADMINISTRATOR = "system:masters"
+
+
+class PlaneSettings(NamedTuple):
+    """How a control plane stores and serves."""
+
+    #: Whether objects outlive the run, in the state directory.
+    keep: bool = False
+    #: The URL of an etcd that holds the objects; "" for none.
+    etcd: str = ""
 
 
 class LocalCluster(Lifecycle):
@@ -53,8 +66,10 @@ class LocalCluster(Lifecycle):
         port: int = 0,
         sync: SyncSettings | None = None,
         start_node: bool = True,
+        settings: PlaneSettings | None = None,
     ) -> None:
-        self._state = StateDirectory(directory or default_directory())
+        self._settings = settings or PlaneSettings()
+        self._state = StateDirectory(directory or default_directory(), keep=self._settings.keep)
         self._port = port
         self._sync = sync
         self._start_node = start_node
@@ -64,9 +79,10 @@ class LocalCluster(Lifecycle):
         self._running: list[asyncio.Task[None]] = []
         #: The kinds that this cluster serves.
         self.scheme = built_in_scheme()
-        self.registry = Registry(MVCCStore(), scheme=self.scheme)
-        #: The administrator's token; it works as long as this cluster runs.
-        self.token = new_token()
+        #: The objects, once started.
+        self.registry: Registry
+        #: The administrator's token, once started.
+        self.token = ""
         #: The URL of the API server, once started.
         self.server = ""
         #: Seconds that the start took.
@@ -111,9 +127,12 @@ class LocalCluster(Lifecycle):
     async def _start(self) -> None:
         self._state.claim()
         self._stack.callback(self._state.release)
+        self.token = self._state.keep_token(new_token())
+        self.registry = Registry(self._open_store(), scheme=self.scheme)
         await create_system_namespaces(self.registry)
         kubelet = self._make_kubelet() if self._start_node else None
-        making_pki = asyncio.create_task(asyncio.to_thread(create_pki, self._state.pki))
+        make_pki = keep_pki if self._settings.keep else create_pki
+        making_pki = asyncio.create_task(asyncio.to_thread(make_pki, self._state.pki))
         try:
             if kubelet is not None:
                 await self._run_until_ready(kubelet)
@@ -129,6 +148,18 @@ class LocalCluster(Lifecycle):
         authority = pki.ca_certificate.read_text()
         self._run(Controllers(self.registry, root_ca=authority).run(), "controllers")
         self._state.write_kubeconfig(self.server, authority, self.token)
+
+    def _open_store(self) -> Store:
+        if self._settings.etcd:
+            etcd = EtcdStore(self._settings.etcd, StorageCodec(self.scheme))
+            etcd.open()
+            self._stack.callback(etcd.close)
+            return etcd
+        if not self._settings.keep:
+            return MVCCStore()
+        store, journal = open_store(self._state.store)
+        self._stack.callback(journal.close)
+        return store
 
     def _make_kubelet(self) -> Kubelet:
         return Kubelet(

@@ -1,7 +1,7 @@
 """The local cluster's certificates: a CA and one server certificate.
 
-Created for each run: elliptic-curve keys cost a few milliseconds, and keys that do not outlive
-their cluster cannot leak later. `cryptography` is imported here only.
+Made for each run, unless its state is kept: elliptic keys cost a few milliseconds, and what does
+not outlive its cluster cannot leak later. `cryptography` is imported here only.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ SERVER_NAMES = (
     "kubernetes.default.svc",
 )
 SERVER_ADDRESSES = ("127.0.0.1", "::1")
-# kubeadm's certificates are valid for a year; no local cluster runs that long.
+# kubeadm's certificates live a year as well.
 _VALID_DAYS = 365
+# Certificates that were kept are made anew when less is left.
+_RENEW_DAYS = 30
 
 
 class ServerPKI(NamedTuple):
@@ -39,6 +41,23 @@ class ServerPKI(NamedTuple):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.server_certificate, self.server_key)
         return context
+
+
+def keep_pki(directory: Path) -> ServerPKI:
+    """Give the certificates below a directory; make them where they are missing or expire soon."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+
+    pki = _paths(directory)
+    try:
+        certificate = x509.load_pem_x509_certificate(pki.server_certificate.read_bytes())
+        pki.server_context()
+    except (OSError, ValueError):
+        return create_pki(directory)
+    if certificate.not_valid_after_utc - datetime.now(UTC) < timedelta(days=_RENEW_DAYS):
+        return create_pki(directory)
+    return pki
 
 
 def create_pki(directory: Path) -> ServerPKI:
@@ -56,7 +75,7 @@ def create_pki(directory: Path) -> ServerPKI:
     )
     ca = _authority(ca_key)
     server = _server_certificate(server_key, ca, ca_key)
-    pki = ServerPKI(directory / "ca.crt", directory / "server.crt", directory / "server.key")
+    pki = _paths(directory)
     pki.ca_certificate.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
     pki.server_certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
     pki.server_key.touch(mode=0o600)
@@ -68,6 +87,10 @@ def create_pki(directory: Path) -> ServerPKI:
         )
     )
     return pki
+
+
+def _paths(directory: Path) -> ServerPKI:
+    return ServerPKI(directory / "ca.crt", directory / "server.crt", directory / "server.key")
 
 
 def _authority(key: EllipticCurvePrivateKey) -> x509.Certificate:

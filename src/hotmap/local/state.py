@@ -1,6 +1,7 @@
 """The state directory of a local cluster: its content and its owner.
 
-A clean stop removes everything; the next start removes what a killed run left.
+A clean end removes everything that is worth no more than the run it belongs to; what a killed run
+left is removed by the next start. Where state is kept, store and pki outlive the run.
 
     kubeconfig   for kubectl and hotmap, with the administrator's token
     run.json     which process runs here
@@ -8,6 +9,7 @@ A clean stop removes everything; the next start removes what a killed run left.
     pods/        volumes, as a node keeps them; pods/<uid>/volumes/kubernetes.io~configmap/…
     logs/        what containers print
     sandbox/     where containers find their root
+    store/       every object, where state is kept (see `journal`)
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from typing import NamedTuple
 
 from hotmap.core.errors import SettingsError
 
-_DIRECTORIES = ("pki", "pods", "logs", "sandbox")
+_DIRECTORIES = ("pods", "logs", "sandbox")
+_KEPT = ("pki",)
 _FILES = ("kubeconfig", "run.json")
 
 
@@ -46,8 +49,11 @@ def default_directory() -> Path:
 class StateDirectory:
     """A directory that belongs to one running cluster at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep: bool = False) -> None:
+        """Name a directory; `keep` says that what outlives a run is kept in it."""
         self.path = path.absolute()
+        self.keep = keep
+        self.store = self.path / "store"
         self.kubeconfig = self.path / "kubeconfig"
         self.pki = self.path / "pki"
         self._run = self.path / "run.json"
@@ -73,8 +79,8 @@ class StateDirectory:
     def release(self) -> None:
         """Remove everything that the run kept here, and the directory if the run made it."""
         self._remove_contents()
-        if self._made:
-            # The user may have put other files into it.
+        if self._made and not self.keep:
+            # Somebody may have put something of their own into it.
             with contextlib.suppress(OSError):
                 self.path.rmdir()
 
@@ -90,6 +96,18 @@ class StateDirectory:
             written.replace(self.kubeconfig)
         except OSError as error:
             raise SettingsError(f"{self.kubeconfig} cannot be written: {error.strerror}") from None
+
+    def keep_token(self, token: str) -> str:
+        """Give the administrator's token: that of earlier runs, where state is kept, or `token`."""
+        path = self.pki / "administrator.token"
+        with contextlib.suppress(OSError):
+            if self.keep and (kept := path.read_text().strip()):
+                return kept
+        if self.keep:
+            self.pki.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.write_text(token)
+        return token
 
     def _write_owner(self) -> bool:
         """Write run.json unless it is there; a link makes content and name appear at once."""
@@ -122,7 +140,7 @@ class StateDirectory:
             return None
 
     def _remove_contents(self) -> None:
-        for name in _DIRECTORIES:
+        for name in _DIRECTORIES if self.keep else (*_DIRECTORIES, *_KEPT):
             shutil.rmtree(self.path / name, ignore_errors=True)
         # run.json is removed last: until then the directory has an owner.
         for name in _FILES:

@@ -1,12 +1,14 @@
-"""An in-memory key-value store with revisions, in place of etcd.
+"""Keys, values and revisions: what etcd is to Kubernetes, in this process.
 
 Each write of the store increments its revision, so a revision identifies one state
 (etcd: server/storage/mvcc). The newest state and a bounded history are kept: the history
 answers ranges at an older revision and lets a watch start in the past without a gap.
 
-Values are opaque bytes here; the registry interprets them. Everything is synchronous and never
-waits, except for reading a watch: a caller that reads and writes without awaiting in between has no
-races.
+Values are opaque bytes here; what they mean is the registry's matter. Everything is
+synchronous and never waits, except for reading a watch: whoever decides and writes without
+awaiting in between cannot be overtaken.
+
+Without a journal everything is gone with the process; `journal` has the one on disk.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 # The watch cache of kube-apiserver keeps at least 75 s of events; counts and bytes bound
 # memory where a duration does not.
@@ -58,6 +60,34 @@ class Range(NamedTuple):
     revision: int
 
 
+class StaleRead(Conflict):
+    """Raised when a write was decided on a state that another writer of the store had changed.
+
+    By now the store has seen the change: decide again. Only a store with other writers raises it.
+    """
+
+
+class Journal(Protocol):
+    """Keeps writes beyond the life of the process."""
+
+    def append(self, write: Entry) -> None:
+        """Keep a write before it happens.
+
+        Raises:
+            Unavailable: it cannot be kept, so it must not happen.
+        """
+        ...
+
+    def compact(self, entries: Sequence[Entry], revision: int) -> None:
+        """Take notice of the present state, which makes all writes up to it dispensable."""
+        ...
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is time for `compact`."""
+        ...
+
+
 class Store(Protocol):
     """The interface of a store; see `MVCCStore` for the guarantees of the methods.
 
@@ -81,6 +111,10 @@ class Store(Protocol):
 
     def watch(self, prefix: str, *, since: int) -> Watch: ...
 
+    def catch_up(self) -> None: ...
+
+    def close(self) -> None: ...
+
 
 class MVCCStore:
     """Keep every key's versions under one revision, and notify watches of each write."""
@@ -91,7 +125,9 @@ class MVCCStore:
         history_events: int = HISTORY_EVENTS,
         history_bytes: int = HISTORY_BYTES,
         watch_buffer: int = WATCH_BUFFER,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal
         self._history_events = history_events
         self._history_bytes = history_bytes
         self._watch_buffer = watch_buffer
@@ -102,7 +138,7 @@ class MVCCStore:
         self._versions: dict[str, list[Entry]] = {}
         # The keys of _versions, sorted.
         self._keys: list[str] = []
-        # Exactly the events of the revisions _compacted + 1 … _revision, in that order.
+        # The events of the revisions _compacted + 1 … _revision, in that order.
         self._history: deque[StoreEvent] = deque()
         self._size = 0
         # By prefix; a prefix is a whole key or ends with "/", so an event finds its watches by its
@@ -167,6 +203,7 @@ class MVCCStore:
         Raises:
             NotFound: the key does not exist.
             Conflict: it was written since.
+            Unavailable: the journal cannot keep the write; nothing has changed.
         """
         return self._write(key, value, self._expect(key, expected))
 
@@ -191,14 +228,47 @@ class MVCCStore:
         start = self._revision if since is None else since
         if start < self._compacted:
             raise Expired(f"too old resource version: {start} ({self._compacted})")
+        # One event for each revision is the rule; only another writer's transactions differ.
+        contiguous = len(self._history) == self._revision - self._compacted
+        skip = start - self._compacted if contiguous else 0
         backlog = [
             event
-            for event in islice(self._history, start - self._compacted, None)
-            if _is_under(event.key, prefix)
+            for event in islice(self._history, skip, None)
+            if event.revision > start and _is_under(event.key, prefix)
         ]
         watch = Watch(self, prefix, start, backlog, self._watch_buffer)
         self._watches.setdefault(prefix, set()).add(watch)
         return watch
+
+    def restore(self, entries: Iterable[Entry], revision: int) -> None:
+        """Begin with a state that was kept: the entries of one revision; history begins there."""
+        for entry in entries:
+            self._versions[entry.key] = [entry]
+        self._keys = sorted(self._versions)
+        self._revision = self._compacted = revision
+
+    def apply(self, key: str, value: bytes | None, revision: int) -> None:
+        """Take in a write that was kept elsewhere, at a revision beyond the present one.
+
+        A deletion of a key that does not exist only moves the revision.
+        """
+        previous = self.get(key)
+        if value is None and previous is None:
+            self.advance(revision)
+            return
+        self._take_in(key, value, previous, revision)
+
+    def advance(self, revision: int) -> None:
+        """Move to a later revision that changed nothing here."""
+        self._revision = max(self._revision, revision)
+
+    def entries(self) -> list[Entry]:
+        """Give the newest version of every key, in no order."""
+        newest = (versions[-1] for versions in self._versions.values())
+        return [entry for entry in newest if entry.value is not None]
+
+    def catch_up(self) -> None:
+        """See every write that was acknowledged so far; here nobody else writes."""
 
     def compact(self, revision: int) -> None:
         """Drop history up to a revision; the state at that revision stays readable."""
@@ -219,7 +289,19 @@ class MVCCStore:
         return entry
 
     def _write(self, key: str, value: bytes | None, previous: Entry | None) -> int:
-        self._revision = revision = self._revision + 1
+        revision = self._revision + 1
+        created = previous.create_revision if previous else revision
+        if self._journal is not None:
+            self._journal.append(Entry(key, value, created, revision))
+        self._take_in(key, value, previous, revision)
+        if self._journal is not None and self._journal.is_long:
+            self._journal.compact(self.entries(), revision)
+        return revision
+
+    def _take_in(
+        self, key: str, value: bytes | None, previous: Entry | None, revision: int
+    ) -> None:
+        self._revision = revision
         created = previous.create_revision if previous else revision
         versions = self._versions.get(key)
         if versions is None:
@@ -242,7 +324,6 @@ class MVCCStore:
         for prefix in _ancestors(key):
             for watch in tuple(self._watches.get(prefix, ())):
                 watch.push(event)
-        return revision
 
     def _forget_oldest(self) -> None:
         event = self._history.popleft()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class KubeconfigClient:
-    """GETs with nothing but a kubeconfig, as a person's tools have it."""
+    """Requests with nothing but a kubeconfig, as a person's tools have it."""
 
     def __init__(self, kubeconfig: Path) -> None:
         settings: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
@@ -25,12 +25,28 @@ class KubeconfigClient:
         self._token: str = settings["users"][0]["user"]["token"]
 
     async def get(self, path: str) -> dict[str, Any]:
+        return await self.request("GET", path)
+
+    async def post(self, path: str, body: object, **headers: str) -> dict[str, Any]:
+        """Create something; the answer may be a Status that refuses it."""
+        return await self.request("POST", path, body, headers=headers, check=False)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        headers: dict[str, str] | None = None,
+        check: bool = True,
+    ) -> dict[str, Any]:
         connector = aiohttp.TCPConnector(ssl=self._trust)
-        headers = {"Authorization": f"Bearer {self._token}"}
+        sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
         async with (
             aiohttp.ClientSession(connector=connector) as session,
-            session.get(self._server + path, headers=headers) as response,
+            session.request(method, self._server + path, headers=sent, json=body) as response,
         ):
-            response.raise_for_status()
-            body: dict[str, Any] = await response.json()
-            return body
+            if check:
+                response.raise_for_status()
+            answer: dict[str, Any] = await response.json()
+            return answer

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -17,12 +18,12 @@ from tests.local.cluster.clients import KubeconfigClient
 from tests.support.requires import requires
 
 from hotmap.core.errors import SettingsError
-from hotmap.local.cluster import LocalCluster
+from hotmap.local.cluster import LocalCluster, PlaneSettings
 
 # Runs a cluster without a node until it is told to end, or killed.
 PLANE = """
 import asyncio, pathlib, sys
-from hotmap.local.cluster import LocalCluster
+from hotmap.local.cluster import LocalCluster, PlaneSettings
 async def main():
     async with LocalCluster(pathlib.Path(sys.argv[1]), start_node=False):
         print("ready", flush=True)
@@ -179,3 +180,46 @@ async def test_pod_runs(directory: Path) -> None:
         await cluster.stop()
     assert not directory.exists()
     assert command[1] not in command_lines()
+
+
+async def test_kept_state_outlives_restart(directory: Path) -> None:
+    """Objects, the authority and the token: a kubeconfig of before serves again."""
+    keep = PlaneSettings(keep=True)
+    async with LocalCluster(directory, start_node=False, settings=keep) as cluster:
+        configmap = {"metadata": {"name": "a"}, "data": {"k": "v"}}
+        created = await cluster.registry.create("configmaps", "default", configmap, manager="t")
+        port = int(cluster.server.rpartition(":")[2])
+        kubeconfig = cluster.kubeconfig.read_text()
+    async with LocalCluster(directory, port=port, start_node=False, settings=keep) as cluster:
+        assert await cluster.registry.get("configmaps", "default", "a") == created
+        assert cluster.kubeconfig.read_text() == kubeconfig
+
+
+async def test_kept_state_of_other_format_is_refused(directory: Path) -> None:
+    keep = PlaneSettings(keep=True)
+    async with LocalCluster(directory, start_node=False, settings=keep):
+        pass
+    log = next((directory / "store").glob("log-*"))
+    log.write_bytes(b"hotmap store, format 9\n")
+    with pytest.raises(SettingsError, match="has format 9"):
+        await LocalCluster(directory, start_node=False, settings=keep).start()
+
+
+async def test_full_disk_is_a_status_and_server_stays(directory: Path) -> None:
+    """Over HTTP: the write is refused, reads go on, and writes too once there is room."""
+    keep = PlaneSettings(keep=True)
+    async with LocalCluster(directory, start_node=False, settings=keep) as cluster:
+        client = KubeconfigClient(cluster.kubeconfig)
+        await client.get("/api/v1/namespaces")
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        path = "/api/v1/namespaces/default/configmaps"
+        large = {"metadata": {"name": "large"}, "data": {"k": "x" * 900_000}}
+        resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, before[1]))
+        try:
+            refused = await client.post(path, large)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert refused["reason"] == "InternalError"
+        assert "the store cannot keep the write: File too large" in refused["message"]
+        assert len((await client.get("/api/v1/namespaces"))["items"]) == 4
+        assert (await client.post(path, large))["metadata"]["name"] == "large"

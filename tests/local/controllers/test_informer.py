@@ -20,7 +20,7 @@ def _configmap(name: str, value: str = "1", **metadata: Any) -> Object:
     return {"metadata": {"name": name, **metadata}, "data": {"value": value}}
 
 
-async def _registry(**store: int) -> Registry:
+async def _registry(**store: Any) -> Registry:
     registry = Registry(MVCCStore(**store))
     await create_system_namespaces(registry)
     return registry

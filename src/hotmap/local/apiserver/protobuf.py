@@ -25,7 +25,7 @@ JsonObject = dict[str, Any]
 _Numbers = dict[int, Any]
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-_MAGIC = b"k8s\x00"
+MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -35,12 +35,12 @@ def decode_object(body: bytes) -> JsonObject:
     Raises:
         BadRequest: it is not well formed, or of a kind that the table does not know.
     """
-    if not body.startswith(_MAGIC):
+    if not body.startswith(MAGIC):
         raise BadRequest(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
     try:
-        unknown = dict(_fields(body[len(_MAGIC) :]))
+        unknown = dict(_fields(body[len(MAGIC) :]))
         type_meta = dict(_fields(unknown.get(1, b"")))
         api_version, kind = (type_meta.get(n, b"").decode() for n in (1, 2))
         name = DELETE_OPTIONS if kind == "DeleteOptions" else type_of_kind(api_version, kind)
@@ -149,7 +149,7 @@ def _micro_time(data: bytes) -> str | None:
 
 def _raw(data: bytes) -> Any:
     raw = dict(_fields(data)).get(1, b"")
-    if raw.startswith(_MAGIC):
+    if raw.startswith(MAGIC):
         return decode_object(raw)
     return msgspec.json.decode(raw) if raw else None
 

@@ -11,7 +11,8 @@ nothing can come between reading an object and writing it.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -24,9 +25,10 @@ from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.writer import ObjectWriter
 from hotmap.local.client import ObjectChange, ObjectList, PatchKind
 from hotmap.local.meta import timestamp
+from hotmap.local.store import StaleRead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from hotmap.local.apiserver.lists import EncodedList
     from hotmap.local.apiserver.watches import RegistryWatch
@@ -34,6 +36,25 @@ if TYPE_CHECKING:
     from hotmap.local.store import Store
 
 JsonObject = dict[str, Any]
+_Method = TypeVar("_Method", bound="Callable[..., Awaitable[Any]]")
+
+# Ours: another API server that wins as often in a row is not an accident.
+_STALE_ATTEMPTS = 10
+
+
+def _decide_again(method: _Method) -> _Method:
+    """Repeat a write whose decision rested on what another server of the store had changed."""
+
+    @wraps(method)
+    async def repeated(*args: Any, **kwargs: Any) -> Any:
+        for _ in range(_STALE_ATTEMPTS - 1):
+            try:
+                return await method(*args, **kwargs)
+            except StaleRead:
+                continue
+        return await method(*args, **kwargs)
+
+    return repeated  # type: ignore[return-value]
 
 
 class Registry:
@@ -76,17 +97,20 @@ class Registry:
     def watch(self, resource: str, namespace: str | None = None, **options: Any) -> RegistryWatch:
         return self.reader.watch(self._path(resource, namespace), WatchOptions(**options))
 
+    @_decide_again
     async def create(
         self, resource: str, namespace: str | None, obj: JsonObject, **options: Any
     ) -> JsonObject:
         return self.writer.create(self._path(resource, namespace), obj, WriteOptions(**options))
 
+    @_decide_again
     async def update(
         self, resource: str, namespace: str | None, name: str, obj: JsonObject, **options: Any
     ) -> JsonObject:
         path = self._path(resource, namespace, name, options.pop("subresource", ""))
         return self.writer.update(path, obj, WriteOptions(**options))
 
+    @_decide_again
     async def patch(
         self,
         resource: str,
@@ -101,18 +125,21 @@ class Registry:
         path = self._path(resource, namespace, name, subresource)
         return self.writer.patch(path, kind, patch, WriteOptions(**options))
 
+    @_decide_again
     async def modify(
         self, resource: str, namespace: str | None, name: str, change: ObjectChange, **options: Any
     ) -> JsonObject:
         path = self._path(resource, namespace, name, options.pop("subresource", ""))
         return self.writer.modify(path, change, WriteOptions(**options))
 
+    @_decide_again
     async def delete(
         self, resource: str, namespace: str | None, name: str, **options: Any
     ) -> JsonObject:
         path = self._path(resource, namespace, name)
         return self.deleter.delete(path, DeleteOptions(**options))
 
+    @_decide_again
     async def delete_collection(
         self,
         resource: str,
@@ -127,6 +154,7 @@ class Registry:
         path = self._path(resource, namespace)
         return _decoded(self.deleter.delete_collection(path, selection, DeleteOptions(**options)))
 
+    @_decide_again
     async def bind(self, namespace: str, name: str, node: str, *, uid: str = "") -> None:
         path = self._path("pods", namespace, name, "binding")
         bind(self.store, self.reader, path, Binding(node, uid), now=timestamp(self._clock()))

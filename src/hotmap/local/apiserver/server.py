@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from hotmap.core.errors import ApiError, Expired, SettingsError, Unauthorized, api_error
+from hotmap.core.errors import ApiError, Expired, NotFound, SettingsError, Unauthorized, api_error
 from hotmap.local.apiserver import connect, discovery
 from hotmap.local.apiserver.handlers import Answer, Request, answer
 from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form
@@ -23,6 +23,7 @@ from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.options import watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
+from hotmap.local.apiserver.storage_codec import stored_value
 from hotmap.local.apiserver.watch import as_tables, line, plain, stream
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ WATCH_TIMEOUT = 1800.0
 BOOKMARK_INTERVAL = 60.0
 # Seconds that requests get to end when the server stops; watches are ended before.
 _STOP_GRACE = 0.2
+# The key follows, such as /registry/configmaps/default/app.
+_RAW = "/debug/store"
 # Answered without a token, as upstream's system:public-info-viewer.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 
@@ -141,6 +144,8 @@ class APIServer:
         if path.subresource == "exec":
             return await self._exec(request, path)
         verb = verb_of(request.method, path, request.query)
+        if verb in ("get", "list", "watch") and not request.query.get("resourceVersion"):
+            self._registry.store.catch_up()
         if verb == "watch":
             return await self._watch(request, path)
         return _complete(
@@ -162,6 +167,8 @@ class APIServer:
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path in ("/healthz", "/livez", "/readyz"):
             return web.Response(text="ok")
+        if request.path.startswith(_RAW) and request.method == "GET":
+            return self._stored_value(request.path.removeprefix(_RAW))
         if request.path.startswith("/openapi/v3") and request.method == "GET":
             return self._openapi_document(request)
         aggregated = (
@@ -176,6 +183,13 @@ class APIServer:
             body=msgspec.json.encode(document),
             headers={"Content-Type": content_type, "Vary": "Accept"},
         )
+
+    def _stored_value(self, key: str) -> web.StreamResponse:
+        """Answer with a value as etcd holds it; ours, for `hotmap local get-raw`."""
+        value = stored_value(self._registry.store, key)
+        if value is None:
+            raise NotFound(f"key {key} not found")
+        return web.Response(body=value, content_type="application/octet-stream")
 
     def _openapi_document(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path.removeprefix("/openapi/v3").strip("/")
