@@ -1,7 +1,8 @@
 """A writer that dies between any two steps leaves old or new content, and the next write repairs.
 
 The writer runs in a real child process that kills itself with SIGKILL before its n-th line of
-code, for every n until it gets through: so it dies between every two operations there are.
+code, for n = 1, 1 + step, ... until it gets through. The slow tests take each line, so that it dies
+between every two operations there are; the quick ones take each fifth.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ from hotmap.volume.watcher import read_revision
 
 OLD = files(a="old", b="old", n__x="old", n__y="old")
 NEW = files(a="new", c="new", n__x="new", m__deep__z="new")
+
+lines_apart = pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(5, id="each fifth line"),
+        pytest.param(1, id="each line", marks=pytest.mark.slow),
+    ],
+)
 
 
 def write_and_die(mount: Path, payload: Payload, *, line: int) -> bool:
@@ -70,6 +79,7 @@ def shown(mount: Path) -> dict[str, bytes] | None:
         return None
 
 
+@lines_apart
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -81,15 +91,15 @@ def shown(mount: Path) -> dict[str, bytes] | None:
     ],
 )
 def test_crash_leaves_old_or_new_content_and_the_next_write_repairs(
-    tmp_path: Path, before: Payload | None, after: Payload
+    tmp_path: Path, before: Payload | None, after: Payload, step: int
 ) -> None:
     """At each line: what is published is complete, and any next write leaves a tidy volume."""
     allowed = [None if before is None else data(before), data(after)]
     next_writes = [after, before or {}, files(a="next", d="next")]
     seen = []
-    line, finished = 0, False
+    line, finished = 1 - step, False
     while not finished:
-        line += 1
+        line += step
         mount = tmp_path / str(line)
         mount.mkdir()
         if before is not None:
@@ -110,11 +120,12 @@ def test_crash_leaves_old_or_new_content_and_the_next_write_repairs(
     assert seen == sorted(seen, key=allowed.index), "published at one moment, and stays so"
 
 
-def test_two_crashes_in_a_row_are_repaired_too(tmp_path: Path) -> None:
+@lines_apart
+def test_two_crashes_in_a_row_are_repaired_too(tmp_path: Path, step: int) -> None:
     """The repair itself may die at any line; the write after it still leaves a tidy volume."""
-    line, finished = 0, False
+    line, finished = 1 - step, False
     while not finished:
-        line += 1
+        line += step
         mount = tmp_path / str(line)
         mount.mkdir()
         AtomicWriter(str(mount)).write(OLD)

@@ -21,7 +21,7 @@ from hotmap.volume import watcher
 from hotmap.volume.atomic_writer import AtomicWriter
 from hotmap.volume.watcher import read_revision
 
-SWAPS = 1000
+SWAPS = 300
 
 
 def test_revision_has_every_file_by_relative_path(tmp_path: Path) -> None:
