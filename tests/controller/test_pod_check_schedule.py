@@ -267,7 +267,7 @@ async def test_unfinished_decision_is_not_checked(bench: Bench) -> None:
     waits = Plan(Verdict.WAIT, (), "a stale store", requeue_after=1.0)
     bench.note(waits)
     assert await bench.checks_by(10.0) == 0
-    over = Plan(Verdict.FRESH, (), "as asked", settles=True, confirms=True)
+    over = Plan(Verdict.UP_TO_DATE, (), "as asked", settles=True, confirms=True)
     bench.note(over)
     assert await bench.checks_by(40.0) == 1
 

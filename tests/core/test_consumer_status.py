@@ -345,7 +345,7 @@ def test_derived_status(
         pytest.param(Verdict.ADOPT, PodCheck.NOT_YET, id="adopted"),
         pytest.param(Verdict.FROZEN, PodCheck.NOT_YET, id="new pods are asked for"),
         pytest.param(Verdict.LIVE, PodCheck.LATENT, id="files alone follow: as before"),
-        pytest.param(Verdict.FRESH, PodCheck.LATENT, id="nothing changed: as before"),
+        pytest.param(Verdict.UP_TO_DATE, PodCheck.LATENT, id="nothing changed: as before"),
         pytest.param(Verdict.HOLD, PodCheck.LATENT, id="held back: as before"),
     ],
 )

@@ -277,7 +277,7 @@ class Controller:
             waited=waited,
         )
         assessment = assess(consumer, record, snapshots, facts)
-        if assessment.verdict is Verdict.LOOK:
+        if assessment.verdict is Verdict.CHECK_PODS:
             starts = pod_starts(consumer, [p.observed(consumer) for p in cluster.pods])
             assessment = assess(consumer, record, snapshots, facts._replace(starts=starts))
         plan = make_plan(consumer, self.policy, assessment, changed={})
@@ -569,7 +569,7 @@ class Convergence(RuleBasedStateMachine):
         if not self.cluster.startable:
             return
         assert plan is not None
-        assert plan.verdict is Verdict.FRESH, plan.reason
+        assert plan.verdict is Verdict.UP_TO_DATE, plan.reason
         if not self.meddled:  # a rollout that was taken back leaves pods that it did not reach
             assert self.stale() == []
 

@@ -145,7 +145,7 @@ def test_rule_0_another_revision_is_another_content() -> None:
     [
         pytest.param({}, Verdict.ADOPT, id="without catch-up: adopt at once"),
         pytest.param({"started": [1]}, Verdict.ADOPT, id="even when the pods are old"),
-        pytest.param({"catch_up": True}, Verdict.LOOK, id="catch-up: look first"),
+        pytest.param({"catch_up": True}, Verdict.CHECK_PODS, id="catch-up: look first"),
         pytest.param({"catch_up": True, "started": [102]}, Verdict.ADOPT, id="proven younger"),
         pytest.param({"catch_up": True, "started": [101]}, Verdict.FROZEN, id="not proven"),
         pytest.param({"catch_up": True, "started": []}, Verdict.ADOPT, id="no pods"),
@@ -174,7 +174,7 @@ def test_rule_8_other_uses_of_the_same_content_are_adopted() -> None:
 @pytest.mark.parametrize(
     ("started", "verdict"),
     [
-        pytest.param(None, Verdict.LOOK, id="pods not listed"),
+        pytest.param(None, Verdict.CHECK_PODS, id="pods not listed"),
         pytest.param([502.0], Verdict.ADOPT, id="all pods younger"),
         pytest.param([600.0, 400.0], Verdict.FROZEN, id="one pod older"),
     ],
@@ -193,7 +193,7 @@ def test_rule_8_other_uses_do_not_hide_a_change(
     ("generation", "started", "verdict"),
     [
         pytest.param(1, None, Verdict.ADOPT, id="visible only now: first sight"),
-        pytest.param(2, None, Verdict.LOOK, id="new in the template, pods not listed"),
+        pytest.param(2, None, Verdict.CHECK_PODS, id="new in the template, pods not listed"),
         pytest.param(2, [400.0], Verdict.FROZEN, id="edited after a pod started with it"),
         pytest.param(2, [500.0], Verdict.ADOPT, id="started in the second of the change"),
         pytest.param(2, [600.0], Verdict.ADOPT, id="started after the change"),
@@ -215,16 +215,16 @@ def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
     record = asked(who, app())
     hidden = tuple(source._replace(visible=False) for source in take_snapshots(who.uses, {}, KEY))
     assessment = assess(who, record, hidden, Facts(now=1000, revision="", wants_deleted=True))
-    assert assessment.verdict is Verdict.FRESH
+    assert assessment.verdict is Verdict.UP_TO_DATE
     after = record_applied(who, record, assessment.findings, key_id=KEY.id, generation=1)
     assert after.sources == record.sources
-    assert judged(who, after, [app()]).verdict is Verdict.FRESH
+    assert judged(who, after, [app()]).verdict is Verdict.UP_TO_DATE
 
 
 @pytest.mark.parametrize(
     ("kind", "started", "verdict"),
     [
-        pytest.param("DaemonSet", None, Verdict.LOOK, id="pods not listed"),
+        pytest.param("DaemonSet", None, Verdict.CHECK_PODS, id="pods not listed"),
         pytest.param("DaemonSet", [400.0], Verdict.HOLD, id="a pod that may serve the old one"),
         pytest.param("DaemonSet", [600.0], Verdict.ADOPT, id="all pods were replaced"),
         pytest.param("Deployment", [600.0], Verdict.HOLD, id="new pods overlapped old ones"),
@@ -273,14 +273,16 @@ def test_rule_1_a_source_beside_an_unknown_one_is_compared() -> None:
     assert judged(deployment(TWO), record, now).verdict is Verdict.FROZEN
 
 
-@pytest.mark.parametrize(("live_rolls", "verdict"), [(False, Verdict.ADOPT), (True, Verdict.LOOK)])
+@pytest.mark.parametrize(
+    ("live_rolls", "verdict"), [(False, Verdict.ADOPT), (True, Verdict.CHECK_PODS)]
+)
 def test_rule_1_reread_files_catch_up_by_themselves(live_rolls: bool, verdict: Verdict) -> None:
     """Catch-up rolls nothing for files that the application re-reads."""
     assessment = judged(deployment(FILES), None, [app()], catch_up=True, live_rolls=live_rolls)
     assert assessment.verdict is verdict
 
 
-@pytest.mark.parametrize(("waited", "verdict"), [(0, Verdict.WAIT), (60, Verdict.LOOK)])
+@pytest.mark.parametrize(("waited", "verdict"), [(0, Verdict.WAIT), (60, Verdict.CHECK_PODS)])
 def test_rule_1_catch_up_waits_for_a_rollout(waited: float, verdict: Verdict) -> None:
     """A consumer that is replacing its pods anyway is looked at when it is done."""
     who = deployment(rolling=True)
@@ -320,12 +322,14 @@ REQUIRED = [ENV, FILES, ENV_AND_FILES]
 @pytest.mark.parametrize(
     ("spec", "now", "verdict"),
     [
-        pytest.param(ENV_AND_FILES, A, Verdict.FRESH, id="equal"),
-        pytest.param(ENV_AND_FILES, A | {"other": "x"}, Verdict.FRESH, id="an unused data key"),
+        pytest.param(ENV_AND_FILES, A, Verdict.UP_TO_DATE, id="equal"),
+        pytest.param(
+            ENV_AND_FILES, A | {"other": "x"}, Verdict.UP_TO_DATE, id="an unused data key"
+        ),
         pytest.param(ENV_AND_FILES, B_LIVE, Verdict.LIVE, id="files"),
         pytest.param(ENV_AND_FILES, B_FROZEN, Verdict.FROZEN, id="environment"),
         pytest.param(ENV_AND_FILES, B_BOTH, Verdict.FROZEN, id="both"),
-        pytest.param(ENV, B_LIVE, Verdict.FRESH, id="files that it does not mount"),
+        pytest.param(ENV, B_LIVE, Verdict.UP_TO_DATE, id="files that it does not mount"),
         pytest.param(FILES, B_FROZEN, Verdict.LIVE, id="a data key that is only a file"),
         pytest.param(FILES, A | {"other": "x"}, Verdict.LIVE, id="a new file"),
     ],
@@ -337,17 +341,17 @@ def test_rules_3_to_5(spec: str, now: dict[str, str], verdict: Verdict) -> None:
 
 def test_rule_3_recreated_with_the_same_content_is_fresh() -> None:
     """Delete and recreate with the same content changes nothing."""
-    assert judged(deployment(), [app()], [app(uid="uid-2")]).verdict is Verdict.FRESH
+    assert judged(deployment(), [app()], [app(uid="uid-2")]).verdict is Verdict.UP_TO_DATE
 
 
 @pytest.mark.parametrize(
     ("generation", "written_at", "started", "verdict"),
     [
         pytest.param(2, 90, [95], Verdict.FROZEN, id="a pod has what we asked for meanwhile"),
-        pytest.param(2, 90, None, Verdict.LOOK, id="the pods have to be looked at"),
+        pytest.param(2, 90, None, Verdict.CHECK_PODS, id="the pods have to be looked at"),
         pytest.param(2, 90, [200], Verdict.ADOPT, id="they are proven younger"),
-        pytest.param(2, None, [95], Verdict.FRESH, id="an undo wrote the revision"),
-        pytest.param(1, 90, [95], Verdict.FRESH, id="the record vouches for the generation"),
+        pytest.param(2, None, [95], Verdict.UP_TO_DATE, id="an undo wrote the revision"),
+        pytest.param(1, 90, [95], Verdict.UP_TO_DATE, id="the record vouches for the generation"),
     ],
 )
 def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
@@ -377,14 +381,14 @@ def test_rule_3_what_the_record_knows_of_the_template_is_no_news() -> None:
     """A source that went, or a state that was lost, leaves a revision that is not the present."""
     who = deployment(generation=2, revision=f"{KEY.id}.AAAAAAAAAAA", written_at=90)
     now = [app(version=3, changed_at=100)]
-    assert judged(who, [app()], now, started=[95]).verdict is Verdict.FRESH
+    assert judged(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
 
 
 def test_rule_3_a_revision_under_another_key_tells_nothing() -> None:
     """A key that was made anew is no sign of a crash."""
     who = deployment(generation=2, revision="XXXX.AAAAAAAAAAA", written_at=90)
     now = [app(version=3, changed_at=100)]
-    assert judged(who, [app()], now, started=[95]).verdict is Verdict.FRESH
+    assert judged(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
 
 
 def test_rule_5_recreated_with_other_content_is_a_change() -> None:
@@ -407,8 +411,8 @@ def test_rule_5_needs_no_look_at_the_pods() -> None:
     [
         pytest.param(True, 0, None, Verdict.WAIT, id="its own rollout runs: wait"),
         pytest.param(True, ROLLOUT_PATIENCE - 1, None, Verdict.WAIT, id="… up to a minute"),
-        pytest.param(True, ROLLOUT_PATIENCE, None, Verdict.LOOK, id="then look at the pods"),
-        pytest.param(False, 0, None, Verdict.LOOK, id="no rollout: look at once"),
+        pytest.param(True, ROLLOUT_PATIENCE, None, Verdict.CHECK_PODS, id="then look at the pods"),
+        pytest.param(False, 0, None, Verdict.CHECK_PODS, id="no rollout: look at once"),
         pytest.param(False, 0, [102], Verdict.ADOPT, id="proven younger: it has the change"),
         pytest.param(False, 0, [101], Verdict.FROZEN, id="inside the margin"),
         pytest.param(False, 0, [200, 50], Verdict.FROZEN, id="an old pod left (undo, partition)"),
@@ -459,7 +463,7 @@ def test_rule_6_an_unvouched_generation_is_never_the_same() -> None:
         key_id=KEY.id,
         generation=UNVOUCHED,
     )
-    assert judged(who, record, [app(B_FROZEN, version=2)]).verdict is Verdict.LOOK
+    assert judged(who, record, [app(B_FROZEN, version=2)]).verdict is Verdict.CHECK_PODS
 
 
 @pytest.mark.parametrize(("live_rolls", "verdict"), [(False, Verdict.LIVE), (True, Verdict.FROZEN)])
@@ -495,7 +499,10 @@ def test_rule_7_an_immutable_source_was_recreated(
 
 def test_rule_7_same_content_is_fresh() -> None:
     """An immutable source that comes back as it was is fresh."""
-    assert judged(deployment(), [app(immutable=True)], [app(uid="uid-2")]).verdict is Verdict.FRESH
+    assert (
+        judged(deployment(), [app(immutable=True)], [app(uid="uid-2")]).verdict
+        is Verdict.UP_TO_DATE
+    )
 
 
 def test_rule_7_says_what_to_do() -> None:
@@ -507,7 +514,7 @@ def test_rule_7_says_what_to_do() -> None:
     adopted = judged(empty, asked(deployment(), *before), now)
     assert adopted.verdict is Verdict.ADOPT
     record = kept(empty, asked(deployment(), *before), adopted, generation=2)
-    assert judged(deployment(generation=3), record, now).verdict is Verdict.FRESH
+    assert judged(deployment(generation=3), record, now).verdict is Verdict.UP_TO_DATE
 
 
 # -- sources and data keys that are not there -------------------------------------------------
@@ -519,9 +526,9 @@ def test_deleted_source_changes_nothing(spec: str) -> None:
     who = deployment(spec)
     before = asked(who, app())
     gone = judged(who, before, [])
-    assert gone.verdict is Verdict.FRESH
+    assert gone.verdict is Verdict.UP_TO_DATE
     record = kept(who, before, gone)
-    assert judged(who, record, [app(uid="uid-2")]).verdict is Verdict.FRESH
+    assert judged(who, record, [app(uid="uid-2")]).verdict is Verdict.UP_TO_DATE
 
 
 def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
@@ -534,10 +541,10 @@ def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
 @pytest.mark.parametrize(
     ("spec", "live_rolls", "verdict"),
     [
-        pytest.param(OPTIONAL_ENV, False, Verdict.FRESH, id="environments stay"),
+        pytest.param(OPTIONAL_ENV, False, Verdict.UP_TO_DATE, id="environments stay"),
         pytest.param(OPTIONAL_FILES, False, Verdict.LIVE, id="files go away"),
         pytest.param(OPTIONAL_BOTH, False, Verdict.LIVE, id="both"),
-        pytest.param(OPTIONAL_FILES, True, Verdict.FRESH, id="files that nobody re-reads"),
+        pytest.param(OPTIONAL_FILES, True, Verdict.UP_TO_DATE, id="files that nobody re-reads"),
     ],
 )
 def test_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict) -> None:
@@ -548,10 +555,10 @@ def test_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict) 
 @pytest.mark.parametrize(
     ("spec", "live_rolls", "data", "verdict"),
     [
-        pytest.param(OPTIONAL_ENV, False, A, Verdict.FRESH, id="environment, the same"),
+        pytest.param(OPTIONAL_ENV, False, A, Verdict.UP_TO_DATE, id="environment, the same"),
         pytest.param(OPTIONAL_ENV, False, B_FROZEN, Verdict.FROZEN, id="environment, other"),
         pytest.param(OPTIONAL_FILES, False, A, Verdict.LIVE, id="files come back"),
-        pytest.param(OPTIONAL_FILES, True, A, Verdict.FRESH, id="nobody noticed"),
+        pytest.param(OPTIONAL_FILES, True, A, Verdict.UP_TO_DATE, id="nobody noticed"),
         pytest.param(OPTIONAL_BOTH, False, A, Verdict.LIVE, id="both, the same"),
         pytest.param(OPTIONAL_BOTH, False, B_FROZEN, Verdict.FROZEN, id="both, other"),
     ],
@@ -581,7 +588,7 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
     rolled = judged(who, before, [other])
     assert rolled.verdict is Verdict.FROZEN
     record = kept(who, before, rolled)
-    assert judged(who, record, [other]).verdict is Verdict.FRESH
+    assert judged(who, record, [other]).verdict is Verdict.UP_TO_DATE
     now = [other, app(uid="uid-2", changed_at=500)]
     assert judged(who, record, now, started=[100.0]).verdict is Verdict.FROZEN
 
@@ -619,7 +626,7 @@ def test_source_appears_while_pods_run(spec: str, verdict: Verdict) -> None:
 def test_source_appears_and_containers_start_with_it(spec: str, started: float | None) -> None:
     """What waited for a source starts with it, within the second of its creation or later."""
     now = [app(changed_at=500)]
-    assert judged(deployment(spec), [], now).verdict is Verdict.LOOK
+    assert judged(deployment(spec), [], now).verdict is Verdict.CHECK_PODS
     assert judged(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
 
 
@@ -713,7 +720,7 @@ def test_applied_content_is_fresh(spec: str, data: dict[str, str]) -> None:
     who = deployment(spec)
     before, now = asked(who, app()), [app(data, version=2)]
     record = kept(who, before, judged(who, before, now))
-    assert judged(who, record, now).verdict is Verdict.FRESH
+    assert judged(who, record, now).verdict is Verdict.UP_TO_DATE
 
 
 def test_record_under_another_key_is_not_mixed_in() -> None:

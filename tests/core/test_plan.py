@@ -469,10 +469,10 @@ def test_deleted_source_says_so() -> None:
 @pytest.mark.parametrize(
     ("verdict", "settles", "warning", "requeue_after"),
     [
-        (Verdict.FRESH, True, False, None),
+        (Verdict.UP_TO_DATE, True, False, None),
         (Verdict.ADOPT, True, False, None),
         (Verdict.WAIT, False, False, 1.0),
-        (Verdict.LOOK, False, False, 1.0),
+        (Verdict.CHECK_PODS, False, False, 1.0),
         (Verdict.HOLD, True, True, None),
     ],
 )

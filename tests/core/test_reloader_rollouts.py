@@ -134,7 +134,7 @@ def test_catching_up_trusts_a_mark(right: bool) -> None:
     """At first sight a right mark is proof; a wrong one leaves it to the pods' starts."""
     source = read(OLD)
     assessment = decide(marked(source.stamp if right else "1"), source, None, catch_up=True)
-    assert assessment.verdict is (Verdict.ADOPT if right else Verdict.LOOK)
+    assert assessment.verdict is (Verdict.ADOPT if right else Verdict.CHECK_PODS)
 
 
 def test_moving_over_adopts() -> None:
@@ -178,8 +178,8 @@ def test_source_that_was_recreated() -> None:
     ("optional", "wanted", "verdict"),
     [
         (True, True, Verdict.FROZEN),
-        (True, False, Verdict.FRESH),
-        (False, True, Verdict.FRESH),
+        (True, False, Verdict.UP_TO_DATE),
+        (False, True, Verdict.UP_TO_DATE),
     ],
 )
 def test_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> None:
@@ -190,7 +190,7 @@ def test_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> Non
     assert assessment.verdict is verdict
     if verdict is Verdict.FROZEN:
         record = record_applied(who, None, assessment.findings, key_id=KEY.id, generation=2)
-        assert decide(who, None, record, wants_deleted=True).verdict is Verdict.FRESH
+        assert decide(who, None, record, wants_deleted=True).verdict is Verdict.UP_TO_DATE
 
 
 def test_sources_out_of_sight_hold_nothing_back() -> None:

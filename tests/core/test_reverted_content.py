@@ -73,12 +73,12 @@ def judged(
 @pytest.mark.parametrize(
     ("started", "verdict"),
     [
-        (50, Verdict.FRESH),
+        (50, Verdict.UP_TO_DATE),
         (98, Verdict.FROZEN),
         (105, Verdict.FROZEN),
         (112, Verdict.FROZEN),
-        (150, Verdict.FRESH),
-        (None, Verdict.FRESH),
+        (150, Verdict.UP_TO_DATE),
+        (None, Verdict.UP_TO_DATE),
     ],
 )
 def test_pod_that_started_in_between_is_stale(started: float | None, verdict: Verdict) -> None:
@@ -101,7 +101,7 @@ def test_recorded_windows_count_as_well() -> None:
 def test_assessment_asks_for_pod_starts() -> None:
     """A window without the pods' starts asks for them."""
     assessment = judged(pods_checked=False)
-    assert assessment.verdict is Verdict.LOOK
+    assert assessment.verdict is Verdict.CHECK_PODS
     assert assessment.reason == "reverted: checking when its pods started"
 
 
@@ -109,7 +109,7 @@ def test_assessment_asks_for_pod_starts() -> None:
 def test_window_that_just_ended_is_examined_later(now: float) -> None:
     """A container that is about to start may still read the other content, so it is too early."""
     assessment = judged(now=now, pods_checked=False)
-    assert (assessment.verdict, assessment.early) == (Verdict.FRESH, True)
+    assert (assessment.verdict, assessment.early) == (Verdict.UP_TO_DATE, True)
     plan = make_plan(deployment(ENV), Policy(), assessment, changed={})
     assert (plan.actions, plan.settles, plan.requeue_after) == ((), False, 1.0)
     assert plan.reason == "reverted; re-checking pods"
@@ -119,11 +119,11 @@ def test_rollout_is_waited_for_first() -> None:
     """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
     assert judged(rolling=True, pods_checked=False).early
     late = judged(rolling=True, pods_checked=False, waited=ROLLOUT_PATIENCE)
-    assert (late.verdict, late.early) == (Verdict.LOOK, False)
+    assert (late.verdict, late.early) == (Verdict.CHECK_PODS, False)
 
 
 @pytest.mark.parametrize(
-    ("live_rolls", "verdict"), [(False, Verdict.FRESH), (True, Verdict.FROZEN)]
+    ("live_rolls", "verdict"), [(False, Verdict.UP_TO_DATE), (True, Verdict.FROZEN)]
 )
 def test_files_that_are_reread_leave_no_window(live_rolls: bool, verdict: Verdict) -> None:
     """Files come back by themselves; only where nobody re-reads them may a pod be stale."""
@@ -178,7 +178,7 @@ def test_what_the_return_itself_starts_is_no_suspect(started: float, suspect: bo
     """Pods of the second of the rollout and later read the content that came back."""
     away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
     back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
-    verdict = Verdict.FROZEN if suspect else Verdict.FRESH
+    verdict = Verdict.FROZEN if suspect else Verdict.UP_TO_DATE
     assert judged(started=started, windows=(), recorded=back.windows).verdict is verdict
 
 
@@ -187,7 +187,7 @@ def test_quick_return_suspects_only_what_started_before_it() -> None:
     away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.2, now=100.7)
     back = rolled(away, "k.b", "k.a", left_at=101.2, now=101.7)
     assert judged(started=100, windows=(), recorded=back.windows).verdict is Verdict.FROZEN
-    assert judged(started=101, windows=(), recorded=back.windows).verdict is Verdict.FRESH
+    assert judged(started=101, windows=(), recorded=back.windows).verdict is Verdict.UP_TO_DATE
 
 
 def test_numbered_revision_opens_no_window() -> None:
@@ -237,7 +237,7 @@ def test_workload_without_uses_has_no_window() -> None:
     facts = Facts(now=200, revision="", starts=pod_starts(consumer, [pod(started=105)]))
     assessment = assess(consumer, record, take_snapshots(uses, {}, KEY), facts)
     assert (assessment.verdict, assessment.reason) == (
-        Verdict.FRESH,
+        Verdict.UP_TO_DATE,
         "uses no source that it follows",
     )
 

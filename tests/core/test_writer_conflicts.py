@@ -184,7 +184,7 @@ ROLLOUT = Plan(
     settles=True,
 )
 NUDGE = Plan(Verdict.LIVE, (Action(ActionType.NUDGE),), "files changed: refreshed", settles=True)
-NOTHING = Plan(Verdict.FRESH, (), "is unchanged", settles=True, confirms=True)
+NOTHING = Plan(Verdict.UP_TO_DATE, (), "is unchanged", settles=True, confirms=True)
 WAITING = Plan(Verdict.WAIT, (), "its rollout runs", requeue_after=1.0)
 BRAKED = ROLLOUT._replace(actions=(), settles=False, warning=True, requeue_after=300.0)
 

@@ -89,7 +89,7 @@ def exposed_metrics() -> set[str]:
     """Render the metrics of a controller that has not started, and name them."""
     client = Client(ClusterConfig("https://localhost", "a test", BearerToken()))
     journal = DecisionLog(wall_clock=lambda: 0.0)
-    journal.decisions["fresh"] += 1
+    journal.decisions["up to date"] += 1
     journal.actions["Deployment", "rollout", "done"] += 1
     metrics = Metrics(
         MetricSources(

@@ -121,8 +121,12 @@ class Reconciler:
             self._conflicts.pop(key, None)
             self._keep(decision, next_record(decision, outcome))
             self._reporter.report(decision)
-            again = (decision.plan.requeue_after, decision.resume_in)
-            return _soonest(*again, self._executor.second_nudge_in(snapshot))
+            again = (
+                decision.plan.requeue_after,
+                decision.resume_in,
+                self._executor.second_nudge_in(snapshot),
+            )
+            return min(filter(None, again), default=None)
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot)
@@ -178,7 +182,3 @@ class Reconciler:
         self._conflicts.pop(key, None)
         for part in (self._reporter, self._observer, self._executor):
             part.forget(key)
-
-
-def _soonest(*seconds: float | None) -> float | None:
-    return min((s for s in seconds if s), default=None)

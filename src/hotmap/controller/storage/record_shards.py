@@ -159,10 +159,10 @@ class RecordShards:
             self.records.restore(records.values(), ())
             sources |= seen
         self.records.restore((), sorted(sources.values(), key=last_seen))
-        self._shards = shards_for(self._size(), least=max(found, default=0) + 1)
+        self._shards = shards_for(self.records.size, least=max(found, default=0) + 1)
         self._settled_shards = self._shards
         for shard, (records, seen) in found.items():
-            if any(self._shard_of(name) != shard for name in (*records, *map(str, seen))):
+            if any(shard_of(name, self._shards) != shard for name in (*records, *map(str, seen))):
                 self._dirty[shard] = set()  # a move was not finished
                 self._wake.set()
 
@@ -287,9 +287,9 @@ class RecordShards:
         self._changes += 1
         if self.records.get(uid) is None:
             self._left_out.pop(uid, None)
-        if (wanted := shards_for(self._size(), least=self._shards)) > self._shards:
+        if (wanted := shards_for(self.records.size, least=self._shards)) > self._shards:
             self._move_to(wanted)
-        self._dirty.setdefault(self._shard_of(uid), set()).add(uid)
+        self._dirty.setdefault(shard_of(uid, self._shards), set()).add(uid)
         self._wake.set()
 
     def _move_to(self, shards: int) -> None:
@@ -301,13 +301,7 @@ class RecordShards:
         self._shards = shards
         self._dirty = {shard: set() for shard in range(shards)}
         for uid in changed:
-            self._dirty[self._shard_of(uid)].add(uid)
-
-    def _size(self) -> int:
-        return len(self.records) + len(self.records.seen())
-
-    def _shard_of(self, uid: str) -> int:
-        return shard_of(uid, self._shards)
+            self._dirty[shard_of(uid, self._shards)].add(uid)
 
     def _take_over(self, shard: int, text: str, changed: Collection[str]) -> None:
         """Take over what another has written of the records here but for those in `changed`."""
@@ -318,7 +312,7 @@ class RecordShards:
         )
 
     def _is_taken_over(self, name: str, shard: int, changed: Collection[str]) -> bool:
-        return name not in changed and self._shard_of(name) == shard
+        return name not in changed and shard_of(name, self._shards) == shard
 
     # -- the content of a shard ----------------------------------------------------------------
 
@@ -356,8 +350,8 @@ class RecordShards:
     def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SeenSource]]:
         """Find what lies in some shards."""
         return (
-            [r for r in self.records.values() if self._shard_of(r.uid) in shards],
-            [s for s in self.records.seen() if self._shard_of(str(s.source)) in shards],
+            [r for r in self.records.values() if shard_of(r.uid, self._shards) in shards],
+            [s for s in self.records.seen() if shard_of(str(s.source), self._shards) in shards],
         )
 
     def _leave_out(self, record: Record, size: int) -> None:

@@ -32,11 +32,16 @@ class Records:
         self._records: dict[str, Record] = {}
         #: Those that changed last are last.
         self._seen: dict[ObjectKey, SeenSource] = {}
-        self._on_change: Callable[[str], None] | None = None
+        self._on_change: Callable[[str], None] = _ignore
 
     def subscribe(self, on_change: Callable[[str], None]) -> None:
         """Call `on_change` with the uid, or the name of a source, of what is to be written."""
         self._on_change = on_change
+
+    @property
+    def size(self) -> int:
+        """How many entries there are to write."""
+        return len(self._records) + len(self._seen)
 
     def __len__(self) -> int:
         """Count the consumers with a record."""
@@ -54,7 +59,7 @@ class Records:
         """Keep what was asked; it is to be written."""
         if self._records.get(record.uid) != record:
             self._records[record.uid] = record
-            self._touch(record.uid)
+            self._on_change(record.uid)
 
     def note(self, record: Record) -> None:
         """Store a record in memory only; it is written with the next change."""
@@ -64,12 +69,12 @@ class Records:
         """Schedule the records of some consumers to be written that were only noted so far."""
         for uid in uids:
             if uid in self._records:
-                self._touch(uid)
+                self._on_change(uid)
 
     def forget(self, uid: str) -> None:
         """Drop the record of a consumer that is gone."""
         if self._records.pop(uid, None) is not None:
-            self._touch(uid)
+            self._on_change(uid)
 
     def retain(self, uids: Collection[str], *, is_seen: Callable[[str], bool]) -> None:
         """Drop the records of all consumers but these, in the namespaces that are seen."""
@@ -102,7 +107,7 @@ class Records:
         while len(self._seen) > _SEEN_AT_MOST or last_seen(first) < oldest:
             del self._seen[first.source]
             first = self._first_seen()
-        self._touch(str(seen.source))
+        self._on_change(str(seen.source))
 
     def clear(self) -> None:
         """Know nothing."""
@@ -117,11 +122,11 @@ class Records:
     def _first_seen(self) -> SeenSource:
         return next(iter(self._seen.values()))
 
-    def _touch(self, name: str) -> None:
-        if self._on_change is not None:
-            self._on_change(name)
-
 
 def last_seen(seen: SeenSource) -> float:
     """Return when a source was last seen to change, POSIX seconds."""
     return seen.sightings[-1].at
+
+
+def _ignore(name: str) -> None:
+    """Write nothing."""

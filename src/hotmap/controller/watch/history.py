@@ -148,8 +148,4 @@ def _number(resource_version: str) -> int:
 
 def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
     wanted = tuple(keys)
-    return any(
-        use.keys.select(key, binary=False) or use.keys.select(key, binary=True)
-        for use in uses
-        for key in wanted
-    )
+    return any(use.keys.reads(key) for use in uses for key in wanted)

@@ -16,16 +16,13 @@ from hotmap.core.decide.snapshot import (
     SeenChanges,
     SentNudge,
     Snapshot,
-    SourceSnapshot,
     bound_change,
     take_snapshot,
 )
 from hotmap.core.fingerprint import FingerprintKey
-from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.references import Use
 from hotmap.core.model.state import Record, RolloutTimes, records_by_source
-from hotmap.core.policy.policy import Policy, followed_uses
+from hotmap.core.policy.policy import followed_uses
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Observer", "ObserverSettings"]
@@ -76,13 +73,20 @@ class Observer:
             return None
         policy = self._index.policies.of(consumer)
         record = self._records.get(consumer.uid)
-        uses = self._followed_uses(consumer, policy, record)
+        uses = followed_uses(
+            consumer,
+            policy,
+            self._named_sources(consumer.key.namespace, record) if policy.named else (),
+            offered=self._index.is_offered,
+        )
+        sources = self._index.sources_of(uses)
+        ignored = self._index.ignored(sources)
         snapshot = take_snapshot(
             consumer,
             policy,
             record,
-            uses=uses,
-            sources=self._index.sources_of(uses),
+            uses=[use for use in uses if use.source not in ignored],
+            sources=sources,
             keys=self._settings.keys,
             now=self._clock(),
         )
@@ -118,27 +122,8 @@ class Observer:
         """Drop the state of a deleted consumer."""
         self._waiting_since.pop(key, None)
 
-    def _followed_uses(
-        self, consumer: Consumer, policy: Policy, record: Record | None
-    ) -> list[Use]:
-        """List the uses of sources that are followed and not ignored."""
-        index = self._index
-        uses = followed_uses(
-            consumer,
-            policy,
-            self._sources_to_match(consumer, policy, record),
-            offered=index.is_offered,
-        )
-        ignored = index.ignored(index.sources_of(uses))
-        return [use for use in uses if use.source not in ignored]
-
-    def _sources_to_match(
-        self, consumer: Consumer, policy: Policy, record: Record | None
-    ) -> Sequence[ObjectKey]:
+    def _named_sources(self, namespace: str, record: Record | None) -> Sequence[ObjectKey]:
         """List the sources that name patterns are matched with: existing and former ones."""
-        if not policy.named:
-            return ()
-        namespace = consumer.key.namespace
         asked = record.sources if record else ()
         known = [ObjectKey(source.kind, namespace, source.name) for source in asked]
         return [*self._index.sources_in(namespace), *known]
@@ -154,16 +139,14 @@ class Observer:
                 changes = SeenChanges(latest=changes.latest)
             seen.append(changes)
             bounded = bound_change(source, asked, changes)
-            sources.append(bounded._replace(visible=self._is_visible(source)))
+            sources.append(
+                bounded._replace(visible=source.exists or self._is_visible(source.source))
+            )
         return {"seen": tuple(seen), "sources": tuple(sources)}
 
-    def _is_visible(self, source: SourceSnapshot) -> bool:
+    def _is_visible(self, source: ObjectKey) -> bool:
         """Return whether a source would be seen if it existed (RBAC, selectors)."""
-        index = self._index
-        namespace = source.source.namespace
-        return source.exists or (
-            not index.is_partial and index.knows(source.source.kind, namespace)
-        )
+        return not self._index.is_partial and self._index.knows(source.kind, source.namespace)
 
     def _waited(self, key: ObjectKey) -> float:
         since = self._waiting_since.get(key)

@@ -17,13 +17,13 @@ __all__ = ["CHANGED", "Assessment", "Facts", "Finding", "Verdict"]
 class Verdict(enum.Enum):
     """What the rules say of one source, and of the consumer as a whole."""
 
-    FRESH = "fresh"
+    UP_TO_DATE = "up to date"
     #: Note what is there without acting.
     ADOPT = "adopt"
     #: Come back later; something is about to change.
     WAIT = "wait"
     #: Come back with the pods' starts.
-    LOOK = "look"
+    CHECK_PODS = "check pods"
     LIVE = "live change"
     FROZEN = "frozen change"
     #: Acting would do harm or nothing; a person has to do something.

@@ -14,6 +14,7 @@ tests that replay snapshots from files all call this.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 from hotmap.core.decide.assessment import Assessment, Facts, Verdict
@@ -62,7 +63,7 @@ class Decision(NamedTuple):
     @property
     def needs_pod_starts(self) -> bool:
         """Whether the decision depends on the pods' starts, so that they have to be listed."""
-        return self.assessment.verdict is Verdict.LOOK
+        return self.assessment.verdict is Verdict.CHECK_PODS
 
     @property
     def stale_sources(self) -> tuple[ObjectKey, ...]:
@@ -100,15 +101,14 @@ class Decision(NamedTuple):
 
         The time counts from the changes, independent of other triggers of this decision.
         """
-        snapshot, changed = self.snapshot, set(self.changed_sources())
-        if not self.starts_new_pods or not snapshot.policy.settle:
+        snapshot = self.snapshot
+        if not snapshot.policy.settle or not self.starts_new_pods:
             return None
-        pairs = zip(snapshot.sources, snapshot.seen, strict=True)
-        seen = [s for source, s in pairs if source.source in changed and s.first is not None]
-        if not seen:
-            return None
-        first = min(one.first for one in seen if one.first is not None)
-        last = max(one.last for one in seen if one.last is not None)
+        changed = self.changed_sources()
+        first, last = inf, -inf
+        for source, seen in zip(snapshot.sources, snapshot.seen, strict=True):
+            if source.source in changed and seen.first is not None and seen.last is not None:
+                first, last = min(first, seen.first), max(last, seen.last)
         policy = snapshot.policy
         left = min(first + policy.settle_max, last + policy.settle) - snapshot.now
         # A clock that was set back makes a change lie in the future; that delays nothing.
@@ -123,7 +123,7 @@ class Decision(NamedTuple):
         snapshot = self.snapshot
         if snapshot.sent is None or snapshot.policy.strategy is Strategy.NOTIFY:
             return False
-        if self.assessment.verdict not in (Verdict.FRESH, Verdict.LIVE):
+        if self.assessment.verdict not in (Verdict.UP_TO_DATE, Verdict.LIVE):
             return False
         return snapshot.sent.target != snapshot.target or snapshot.sent.due
 

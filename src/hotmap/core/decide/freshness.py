@@ -56,15 +56,15 @@ _LATELY = 2 * MARGIN + 2
 _URGENCY = (
     Verdict.WAIT,
     Verdict.FROZEN,
-    Verdict.LOOK,
+    Verdict.CHECK_PODS,
     Verdict.LIVE,
     Verdict.HOLD,
     Verdict.ADOPT,
-    Verdict.FRESH,
+    Verdict.UP_TO_DATE,
 )
 
 #: Verdicts that leave the pods in place, so that windows have to be examined.
-_WITHOUT_NEW_PODS = frozenset((Verdict.LIVE, Verdict.HOLD, Verdict.ADOPT, Verdict.FRESH))
+_WITHOUT_NEW_PODS = frozenset((Verdict.LIVE, Verdict.HOLD, Verdict.ADOPT, Verdict.UP_TO_DATE))
 
 
 def assess(
@@ -73,7 +73,7 @@ def assess(
     """Compare what was applied to a consumer with the current content, by the rules above.
 
     `record` must have been made with the fingerprint key of `snapshots`; else pass None (rule 1).
-    After LOOK call again with `facts.starts`, after WAIT later.
+    After CHECK_PODS call again with `facts.starts`, after WAIT later.
     """
     known = records_by_source(record)
     findings = [
@@ -97,7 +97,7 @@ def assess(
         distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
     elif record is not None and not distinct and _left_just_now(record, facts):
         return Assessment(
-            Verdict.LOOK, f"{reason}; this content was current moments ago", tuple(findings)
+            Verdict.CHECK_PODS, f"{reason}; this content was current moments ago", tuple(findings)
         )
     return _new_pods(reason, findings, facts, distinct=distinct)
 
@@ -127,7 +127,7 @@ def _new_pods(
 
 def _first(findings: Sequence[Finding]) -> Verdict:
     there = {finding.verdict for finding in findings}
-    return next((verdict for verdict in _URGENCY if verdict in there), Verdict.FRESH)
+    return next((verdict for verdict in _URGENCY if verdict in there), Verdict.UP_TO_DATE)
 
 
 def _assess_windows(
@@ -155,7 +155,7 @@ def _assess_windows(
         return plainly._replace(reason=reason, early=True)
     if facts.starts is None:
         return plainly._replace(
-            verdict=Verdict.LOOK, reason=f"{came_back}: checking when its pods started"
+            verdict=Verdict.CHECK_PODS, reason=f"{came_back}: checking when its pods started"
         )
     if pods := started_within(facts.starts, windows):
         reason = f"{listed(pods)} started while other content was current"

@@ -29,6 +29,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.assessment import Assessment, Finding, Verdict
+from hotmap.core.decide.source_rules import listed
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use, UseKind
@@ -137,13 +138,13 @@ def _plan(
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> Plan:
     verdict = assessment.verdict
-    if verdict in (Verdict.WAIT, Verdict.LOOK):
+    if verdict in (Verdict.WAIT, Verdict.CHECK_PODS):
         return Plan(verdict, (), assessment.reason, requeue_after=_WAIT)
     if verdict is Verdict.HOLD:
         return Plan(verdict, (), assessment.reason, settles=True, warning=True)
-    if verdict in (Verdict.ADOPT, Verdict.FRESH):
+    if verdict in (Verdict.ADOPT, Verdict.UP_TO_DATE):
         unused = _unused(assessment, changed)
-        confirms = verdict is Verdict.FRESH and not unused
+        confirms = verdict is Verdict.UP_TO_DATE and not unused
         return Plan(verdict, (), unused or assessment.reason, settles=True, confirms=confirms)
     cause = assessment.reason if assessment.distinct else _cause(assessment, changed)
     actions, outcome = _choose(consumer, policy, assessment, changed)
@@ -266,11 +267,11 @@ def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str
     present = finding.present
     seen = changed.get(present.source, frozenset())
     uses = _uses_hit(finding, changed)
-    used = sorted(key for key in seen if any(_reads(use, key) for use in uses))
+    used = sorted(key for key in seen if any(use.keys.reads(key) for use in uses))
     place = f"{uses[0].path}{_more(len(uses) - 1)}"
     if present.exists and not used:
         return f"{finding.reason} ({place})"
-    what = f"{_shown(used)} changed" if present.exists else "was deleted"
+    what = f"{listed(used)} changed" if present.exists else "was deleted"
     return f"{present.source} {what} ({place})"
 
 
@@ -284,28 +285,19 @@ def _uses_hit(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> 
     """Select the uses that read a changed data key (all if unknown), decisive ones first."""
     uses = finding.present.uses
     seen = changed.get(finding.present.source, frozenset())
-    hit = [use for use in uses if any(_reads(use, key) for key in seen)]
+    hit = [use for use in uses if any(use.keys.reads(key) for key in seen)]
     kind = UseKind.LIVE if finding.verdict is Verdict.LIVE else UseKind.FROZEN
     return sorted(hit or uses, key=lambda use: use.kind is not kind)
 
 
-def _reads(use: Use, data_key: str) -> bool:
-    return use.keys.select(data_key, binary=False) or use.keys.select(data_key, binary=True)
-
-
 def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
-    """Return which changed data keys a fresh consumer does not use, or ""."""
-    if assessment.verdict is not Verdict.FRESH:
+    """Return which changed data keys an up-to-date consumer does not use, or ""."""
+    if assessment.verdict is not Verdict.UP_TO_DATE:
         return ""
     parts = [
-        f"{finding.present.source} {_shown(sorted(seen))} changed, which is not used"
+        f"{finding.present.source} {listed(sorted(seen))} changed, which is not used"
         for finding in assessment.findings
         if (seen := changed.get(finding.present.source))
-        and not any(_reads(use, key) for use in finding.present.uses for key in seen)
+        and not any(use.keys.reads(key) for use in finding.present.uses for key in seen)
     ]
     return "; ".join(parts)
-
-
-def _shown(keys: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(keys[:most])
-    return f"{shown} and {len(keys) - most} more" if len(keys) > most else shown

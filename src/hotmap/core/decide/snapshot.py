@@ -8,6 +8,7 @@ but the combined fingerprints are, so a snapshot can be stored and replayed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import inf
 from sys import intern
 from typing import NamedTuple
@@ -357,7 +358,7 @@ def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, 
     """Build the target of the current content of one consumer; sequence 0."""
     live = [(str(p.source), p.live) for p in snapshots if p.live]
     frozen = [(str(p.source), p.frozen) for p in snapshots if p.frozen]
-    return _target(live, frozen, key, uid)
+    return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
 
 
 def recorded_target(
@@ -375,16 +376,8 @@ def recorded_target(
             live.append((str(present.source), asked.live))
         if asked.frozen:
             frozen.append((str(present.source), asked.frozen))
-    return _target(live, frozen, key, uid)
+    return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
 
 
-def _target(
-    live: Sequence[tuple[str, str]],
-    frozen: Sequence[tuple[str, str]],
-    key: FingerprintKey,
-    uid: str,
-) -> Target:
-    def text(parts: Sequence[tuple[str, str]]) -> str:
-        return combine(key, [piece for part in parts for piece in part], uid=uid) if parts else "-"
-
-    return Target(0, text(live), text(frozen))
+def _combined(parts: Sequence[tuple[str, str]], key: FingerprintKey, uid: str) -> str:
+    return combine(key, chain.from_iterable(parts), uid=uid) if parts else "-"

@@ -34,7 +34,7 @@ def assess_source(
         return Finding(present, verdict, f"{present.source} {reason}")
 
     if not present.visible:
-        return found(Verdict.FRESH, "is not visible to hotmap: nothing is known of it")
+        return found(Verdict.UP_TO_DATE, "is not visible to hotmap: nothing is known of it")
     if record is not None and asked is None:
         return found(*_assess_new_use(consumer, record, present, facts))
     if record is None or asked is None:
@@ -67,7 +67,7 @@ def _assess_known(
     if (present.frozen, present.live) == (asked.frozen, asked.live):
         if _has_overlooked(consumer, record, present, facts):
             return found(*_assess_frozen_change(consumer, record, present, facts, _READ_AT_START))
-        return found(Verdict.FRESH, "is unchanged")
+        return found(Verdict.UP_TO_DATE, "is unchanged")
     if not present.exists:
         if facts.wants_deleted and not present.required:
             return found(*_assess_frozen_change(consumer, record, present, facts, "is deleted"))
@@ -101,7 +101,7 @@ def _assess_new_use(
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, "is used now, while a rollout is in progress"
     if facts.starts is None:
-        return Verdict.LOOK, "is used now: checking when its pods started"
+        return Verdict.CHECK_PODS, "is used now: checking when its pods started"
     if started_before(facts.starts, present.changed_at):
         return Verdict.FROZEN, "is used now, and changed after some pods had started"
     return Verdict.ADOPT, "is used now: now tracking"
@@ -137,7 +137,7 @@ def _assess_creation(present: SourceSnapshot, facts: Facts) -> tuple[Verdict, st
     if not waited_for and not _reads_at_start(present, facts):
         return None
     if facts.starts is None:
-        return Verdict.LOOK, "was created: checking when its pods started"
+        return Verdict.CHECK_PODS, "was created: checking when its pods started"
     if started_before(facts.starts, present.changed_at):
         return None if not waited_for else (Verdict.FROZEN, "was created after some pods started")
     if waited_for or proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
@@ -154,7 +154,7 @@ def _assess_recreated_immutable(
         return Verdict.ADOPT, f"{what}; no pods use it"
     if consumer.key.kind in ("DaemonSet", "StatefulSet"):  # they delete a pod before its successor
         if facts.starts is None:
-            return Verdict.LOOK, f"{what}: checking when its pods started"
+            return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
         if proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
             return Verdict.ADOPT, f"{what}; all pods started after that"
     return (
@@ -181,7 +181,7 @@ def _assess_unknown(
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while a rollout is in progress"
     if facts.starts is None:
-        return Verdict.LOOK, f"{what}: checking when its pods started"
+        return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
     if proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
         return Verdict.ADOPT, f"{what}, and all pods started after the last change"
     return (
@@ -213,10 +213,16 @@ def _assess_deleted(
     present: SourceSnapshot, asked: SourceRecord, facts: Facts
 ) -> tuple[Verdict, str]:
     if present.required:
-        return Verdict.FRESH, "was deleted; running pods keep their content, new pods cannot start"
+        return (
+            Verdict.UP_TO_DATE,
+            "was deleted; running pods keep their content, new pods cannot start",
+        )
     if present.live != asked.live and not facts.live_rolls:
         return Verdict.LIVE, "was deleted; it is optional, so its files are removed"
-    return Verdict.FRESH, "was deleted; it is optional, and running containers keep what they read"
+    return (
+        Verdict.UP_TO_DATE,
+        "was deleted; it is optional, and running containers keep what they read",
+    )
 
 
 _READ_AT_START = "changed"
@@ -234,7 +240,10 @@ def _assess_frozen_change(
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while another rollout is in progress"
     if facts.starts is None:
-        return Verdict.LOOK, f"{what}, and so did the workload: checking when its pods started"
+        return (
+            Verdict.CHECK_PODS,
+            f"{what}, and so did the workload: checking when its pods started",
+        )
     after_template = present.source in facts.before_template and not consumer.rolling
     if after_template and made_since(facts.starts, facts.template_at):
         return Verdict.ADOPT, f"{what}, and all pods were created after that"

@@ -61,6 +61,11 @@ class Keys(NamedTuple):
             return False
         return self.names is None or data_key in self.names
 
+    def reads(self, data_key: str) -> bool:
+        """Return whether a data key is read, wherever it is."""
+        # What reads `binaryData` reads `data` as well.
+        return self.select(data_key, binary=False)
+
 
 EVERY_KEY = Keys()
 NO_KEYS = Keys(frozenset())
