@@ -1,4 +1,4 @@
-"""Runs agents as processes and looks at them as a person would: status, signals, webhooks."""
+"""Runs agents as processes and observes them from outside: status, signals, webhooks."""
 
 from __future__ import annotations
 

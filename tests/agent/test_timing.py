@@ -193,7 +193,7 @@ def test_agent_wakes_up_at_the_poll_interval_only(world: World) -> None:
 
 
 def test_health_depends_on_the_age_of_the_last_poll(world: World) -> None:
-    """200 as long as there are looks, 503 once three of them are overdue, 200 after the next."""
+    """200 as long as polls are regular, 503 once three are overdue, 200 after the next."""
     answers: list[tuple[float, int, str]] = []
 
     def ask() -> None:

@@ -45,7 +45,7 @@ def test_zipapp_is_reproducible(tmp_path: Path) -> None:
 def test_zipapp_uses_compiled_modules_of_its_own_python_only(
     tmp_path: Path,
 ) -> None:
-    """A Python of another version knows the modules for a stranger's, and compiles them itself."""
+    """A Python of another version rejects the compiled modules and compiles the sources itself."""
     fits, strange = tmp_path / "fits.pyz", tmp_path / "strange.pyz"
     build(str(fits))
     with zipfile.ZipFile(fits) as archive, zipfile.ZipFile(strange, "w") as other:

@@ -1,4 +1,4 @@
-"""Whatever a manifest looks like: injecting twice is once, and removing gives the text back."""
+"""For any manifest, injecting twice equals injecting once, and removing restores the text."""
 
 from __future__ import annotations
 

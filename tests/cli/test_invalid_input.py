@@ -153,7 +153,7 @@ def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
     assert (status, sentence) == (WRONG, f"hotmap: kubeconfig {path} {problem}")
 
 
-def test_no_cluster_names_the_ways_to_one(tmp_path: Path) -> None:
+def test_missing_cluster_error_names_the_options(tmp_path: Path) -> None:
     """In an empty home, outside of a pod: what was looked for is said."""
     status, sentence = hotmap("controller", home=tmp_path)
     looked = f"{tmp_path}/.kube/config does not exist, and this is not a pod"

@@ -44,7 +44,7 @@ def test_an_error_is_one_line_on_standard_error(
     assert shown.err.count("\n") == 1
 
 
-def test_up_without_go_says_what_to_install(
+def test_up_without_go_fails_before_it_writes(
     tmp_path: Path, no_go: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before it writes or downloads anything."""

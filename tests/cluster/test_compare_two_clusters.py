@@ -84,7 +84,7 @@ def test_a_difference_in_behaviour_is_not_masked() -> None:
         ("name: log-agent-nginx-cache", "name: log-agent-nginx-cache"),
     ],
 )
-def test_masks_take_what_must_differ_and_leave_words_alone(text: str, masked: str) -> None:
+def test_masks_hide_variable_parts_only(text: str, masked: str) -> None:
     """One example for each mask, and some that look like one."""
     assert compare.masked(text) == masked
 

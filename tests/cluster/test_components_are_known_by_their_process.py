@@ -37,7 +37,7 @@ def wait_until_said(processes: Processes, name: str, text: str) -> None:
         time.sleep(0.01)
 
 
-def test_what_was_never_started_says_so(processes: Processes) -> None:
+def test_never_started_cluster_is_reported(processes: Processes) -> None:
     """No record, no process."""
     assert processes.state("sleeper") is State.NOT_STARTED
     assert processes.leftovers() == []

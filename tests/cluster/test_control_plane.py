@@ -162,7 +162,7 @@ def test_a_used_port_is_named_before_anything_starts(tmp_path: Path) -> None:
     assert cluster.processes.leftovers() == []
 
 
-def test_a_component_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_component_start_failure_shows_its_last_output(tmp_path: Path) -> None:
     """A failed start leaves no process and no state, only the logs."""
     with private_control_plane(versions.DEFAULT_MINOR) as cluster:
         cluster.down()
@@ -175,7 +175,7 @@ def test_a_component_that_cannot_start_is_told_with_its_last_words(tmp_path: Pat
         assert cluster.processes.log("kube-apiserver").exists()
 
 
-def test_an_up_that_is_killed_is_gone_on_with(plane: Cluster) -> None:
+def test_up_continues_after_a_kill(plane: Cluster) -> None:
     """Killed in the middle, by a signal that cannot be handled; the next one completes it."""
     plane.down()
     settings = plane.layout.settings

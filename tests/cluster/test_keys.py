@@ -55,7 +55,7 @@ def test_making_keys_again_changes_nothing(layout: Layout) -> None:
     assert {path.name: path.read_bytes() for path in layout.keys.iterdir()} == before
 
 
-def test_keys_that_were_half_made_are_made_anew(tmp_path: Path) -> None:
+def test_incomplete_keys_are_created_again(tmp_path: Path) -> None:
     """The folder has its name only when it is complete."""
     layout = Layout(tmp_path, Settings(base_port=20000, node=False))
     (tmp_path / "keys.partial").mkdir()

@@ -55,7 +55,7 @@ def test_a_free_base_port_has_all_its_ports_free() -> None:
         assert machine.free_base_port(12, start=first) >= first + 12
 
 
-def test_too_full_a_disk_is_said_with_both_figures(tmp_path: Path) -> None:
+def test_disk_space_error_has_both_figures(tmp_path: Path) -> None:
     """Also when the folder does not exist yet."""
     machine.require_disk(tmp_path / "absent" / "folder", 0, "to breathe")
     with pytest.raises(TestBedError, match=r"too full to breathe: .* GiB free and 1e\+09 GiB"):

@@ -158,7 +158,7 @@ def test_a_stalled_proxy_delivers_when_it_is_healed(proxy: FaultProxy) -> None:
         assert receive(client, 4) == b"late"
 
 
-def test_a_target_that_is_gone_resets_the_client(echo: Echo) -> None:
+def test_unreachable_target_resets_the_client(echo: Echo) -> None:
     """As near as a proxy comes to a refused connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free = listener.getsockname()[1]

@@ -85,7 +85,7 @@ async def test_each_change_makes_one_run(world: World) -> None:
 
 
 async def test_suspended_cron_job_is_not_run(world: World) -> None:
-    """And none for it later: whoever resumes it gets the next scheduled one."""
+    """And none later: after it is resumed, the next scheduled run starts."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW, suspend=True)
     async with world.controller() as controller:
@@ -169,7 +169,7 @@ async def test_two_active_controllers_run_it_once(world: World) -> None:
 
 
 async def test_rejected_run_is_retried(world: World) -> None:
-    """One Event says what refuses it; nothing counts as asked until it went through."""
+    """One Event has the cause; nothing is recorded as applied until it succeeds."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)
     tries = 0
@@ -305,7 +305,7 @@ async def test_manifest_is_kept_before_job_is_deleted(world: World) -> None:
     assert kept == [1]
 
 
-async def test_job_deleted_by_somebody_stays_deleted(world: World) -> None:
+async def test_job_deleted_by_a_user_stays_deleted(world: World) -> None:
     """The dry run makes nothing, and what is gone is not deleted and not created again."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
@@ -326,7 +326,7 @@ async def test_job_deleted_by_somebody_stays_deleted(world: World) -> None:
 
 
 async def test_kept_manifest_of_job_never_deleted(world: World) -> None:
-    """A crash before the deletion: the Job that is there stays, and the decision is made anew."""
+    """After a crash before the deletion the existing Job stays, and the decision is repeated."""
     await world.config_map(LEVEL="info")
     old = await world.job(annotations=RECREATE)
     async with world.controller() as controller:
@@ -400,7 +400,7 @@ async def test_job_failing_dry_run_is_not_deleted(world: World) -> None:
 
 
 async def test_rejected_job_creation_is_retried(world: World) -> None:
-    """What refuses it now did not when it was asked; it is said once."""
+    """It was accepted by the dry run and is refused now; this is reported once."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)
     async with world.controller() as controller:
@@ -501,7 +501,7 @@ async def test_pod_is_evicted(world: World) -> None:
 
 
 async def test_eviction_waits_for_disruption_budget(world: World) -> None:
-    """429 is no failure to hide: it is said once, and tried until it is allowed."""
+    """429 is reported once, and retried until the eviction is allowed."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT)
     tries = 0
@@ -525,7 +525,7 @@ async def test_eviction_waits_for_disruption_budget(world: World) -> None:
 
 @pytest.mark.parametrize("status", [404, 409])
 async def test_eviction_of_replaced_pod_is_skipped(world: World, status: int) -> None:
-    """A fact, not a failure: no Event, and nothing is tried for ever."""
+    """This is not a failure: no Event, and no endless retries."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT)
     met = 0
@@ -546,7 +546,7 @@ async def test_eviction_of_replaced_pod_is_skipped(world: World, status: int) ->
 
 
 async def test_files_of_a_pod_are_refreshed(world: World) -> None:
-    """A Pod of its own is nudged like any other."""
+    """A bare Pod is nudged like any other."""
     await world.config_map(LEVEL="info")
     labels = {"app": "alone", "hotmap.dev/watch": "true"}
     metadata = {"name": "alone", "labels": labels, "annotations": REREADS}
@@ -584,7 +584,7 @@ async def test_objects_without_watch_label_are_ignored(
 
 
 async def test_pod_owned_by_operator(world: World) -> None:
-    """Its owner is no workload, so nobody else can be asked to replace it."""
+    """Its owner is not a workload, so nothing else can replace it."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT, owner=("Database", "db"))
     async with world.controller() as controller:

@@ -395,7 +395,7 @@ async def test_pod_without_agent_gets_no_digests(world: World) -> None:
         assert (await nudged(world, "web-1")).count("/") == 2
 
 
-async def test_pod_that_becomes_due_during_a_decision_is_still_told() -> None:
+async def test_pod_due_during_a_decision_is_still_nudged() -> None:
     """Only what was due in the snapshot is done with once its decision was carried out."""
     who = deployment(FILES)
     nudges = Nudges(

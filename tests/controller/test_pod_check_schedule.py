@@ -195,7 +195,7 @@ async def test_adoption_is_checked_when_calm(bench: Bench) -> None:
 
 
 async def test_queued_work_goes_before_checks(bench: Bench) -> None:
-    """While keys wait for a worker nobody is looked at, however long that takes."""
+    """While keys wait for a worker no pods are checked, however long that takes."""
     bench.decided(Verdict.ADOPT)
     bench.busy = True
     assert await bench.checks_by(500.0) == 0

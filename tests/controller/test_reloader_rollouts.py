@@ -200,7 +200,7 @@ async def test_restart_in_between(world: World, sent: list[Any]) -> None:
     assert len(sent) == 1
 
 
-async def test_content_that_comes_back(world: World) -> None:
+async def test_revert_writes_the_earlier_variable(world: World) -> None:
     """A revert writes the earlier value again, so the earlier ReplicaSet is used."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
@@ -287,7 +287,7 @@ async def test_deleted_and_created_again(world: World) -> None:
 
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_reload_on_delete(world: World, wanted: bool, sent: list[Any]) -> None:
-    """The variable goes by its name; its neighbours stay, wherever they are by now."""
+    """The variable is removed by its name; its neighbours stay, wherever they are now."""
     spec = marked(env("LEVEL", optional=True), INFO)
     spec["containers"][0]["env"].append({"name": "LAST", "value": "kept"})
     await world.config_map(LEVEL="info")
@@ -398,7 +398,7 @@ async def test_what_reloader_left_paused(world: World, period: str, resumed: boo
     assert (PAUSED_AT in obj["metadata"]["annotations"]) is not resumed
 
 
-async def test_what_somebody_else_paused(world: World) -> None:
+async def test_deployment_paused_by_others_stays_paused(world: World) -> None:
     """It is not followed, so nothing is written."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO, paused=True)

@@ -1,4 +1,4 @@
-"""Beside a running Reloader hotmap decides, writes nothing, and tells where the two differ."""
+"""Shadow mode: hotmap decides beside a running Reloader, writes nothing, and logs differences."""
 
 from __future__ import annotations
 
@@ -85,8 +85,10 @@ async def test_nothing_is_written(world: World, caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("first", ["Reloader", "hotmap"])
-async def test_both_do_the_same(world: World, caplog: pytest.LogCaptureFixture, first: str) -> None:
-    """Whoever is first: what Reloader writes does not count as done for hotmap."""
+async def test_equal_rollouts_are_no_difference(
+    world: World, caplog: pytest.LogCaptureFixture, first: str
+) -> None:
+    """Whichever is first: hotmap does not treat Reloader's write as its own."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
     async with shadow(world) as running:

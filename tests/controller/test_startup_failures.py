@@ -1,4 +1,4 @@
-"""A controller that finds an API server in trouble waits, says so, and begins as soon as it can."""
+"""A controller waits for an unavailable API server, logs that, and starts as soon as possible."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ async def test_own_namespace_is_not_listed(world: World) -> None:
 
 
 async def test_status(world: World, http: aiohttp.ClientSession) -> None:
-    """Every consumer with how it stands, and counts of all; no request is made for that."""
+    """Every consumer with its state, and counts of all, without a request."""
     await world.config_map(LEVEL="info")
     await world.workload()
     async with world.controller() as controller:
@@ -327,7 +327,7 @@ async def test_forbidden_pod_list_is_reported(world: World, http: aiohttp.Client
 
 
 async def test_standby_shows_no_workloads(world: World, http: aiohttp.ClientSession) -> None:
-    """It says that it stands by, counts nobody, and looks at no pods."""
+    """It reports standby, counts no workloads, and checks no pods."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
@@ -348,7 +348,7 @@ async def test_standby_shows_no_workloads(world: World, http: aiohttp.ClientSess
 
 
 async def test_undecided_workload_is_shown(world: World, http: aiohttp.ClientSession) -> None:
-    """Right after the start of a controller nobody is missing, and nobody is called current."""
+    """Right after the start of a controller no workload is missing, and none is current."""
     await world.config_map(LEVEL="info")
     await world.workload()
     async with world.controller() as controller:

@@ -148,7 +148,7 @@ class World:
     async def merge(
         self, kind: str, name: str, patch: Object, *, namespace: str = NAMESPACE
     ) -> Object:
-        """Patch an object as somebody who is not hotmap."""
+        """Patch an object as another client."""
         # Not as a patch, so that guards that wait for hotmap's patches do not see it.
         return await self.registry.modify(
             PLURALS[kind], namespace, name, lambda obj: _merged(obj, patch), manager="kubectl"

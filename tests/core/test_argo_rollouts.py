@@ -47,7 +47,7 @@ def test_edit_that_argo_has_not_seen_counts_as_rolling() -> None:
     assert not rolled_by(mine, rollout(template_in=FROM_DEPLOYMENT, template_seen=2)).rolling
 
 
-def test_with_a_deployments_template_it_is_no_consumer_itself() -> None:
+def test_rollout_with_a_deployments_template_is_no_consumer() -> None:
     """The template to write is the Deployment's."""
     assert rollout(template_in=FROM_DEPLOYMENT).owned
     assert not rollout(ENV).owned
@@ -65,14 +65,14 @@ def test_deployment_is_shown_as_the_rollout_runs_it() -> None:
     assert shown.annotations == {**FOLLOW, "hotmap.dev/settle": "1s"}
 
 
-def test_what_the_deployment_says_goes_first() -> None:
+def test_deployment_annotations_override_the_rollouts() -> None:
     """The Rollout's annotations count where it is silent."""
     runs = rollout(template_in=FROM_DEPLOYMENT, annotations={"hotmap.dev/follow": "off"})
     assert read_policy(rolled_by(deployment(ENV, annotations=FOLLOW), runs)).opted_in
 
 
 @pytest.mark.parametrize("kind", ["PodTemplate", "ReplicaSet"])
-def test_another_template_is_told(kind: str) -> None:
+def test_template_of_an_unsupported_kind_is_reported(kind: str) -> None:
     """Argo takes these too; nobody writes them, so the Rollout hears of it."""
     policy = read_policy(rollout(template_in=(kind, "web"), annotations=FOLLOW))
     assert [problem.message for problem in policy.problems] == [
@@ -119,7 +119,7 @@ def test_change_asks_for_its_template_or_for_a_restart(
     assert not read_policy(rolled_by(mine, silent)).problems
 
 
-def test_without_a_rollout_the_restart_strategy_is_told() -> None:
+def test_restart_strategy_without_a_rollout_is_reported() -> None:
     """The annotation is for a Rollout; a Deployment alone is rolled, and hears of it."""
     alone = deployment(ENV, annotations=RESTART)
     assert acts(alone) == (Action(ActionType.ROLLOUT),)
@@ -150,9 +150,7 @@ def test_restart_after_the_change_has_done_it(restart_at: float | None, verdict:
         (None, 100.2, 101),
     ],
 )
-def test_restart_is_asked_for_the_second_after(
-    changed_at: float | None, now: float, at: int
-) -> None:
+def test_restart_time_is_the_next_second(changed_at: float | None, now: float, at: int) -> None:
     """Argo compares whole seconds, and the change may have a later clock."""
     assert restart_time([changed_at], now=now) == at
 

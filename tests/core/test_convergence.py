@@ -200,7 +200,7 @@ class Cluster:
             self.revision_owner = FIELD_MANAGER
 
     def take_revision(self, revision: str) -> None:
-        """Let somebody else write the revision, or remove it."""
+        """Write the revision as another client, or remove it."""
         if revision != self.revision:
             self.generation += 1
             self.revision, self.written_at = revision, None

@@ -102,7 +102,7 @@ def test_deletion_is_not_followed_at_once() -> None:
     assert (edit.only_nudges, edit.follows_deletion) == (True, False)
 
 
-def test_nudge_that_is_not_true_any_more_is_corrected() -> None:
+def test_outdated_nudge_is_corrected() -> None:
     """An edit that is taken back before anything is recorded leaves no other trace."""
     who = deployment(FILES)
     policy = Policy(opted_in=True, auto=frozenset(("ConfigMap",)), rereads=True)

@@ -186,7 +186,7 @@ def test_secret_is_read_decoded() -> None:
 
 
 @given(st.lists(st.text(max_size=3), max_size=3), st.lists(st.text(max_size=3), max_size=3))
-def test_combined_texts_are_told_apart(parts: list[str], others: list[str]) -> None:
+def test_combined_texts_are_distinguished(parts: list[str], others: list[str]) -> None:
     """Combining and digesting keep the borders between texts; combining is bound to a uid."""
     assert (combine(KEY, parts, uid="u") == combine(KEY, others, uid="u")) is (parts == others)
     assert (digest(parts) == digest(others)) is (parts == others)

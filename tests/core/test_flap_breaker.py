@@ -35,7 +35,7 @@ def rolled(*seconds_ago: float) -> RolloutTimes:
 
 
 def test_first_rollouts_are_allowed() -> None:
-    """Fewer than five in ten minutes are nobody's business."""
+    """Fewer than five in ten minutes are not limited."""
     assert limit_flapping(ROLL, rolled(4, 3, 2, 1), now=NOW, writers=()) == ROLL
 
 
@@ -58,7 +58,7 @@ def test_five_in_more_than_ten_minutes_are_allowed() -> None:
 
 
 def test_nudge_is_never_held() -> None:
-    """It disturbs nobody."""
+    """A nudge is no disruption."""
     assert limit_flapping(NUDGE, rolled(5, 4, 3, 2, 1), now=NOW, writers=()) == NUDGE
 
 
@@ -75,7 +75,7 @@ def test_repeated_flapping_is_held_longer() -> None:
 
 
 def test_quiet_hour_resets_the_breaker() -> None:
-    """Nothing is held against a consumer for ever."""
+    """After an hour without rollouts the window is the first one again."""
     rolls = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), held=3)
     assert rollout_allowed_at(rolls, NOW) == NOW
     assert note_rollout(rolls, NOW) == RolloutTimes((NOW,), 0)
@@ -83,7 +83,7 @@ def test_quiet_hour_resets_the_breaker() -> None:
 
 @given(st.lists(st.floats(0, 2000), min_size=1, max_size=60))
 def test_at_most_five_rollouts_in_ten_minutes(pauses: list[float]) -> None:
-    """Whoever asks whenever: any ten minutes see at most five rollouts."""
+    """Any ten minutes have at most five rollouts, whenever they are requested."""
     rolls, now, times = RolloutTimes(), NOW, []
     for pause in pauses:
         now += pause

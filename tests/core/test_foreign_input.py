@@ -95,7 +95,7 @@ def test_a_thirteenth_month_does_not_stop_the_controller() -> None:
     st.dictionaries(st.sampled_from(KNOWN), TEXT, max_size=3),
     st.booleans(),
 )
-def test_annotations_are_read_or_told(
+def test_annotations_are_parsed_or_reported(
     kind: str, said: dict[str, str], below: dict[str, str], paused: bool
 ) -> None:
     """Any values make a policy; its words are printable, and its times are bounded."""
@@ -113,7 +113,7 @@ def test_annotations_are_read_or_told(
 
 
 @given(st.dictionaries(st.sampled_from(KNOWN) | TEXT, TEXT, max_size=4))
-def test_annotations_of_sources_and_namespaces_are_read_or_told(said: dict[str, str]) -> None:
+def test_source_and_namespace_annotations_are_parsed_or_reported(said: dict[str, str]) -> None:
     """Any names and values; what is said of them is printable."""
     found = source_problems(known_annotations(said), "Secret") + namespace_problems(said)
     assert all(problem.message.isprintable() for problem in found)
@@ -248,7 +248,7 @@ def test_targets_of_pods_are_read_or_unknown(text: str) -> None:
 
 
 @given(TEXT)
-def test_serials_of_revisions_are_read_or_start_anew(text: str) -> None:
+def test_revision_serials_are_parsed_or_restart(text: str) -> None:
     """Anybody may write the revision of a template."""
     revision = distinct_revision("k.f", None, previous=f"k.f.{text}")
     number = parse_number(text.split(".")[0])

@@ -116,7 +116,7 @@ def deployment(spec: str = ENV, **options: Any) -> Consumer:
         pytest.param(500, None, Verdict.FROZEN, id="the time of the change is unknown"),
     ],
 )
-def test_rule_0_the_template_was_already_asked(
+def test_rule_0_template_has_the_current_revision(
     written_at: float | None, changed_at: float | None, verdict: Verdict
 ) -> None:
     """A template with the present revision, written by us since the change, was asked."""
@@ -366,7 +366,7 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     assert judged(who, record, now, started=started).verdict is verdict
 
 
-def test_undo_is_not_taken_for_own_write() -> None:
+def test_undo_does_not_count_as_own_write() -> None:
     """An undo takes the annotation over and leaves our entry, with what is around it."""
     item = workload(revision="k.a")
     assert item.metadata.managed_fields is not None
@@ -377,7 +377,7 @@ def test_undo_is_not_taken_for_own_write() -> None:
     assert consumer_from_workload("Deployment", item).written_at is None
 
 
-def test_rule_3_what_the_record_knows_of_the_template_is_no_news() -> None:
+def test_rule_3_recorded_template_revision_is_ignored() -> None:
     """A source that went, or a state that was lost, leaves a revision that is not the present."""
     who = deployment(generation=2, revision=f"{KEY.id}.AAAAAAAAAAA", written_at=90)
     now = [app(version=3, changed_at=100)]
@@ -467,7 +467,7 @@ def test_rule_6_an_unvouched_generation_is_never_the_same() -> None:
 
 
 @pytest.mark.parametrize(("live_rolls", "verdict"), [(False, Verdict.LIVE), (True, Verdict.FROZEN)])
-def test_files_that_nobody_rereads_need_new_pods(live_rolls: bool, verdict: Verdict) -> None:
+def test_files_without_a_reader_need_new_pods(live_rolls: bool, verdict: Verdict) -> None:
     """A live change is a frozen one where nothing in the pods takes it."""
     assessment = judged(deployment(FILES), [app()], [app(B_LIVE)], live_rolls=live_rolls)
     assert assessment.verdict is verdict
@@ -505,7 +505,7 @@ def test_rule_7_same_content_is_fresh() -> None:
     )
 
 
-def test_rule_7_says_what_to_do() -> None:
+def test_rule_7_reason_has_the_remedy() -> None:
     """The hold names the remedy, and following it ends the hold."""
     before, now = [app(immutable=True)], [app(B_FROZEN, uid="uid-2", immutable=True)]
     held = judged(deployment(), before, now)
@@ -686,7 +686,7 @@ def test_rollout_is_held_when_pods_could_not_start(now: list[ConfigMap], reason:
     assert judged(who, record, whole).verdict is Verdict.FROZEN
 
 
-def test_hold_does_not_make_other_sources_forgotten() -> None:
+def test_hold_keeps_the_record_of_other_sources() -> None:
     """A source that is first seen during a hold is known from then on."""
     who = deployment(TWO, generation=2)
     before = asked(deployment(ENV), app(immutable=True))
@@ -764,7 +764,7 @@ def test_revision_is_bound_to_its_consumer() -> None:
     assert len(revisions) == 2
 
 
-def test_credentials_are_not_looked_at() -> None:
+def test_image_pull_secrets_are_not_in_snapshots() -> None:
     """A Secret that only pulls images is nothing to be fresh of."""
     who = deployment("{containers: [{name: web}], imagePullSecrets: [{name: registry}]}")
     assert take_snapshots(who.uses, {}, KEY) == ()

@@ -18,7 +18,7 @@ def test_booleans(text: str, value: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yes", "on", "tRUE", " true", "2"])
-def test_what_is_no_boolean(text: str) -> None:
+def test_invalid_boolean_is_rejected(text: str) -> None:
     """Everything else is refused, and named."""
     with pytest.raises(ValueError, match=f'^invalid boolean "{text}": expected true or false$'):
         parse_bool(text)
@@ -64,5 +64,5 @@ def test_open_quote_is_refused() -> None:
     ],
 )
 def test_quotes_that_a_manifest_left(text: str, value: str) -> None:
-    """One pair around the whole is taken off; what is quoted in part stays as it is."""
+    """One pair around the whole is removed; partial quotes stay."""
     assert unquote(text) == value

@@ -222,7 +222,7 @@ def test_a_workload_that_is_too_large_is_not_opted_in() -> None:
     assert (policy.opted_in, policy.over_budget) == (False, "")
 
 
-def test_an_object_that_was_too_large_comes_back() -> None:
+def test_shrunk_object_is_tracked_again() -> None:
     """The bound is looked at again with each change of the spec, and not before."""
     large = consumer_from_workload("Deployment", web(chain(6_000)))
     small = web(chain(2))

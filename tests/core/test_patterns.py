@@ -212,7 +212,7 @@ def test_failures_are_not_compiled_again() -> None:
         ),
     ],
 )
-def test_a_list_beyond_its_bounds_is_told(annotation: str, value: str, message: str) -> None:
+def test_list_beyond_its_bounds_is_reported(annotation: str, value: str, message: str) -> None:
     """One sentence with the bound and what is done instead."""
     (problem,) = read_policy(deployment(ENV, annotations={annotation: value})).problems
     assert problem.message == f"annotation {annotation}: {message}"

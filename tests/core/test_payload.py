@@ -169,7 +169,7 @@ def test_downward_map_is_sorted_lines_without_a_last_newline() -> None:
 
 
 @given(st.dictionaries(st.text("abcxyz./-", min_size=1), st.text()))
-def test_downward_lines_hold_one_value_each(values: dict[str, str]) -> None:
+def test_downward_api_lines_have_one_value_each(values: dict[str, str]) -> None:
     """No value can break out of its line, so there are as many lines as keys."""
     printed = downward_map(values)
     assert len(printed.splitlines()) == len(values)

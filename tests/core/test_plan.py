@@ -188,7 +188,7 @@ def test_table_of_actions(
         ({"strategy": "rollout", "rereads": "true"}, "rolling out (strategy rollout)"),
     ],
 )
-def test_files_alone_say_why_they_need_new_pods(said: dict[str, str], why: str) -> None:
+def test_file_change_explains_the_need_for_new_pods(said: dict[str, str], why: str) -> None:
     """Where nothing was read at start, a rollout gives its reason."""
     plan = planned(opted_in("Deployment", FILES, said), LIVE)
     assert plan.actions == (ROLLOUT,)
@@ -351,7 +351,7 @@ def test_kinds_without_rollout(
         ("Pod", 2, {"starts": ()}, False),
     ],
 )
-def test_edit_of_its_own_starts_no_pods_of_a_cron_job(
+def test_cron_job_edit_starts_no_pods(
     kind: str, generation: int, facts: dict[str, Any], acts: bool
 ) -> None:
     """Elsewhere a generation that moved on may mean new pods, and without pods nothing is stale."""
@@ -361,7 +361,7 @@ def test_edit_of_its_own_starts_no_pods_of_a_cron_job(
 
 
 def test_cron_job_whose_runs_exclude_each_other_waits() -> None:
-    """Nothing counts as asked until the run that is under way has ended."""
+    """Nothing is recorded as applied until the current run has ended."""
     for concurrency, active, waits in (
         ("Forbid", 1, True),
         ("Replace", 1, True),
@@ -436,7 +436,7 @@ def test_place_that_decides_comes_first() -> None:
     )
 
 
-def test_change_that_nobody_saw_is_explained_by_its_use() -> None:
+def test_unobserved_change_is_explained_by_its_use() -> None:
     """After a downtime the data keys are not known; the rule's own words and the place are."""
     plan = planned(opted_in("Deployment", ENV), FROZEN, seen=False)
     assert plan.reason == ("ConfigMap shop/app changed (containers[web].env[LEVEL]): rolling out")
@@ -452,7 +452,7 @@ def test_unseen_files_are_explained_as_well() -> None:
     )
 
 
-def test_deleted_source_says_so() -> None:
+def test_deleted_source_is_reported() -> None:
     """The files of a deleted optional source are refreshed away."""
     spec = FILES.replace("{name: app}", "{name: app, optional: true}")
     plan = planned(opted_in("Deployment", spec, {"rereads": "true"}), None)
@@ -485,7 +485,7 @@ def test_verdicts_without_actions(
     assert (plan.settles, plan.warning, plan.requeue_after) == (settles, warning, requeue_after)
 
 
-def test_what_is_too_early_settles_nothing() -> None:
+def test_early_window_records_nothing_as_applied() -> None:
     """Files are refreshed meanwhile, but nothing counts as asked and it is looked at again."""
     who = opted_in("Deployment", FILES, {"rereads": "true"})
     snapshots = take_snapshots(who.uses, sources(config_map("app", LIVE)), KEY)

@@ -290,7 +290,7 @@ def test_pod_without_mounts_has_no_projected_stage() -> None:
         ),
     ],
 )
-def test_stage_is_as_weak_as_its_weakest_part(
+def test_stage_has_the_confidence_of_its_weakest_part(
     at: float, told: Target | None, projected: Confidence, loaded: Confidence
 ) -> None:
     """An environment does not follow a nudge, so such a pod has loaded a part alone."""
@@ -398,7 +398,7 @@ def test_metadata_alone_proves_nothing() -> None:
     assert loaded.confidence is Confidence.UNKNOWN
 
 
-def test_pods_of_a_source_that_is_gone_are_not_proven() -> None:
+def test_pods_of_a_deleted_source_are_not_proven() -> None:
     """What a required source held before it was deleted is not known any more."""
     gone = desired_content(snapshot(WEB, policy=Policy(opted_in=True)))
     _, loaded = only(gone, seen(2000.0))

@@ -75,7 +75,7 @@ def source(text: str) -> ObjectKey:
         ),
     ],
 )
-def test_who_opts_in(
+def test_opt_in_sources(
     own: str | None,
     template: str | None,
     namespace: str | None,
@@ -281,7 +281,7 @@ def test_exclude_that_cannot_be_read_excludes_everything() -> None:
     assert not read.follows(source("secret/db"), referenced=True)
 
 
-def test_problem_says_where_it_stands() -> None:
+def test_problem_names_its_place() -> None:
     """On the pod template; what the Namespace says is told of the Namespace, once."""
     said = {"hotmap.dev/follow": "nope"}
     (problem,) = read_policy(deployment(template_annotations=said)).problems
@@ -333,7 +333,7 @@ def test_kinds_without_rollout(kind: str, text: str, on_change: OnChange) -> Non
         ({"strategy": "rollout", "agent": ""}, False),
     ],
 )
-def test_who_takes_live_changes(said: dict[str, str], takes: bool) -> None:
+def test_policy_takes_live_changes(said: dict[str, str], takes: bool) -> None:
     """A live change needs no new pods where somebody re-reads, unless rollouts are asked for."""
     assert policy(said).takes_live_changes() is takes
 

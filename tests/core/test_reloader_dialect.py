@@ -172,7 +172,7 @@ def test_which_kinds_are_auto(
     assert not policy.follows(APP, referenced=False)
 
 
-def test_everything_is_auto_after_the_namespace_has_spoken() -> None:
+def test_namespace_annotation_overrides_auto_reload_all() -> None:
     """The flag is a default: a Namespace's own word goes over it."""
     off = {"hotmap.dev/follow": "off"}
     who = deployment(ENV)
@@ -234,7 +234,7 @@ def test_excluded_sources_are_not_followed(
     assert policy.follows(ObjectKey(kind, "shop", name), referenced=True) is not excluded
 
 
-def test_exclusion_counts_beside_our_own_word() -> None:
+def test_exclusion_applies_with_hotmaps_annotation() -> None:
     """Who follows by hotmap.dev/follow and excludes in Reloader's words means both."""
     said = {"hotmap.dev/follow": "auto", EXCLUDED_CONFIG_MAPS: "app"}
     assert not read_policy(deployment(annotations=said)).follows(APP, referenced=True)
@@ -307,7 +307,7 @@ def test_pause_period_is_for_deployments() -> None:
     )
 
 
-def test_our_own_settle_time_goes_over_the_pause_period() -> None:
+def test_settle_annotation_overrides_the_pause_period() -> None:
     """hotmap's word counts where both stand."""
     said = {PAUSE: "5m", "hotmap.dev/settle": "1s"}
     assert read_policy(deployment(annotations=said)).settle == 1.0
@@ -343,7 +343,7 @@ def test_report_only_kinds() -> None:
         ("Deployment", "restart", False, 1),
     ],
 )
-def test_how_an_argo_rollout_is_rolled(kind: str, text: str, restarts: bool, problems: int) -> None:
+def test_argo_rollout_strategies(kind: str, text: str, restarts: bool, problems: int) -> None:
     """Of Rollouts alone, by their template or by a restart of their pods."""
     policy = read_policy(
         consumer(kind, template_annotations={"reloader.stakater.com/rollout-strategy": text})

@@ -182,7 +182,7 @@ def test_source_that_was_recreated() -> None:
         (False, True, Verdict.UP_TO_DATE),
     ],
 )
-def test_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> None:
+def test_deleted_source(optional: bool, wanted: bool, verdict: Verdict) -> None:
     """Only where flags ask for it, and never where new pods could not start without it."""
     spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true") if optional else ENV
     who = marked("1", spec)
@@ -193,7 +193,7 @@ def test_source_that_goes(optional: bool, wanted: bool, verdict: Verdict) -> Non
         assert decide(who, None, record, wants_deleted=True).verdict is Verdict.UP_TO_DATE
 
 
-def test_sources_out_of_sight_hold_nothing_back() -> None:
+def test_invisible_sources_do_not_hold_a_rollout() -> None:
     """Where a selector hides sources, one that is not seen may exist."""
     both = ENV + "      - {name: OTHER, valueFrom: {secretKeyRef: {name: db, key: p}}}\n"
     who = marked("", both)
@@ -205,7 +205,7 @@ def test_sources_out_of_sight_hold_nothing_back() -> None:
 
 @pytest.mark.parametrize("live_rolls", [True, False])
 @pytest.mark.parametrize("spec", [ENV, FILES])
-def test_revision_that_was_asked_for(spec: str, live_rolls: bool) -> None:
+def test_recorded_revision(spec: str, live_rolls: bool) -> None:
     """A record names its content as the content itself was named."""
     who = marked("", spec)
     source = read(OLD)
@@ -241,7 +241,7 @@ def patch(who: Consumer, writing: Writing, *, digest: str = "2", distinct: bool 
     )
 
 
-def test_our_own_way() -> None:
+def test_revision_is_a_merge_patch() -> None:
     """A merge patch of one annotation by hotmap."""
     body = {"template": {"metadata": {"annotations": {"hotmap.dev/revision": "k.rev"}}}}
     assert patch(marked(""), Writing.REVISION) == (

@@ -71,7 +71,7 @@ def test_its_collisions_are_kept() -> None:
     assert digest({"k": "aGk="}) == digest({}, {"k": b"hi"})
 
 
-def test_digest_of_what_is_gone() -> None:
+def test_digest_of_a_deleted_source() -> None:
     """The strategy `annotations` has a digest of its own for a deletion."""
     assert DELETED == "aae45badef99284e4dae01d6046154ea9d99532f"
 
@@ -270,7 +270,7 @@ def test_variable_is_removed_by_its_name() -> None:
     assert container == {"name": "web", "env": [gone]}
 
 
-def test_nothing_is_removed_where_nothing_stands() -> None:
+def test_removal_of_an_unmarked_source_changes_nothing() -> None:
     """A source that was never marked leaves nothing behind."""
     stamps = [Stamp(DB, "")]
     assert stamp_patch(traces(MARKED), stamps, Writing.ENV_VARS, namespace=NAMESPACE, now=0) == {}
@@ -291,7 +291,7 @@ def test_annotation_that_is_written() -> None:
     }
 
 
-def test_annotation_of_what_is_gone() -> None:
+def test_annotation_of_a_deleted_source() -> None:
     """It carries the digest that stands for nothing; of several sources the last one stays."""
     patch = stamp_patch(
         traces(UNUSED),
@@ -318,7 +318,7 @@ def test_annotation_of_what_is_gone() -> None:
         ("", False),
     ],
 )  # fmt: skip
-def test_annotation_that_stands_there(text: str, right: bool) -> None:
+def test_existing_annotation_proves_matching_content_only(text: str, right: bool) -> None:
     """It proves content only if it can be read and names the same source and digest."""
     found = traces(UNUSED, annotations={LAST_RELOADED_FROM: text})
     assert carries(found, Stamp(APP, NEW), Writing.ANNOTATIONS) is right

@@ -139,7 +139,7 @@ def test_live_change_does_not_forget_a_window(started: float, verdict: Verdict) 
     assert (early.verdict, early.early) == (Verdict.LIVE, True)
 
 
-def test_new_pods_that_could_not_start_are_not_asked_for() -> None:
+def test_rollout_is_held_if_new_pods_could_not_start() -> None:
     """A suspect pod is left alone while a source that new pods need does not exist."""
     assessment = judged(started=105, gone=True)
     assert assessment.verdict is Verdict.HOLD
@@ -174,7 +174,7 @@ def test_return_opens_a_window() -> None:
     ("started", "suspect"),
     [(96, False), (97, True), (115, True), (129, True), (130, False), (131, False)],
 )
-def test_what_the_return_itself_starts_is_no_suspect(started: float, suspect: bool) -> None:
+def test_pods_started_by_the_return_are_not_suspect(started: float, suspect: bool) -> None:
     """Pods of the second of the rollout and later read the content that came back."""
     away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
     back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
@@ -207,7 +207,7 @@ def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
     assert judged(started=105, windows=(), recorded=back.windows).distinct
 
 
-def test_number_of_a_revision_is_no_content() -> None:
+def test_revision_number_is_not_part_of_the_content() -> None:
     """`k.a.1` and `k.a` are the same content, under names of their own."""
     again = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True)
     assert again.left == (RetiredRevision("k.a", 100.0),)
@@ -254,7 +254,7 @@ def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, carried)
 
 
-def test_name_that_was_taken_out_of_the_template_is_left_too() -> None:
+def test_revision_removed_from_the_template_is_retired() -> None:
     """Its pods may be there still, so a return to it suspects those that started meanwhile."""
     asked = Record("u", "k", 1, revision="k.a")
     away = rolled(asked, "", "k.b", left_at=100.0)

@@ -81,7 +81,7 @@ LINE = (
 
 
 def test_record_that_tells_no_look_is_to_be_looked_at() -> None:
-    """As it was written before looks were recorded: everything else in it holds."""
+    """A record from before pod checks were recorded: its other fields are read."""
     earlier = msgspec.structs.replace(
         RECORD, pods_checked=PodCheck.NOT_YET, namespace="", others=None
     )
@@ -103,7 +103,7 @@ def test_text_is_one_line_a_consumer() -> None:
 
 
 @given(st.lists(records, max_size=4, unique_by=lambda record: record.uid))
-def test_records_come_back(written: list[Record]) -> None:
+def test_records_are_read_as_written(written: list[Record]) -> None:
     """Reading a shard gives the records that were written, by uid."""
     assert read_shard(write_shard(written)) == {record.uid: record for record in written}
 
@@ -117,8 +117,8 @@ def test_equal_states_are_equal_texts(written: list[Record], random: Random) -> 
 
 
 @given(st.text())
-def test_whatever_stands_there_is_no_error(text: str) -> None:
-    """Foreign content reads as nothing known."""
+def test_invalid_shard_text_reads_as_empty(text: str) -> None:
+    """Invalid content has no records."""
     assert read_shard(text) == {}
     assert read_shard(f"{HEADER}\n{text}") == {}
 
@@ -215,6 +215,6 @@ def test_sightings_lie_beside_records() -> None:
         f'{HEADER}\n{{"source":["ConfigMap"]}}\n',
     ],
 )
-def test_sightings_that_cannot_be_read_were_not_seen(text: str) -> None:
+def test_unreadable_sightings_are_skipped(text: str) -> None:
     """Another scheme, a cut line and foreign content lose evidence, nothing else."""
     assert read_sightings(text) == {}

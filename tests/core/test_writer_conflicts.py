@@ -94,7 +94,7 @@ def test_writer_is_named(who: Consumer, kind: Kind | None) -> None:
     assert (seen.kind if seen else None) is kind
 
 
-def test_state_at_first_sight_is_no_conflict() -> None:
+def test_state_at_adoption_is_no_conflict() -> None:
     """A lost key, a template restored from elsewhere, a Reloader that is gone: all adopted."""
     who = web("z.x", ("hotmap", 4990, REVISION), ("Reloader", 4995, VARIABLE))
     assert found(who, None) is None
@@ -164,7 +164,7 @@ def test_earlier_foreign_write_is_no_undo() -> None:
     assert seen.kind is Kind.OVERWRITTEN
 
 
-def test_each_write_has_a_mark_of_its_own() -> None:
+def test_each_write_has_its_own_mark() -> None:
     """What is taken back again after the next rollout is told again."""
     later = msgspec.structs.replace(RECORD, revision="k.later")
     first, second = found(web("")), found(web(""), later)

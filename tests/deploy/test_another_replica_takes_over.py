@@ -25,7 +25,7 @@ def ha(real_cluster: Cluster) -> Iterator[Installation]:
         yield installation
 
 
-def test_one_leads_and_one_stands_by(ha: Installation) -> None:
+def test_one_replica_leads_and_one_is_standby(ha: Installation) -> None:
     """Both are ready, so both count for the PodDisruptionBudget; one may be evicted."""
     answers = [json.loads(answer) for answer in ha.ask("readyz")]
     assert sorted(answer["role"] for answer in answers) == ["leader", "standby"]

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from tests.deploy.installation import Installation
 from tests.walkthroughs.test_w05_edits_by_themselves import (
-    test_an_environment_stays_as_it_was,
+    test_environment_of_a_running_pod_is_unchanged,
     test_files_do_not_follow_at_once,
     test_files_follow_after_the_sync_period,
 )
@@ -37,7 +37,7 @@ __all__ = [
     "test_an_annotation_of_the_pod_brings_the_files",
     "test_an_annotation_rolls_and_undo_goes_back",
     "test_an_edit_of_either_config_map_restarts_the_pod",
-    "test_an_environment_stays_as_it_was",
+    "test_environment_of_a_running_pod_is_unchanged",
     "test_files_do_not_follow_at_once",
     "test_files_follow_after_the_sync_period",
     "test_hotmap_annotates_the_pod_by_itself",
@@ -47,7 +47,7 @@ __all__ = [
 pytestmark = pytest.mark.cluster
 
 
-def test_it_becomes_the_ready_leader(base: Installation) -> None:
+def test_controller_becomes_the_ready_leader(base: Installation) -> None:
     """It sees all that it asks for, and holds the Lease under its pod's name."""
     (ready,) = [json.loads(answer) for answer in base.ask("readyz")]
     assert ready == {

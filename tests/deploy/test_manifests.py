@@ -61,7 +61,7 @@ def test_the_image_is_of_this_version_and_of_no_registry(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", ["base", "ha"])
-def test_everything_lies_in_the_namespace_that_comes_with_it(variant: str) -> None:
+def test_namespaced_objects_are_in_the_included_namespace(variant: str) -> None:
     """So that deleting the namespace, which uninstalling does, leaves nothing behind."""
     cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
     for (kind, _), one in objects(variant).items():

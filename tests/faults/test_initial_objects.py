@@ -72,7 +72,7 @@ async def test_server_that_cannot_stream_is_listed_for_good(
     ]
 
 
-async def test_stream_that_breaks_is_asked_for_again(server: FaultServer, reflect: Reflect) -> None:
+async def test_broken_stream_is_requested_again(server: FaultServer, reflect: Reflect) -> None:
     """A reset says nothing about what the server can, so nothing falls back."""
     server.script("stream", reset_mid_line)
     async with reflect() as reflection:

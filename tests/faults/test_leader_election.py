@@ -225,7 +225,7 @@ async def test_claim_without_an_answer_is_released() -> None:
         assert (await held.spec())["holderIdentity"] == ""
 
 
-async def test_release_that_cannot_be_sent_does_not_hold_up_the_end(
+async def test_failed_release_does_not_delay_the_shutdown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It is tried for half a deadline; then the Lease runs out by itself, as is said."""

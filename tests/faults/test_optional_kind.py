@@ -204,7 +204,7 @@ async def test_failed_discovery_keeps_the_watch(
     assert len([record for record in said if record.levelname == "WARNING"]) == 1
 
 
-async def test_forbidden_discovery_keeps_nobody_waiting(server: FaultServer) -> None:
+async def test_forbidden_discovery_does_not_delay_others(server: FaultServer) -> None:
     """There is nothing to wait for; but that the kind has no objects is not known."""
     async with watched(server, forbidden) as one:
         await one.presence.answered.wait()

@@ -292,7 +292,7 @@ def test_pod_finds_its_service_account(tmp_path: Path, authority: Authority) -> 
     assert in_pod(tmp_path, "fd00::1").server == "https://[fd00::1]:443"
 
 
-def test_pod_without_a_service_account_says_so(tmp_path: Path) -> None:
+def test_missing_service_account_is_an_error(tmp_path: Path) -> None:
     """automountServiceAccountToken: false, for example."""
     with pytest.raises(SettingsError, match=f"^token file {tmp_path}/token cannot be used: No"):
         in_pod(tmp_path)

@@ -80,7 +80,7 @@ async def test_leader_that_stops_hands_over_at_once() -> None:
     assert spec["leaseDurationSeconds"] == 60
 
 
-async def test_released_lease_names_nobody() -> None:
+async def test_released_lease_has_no_holder() -> None:
     """It can be taken at once by any implementation, also one that only looks at times."""
     async with election(CALM) as held:
         [leader] = await held.started("a")
@@ -155,7 +155,7 @@ async def test_duration_in_the_lease_counts() -> None:
     assert 2 <= took < 2 + FAST.retry + SLACK
 
 
-async def test_lease_that_is_deleted_is_made_anew() -> None:
+async def test_deleted_lease_is_created_again() -> None:
     """Its leader goes on, and the standbys keep waiting for what it was promised."""
     async with election(CALM) as held:
         leader, _ = await held.started("a", "b")
@@ -199,7 +199,7 @@ async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised() -> N
         {"holderIdentity": " \n/ghost/{}'\"", "leaseDurationSeconds": 1},
     ],
 )
-async def test_lease_with_strange_content_is_taken_when_it_has_run_out(spec: Any) -> None:
+async def test_lease_with_invalid_content_is_acquired_after_expiry(spec: Any) -> None:
     """Whatever somebody wrote into it."""
     async with election(FAST) as held:
         await held.put(spec)
@@ -220,7 +220,7 @@ async def test_foreign_lease_metadata_is_kept() -> None:
     assert metadata["annotations"] == {"note": "y"}
 
 
-async def test_leader_whose_lease_was_given_away_stops() -> None:
+async def test_leader_stops_after_another_holder_was_written() -> None:
     """It does not write over the new holder, and leads again only when that one is gone."""
     async with election(PATIENT) as held:
         [leader] = await held.started("a")
@@ -233,7 +233,7 @@ async def test_leader_whose_lease_was_given_away_stops() -> None:
         assert leader.elector.statistics().terms == 2
 
 
-async def test_edit_by_others_does_not_unseat_a_leader() -> None:
+async def test_edit_by_others_keeps_the_leader() -> None:
     """A renewal that meets a conflict looks again and goes on."""
     async with election(CALM) as held:
         [leader] = await held.started("a")

@@ -115,9 +115,7 @@ async def test_repetitions_within_ten_minutes_are_counted(
     assert recorder.statistics() == (2, 1, 0, 0)
 
 
-async def test_event_that_the_server_forgot_is_told_anew(
-    server: FaultServer, recorder: Recorder
-) -> None:
+async def test_expired_event_is_created_again(server: FaultServer, recorder: Recorder) -> None:
     """Events live for an hour; a count for one that is gone becomes a new Event."""
 
     async def gone(exchange: Exchange) -> None:
@@ -233,7 +231,7 @@ async def test_events_that_wait_are_bounded_in_each_namespace(
     assert recorder.statistics().dropped == 20
 
 
-async def test_standing_problem_is_told_once(
+async def test_persisting_problem_is_reported_once(
     server: FaultServer, recorder: Recorder, clock: Clock
 ) -> None:
     """Neither as an Event nor as a count, until an hour later; the caller is told which it was."""

@@ -51,7 +51,7 @@ def test_watch_that_a_proxy_ends_every_minute_is_resumed_at_once() -> None:
     assert set(pauses(60.0, None)) == {0.0}
 
 
-def test_healthy_attempt_starts_the_pauses_anew() -> None:
+def test_healthy_attempt_resets_the_backoff() -> None:
     """After two minutes without trouble, the next trouble is the first."""
     backoff = Backoff(0.8, 30, uniform=lambda low, high: high)
     error = Unreachable("reset")

@@ -62,7 +62,7 @@ def test_slow_response_proves_little() -> None:
     assert machine.clock.ahead == 0.0
 
 
-def test_clock_that_is_set_is_believed_anew() -> None:
+def test_contradicting_date_replaces_earlier_bounds() -> None:
     """What contradicts all before counts alone: a clock was set, ours or the server's."""
     machine = Machine()
     machine.answers(600.0)
@@ -72,7 +72,7 @@ def test_clock_that_is_set_is_believed_anew() -> None:
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026 99:99:99 GMT"])
-def test_date_that_cannot_be_read_says_nothing(date: str) -> None:
+def test_invalid_date_is_ignored(date: str) -> None:
     """Proxies leave it out or write something else; the own clock stays."""
     clock = ServerClock(lambda: NOON)
     clock.learn(date, waited=0.0)

@@ -53,7 +53,7 @@ EVENTS = [
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12).map(sorted))
-def test_chunk_borders_do_not_matter(cuts: list[int]) -> None:
+def test_result_is_independent_of_chunk_borders(cuts: list[int]) -> None:
     """Any chunks of the same bytes give the same watch events, and leave nothing over."""
     decoder = WatchDecoder(ConfigMap)
     events = []

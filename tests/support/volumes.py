@@ -1,4 +1,4 @@
-"""Builders and assertions for volume directories, shared by the tests of the volume room."""
+"""Builders and assertions for volume directories, shared by the tests of the volume package."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_foreign_file_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "empty directory", "nothing"])
-def test_foreign_file_with_a_dropped_name_goes(tmp_path: Path, kind: str) -> None:
+def test_foreign_file_with_a_dropped_name_is_removed(tmp_path: Path, kind: str) -> None:
     """When a data key is dropped, whatever has its name is removed with it (W13)."""
     writer = AtomicWriter(str(tmp_path))
     writer.write(files(a="1", b="1"))
@@ -252,9 +252,7 @@ def test_foreign_file_inside_the_revision_makes_a_new_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("target", ["../outside", "{outside}", "..rev1", "nowhere", "."])
-def test_data_link_that_leads_elsewhere_is_replaced_and_its_target_left(
-    tmp_path: Path, target: str
-) -> None:
+def test_foreign_data_link_is_replaced_and_its_target_kept(tmp_path: Path, target: str) -> None:
     """Only revision directories in the volume are compared or removed, wherever `..data` leads."""
     outside = tmp_path / "outside"
     mount = tmp_path / "mount"

@@ -1,4 +1,4 @@
-"""The volume room stays small enough to run beside an application."""
+"""The volume package stays small enough to run beside an application."""
 
 from __future__ import annotations
 

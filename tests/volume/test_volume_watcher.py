@@ -124,7 +124,7 @@ def test_other_files_in_the_mount_are_no_news(tmp_path: Path) -> None:
         assert watcher.read_events() == []
 
 
-def test_rename_to_the_same_target_is_no_news(tmp_path: Path) -> None:
+def test_rename_to_the_same_target_is_ignored(tmp_path: Path) -> None:
     """Where the link points decides, not that it was replaced."""
     [mount] = make_mounts(tmp_path, "a")
     with VolumeWatcher([mount]) as watcher:
@@ -155,7 +155,7 @@ def test_wait_returns_at_a_swap(tmp_path: Path) -> None:
         assert watcher.wait(0) == []
 
 
-def test_full_event_queue_is_no_loss(tmp_path: Path) -> None:
+def test_full_event_queue_loses_no_update(tmp_path: Path) -> None:
     """When the kernel drops events it says so, and every directory is looked at."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     requires("small-inotify-queue", available=limit <= 65536, reason=f"the queue holds {limit}")
@@ -189,7 +189,7 @@ def test_directory_that_is_replaced_is_watched_again(tmp_path: Path, way: str, l
         assert watcher.read_events() == [mount]
 
 
-def test_replacement_between_two_looks_is_reported(tmp_path: Path) -> None:
+def test_replacement_between_two_polls_is_reported(tmp_path: Path) -> None:
     """A directory that was already replaced when its end is read is reported with that."""
     [mount] = make_mounts(tmp_path, "a")
     with VolumeWatcher([mount]) as watcher:

@@ -74,7 +74,7 @@ async def test_it_stops_clean(number: signal.Signals, tmp_path: Path) -> None:
     assert log.startswith("ready in ")
 
 
-async def test_the_next_start_clears_up_after_a_killed_one(tmp_path: Path) -> None:
+async def test_next_start_cleans_up_after_a_killed_one(tmp_path: Path) -> None:
     """Processes and mounts end with it; the next one begins anew in the same directory."""
     directory = tmp_path / "plane"
     with adopting() as orphans:

@@ -50,7 +50,7 @@ spec:
 """
 
 
-async def test_an_environment_stays_as_it_was(backend: Backend) -> None:
+async def test_environment_of_a_running_pod_is_unchanged(backend: Backend) -> None:
     """A new pod has the edit; the running one keeps what it was started with."""
     await backend.create(CONFIG + ENVIRONMENT)
     pod = await running_pod(backend, "my-nginx")

@@ -148,7 +148,7 @@ async def test_prometheus_is_called(backend: Backend, record_property: Note) -> 
     assert await web.life() == life
 
 
-async def test_an_application_that_looks_by_itself_needs_no_agent(
+async def test_rereading_application_needs_no_agent(
     backend: Backend, record_property: Note
 ) -> None:
     """It watches `..data`; that its files are there at once is all that hotmap has to do."""

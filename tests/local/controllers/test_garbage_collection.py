@@ -93,7 +93,7 @@ async def test_owner_with_same_name_and_other_uid_is_absent() -> None:
         await _left(plane, "a")
 
 
-async def test_owner_of_unserved_kind_is_taken_to_exist() -> None:
+async def test_owner_of_unserved_kind_counts_as_existing() -> None:
     """What this plane does not serve it cannot look up, so it deletes nothing for it."""
     async with control_plane() as plane:
         foreign = {"apiVersion": "example.com/v1", "kind": "App", "name": "x", "uid": "x"}
