@@ -10,6 +10,7 @@ from tests.docs.pages import ROOT
 from tests.docs.test_identifiers import is_identifier
 from tests.docs.test_reference_pages import exposed_metrics
 
+from hotmap.agent.settings.flags import FLAGS as AGENT_FLAGS
 from hotmap.controller.report.reasons import Reason
 from hotmap.core.model.annotations import ANNOTATIONS
 from hotmap.core.model.consumer import REVISION
@@ -36,6 +37,7 @@ def test_glossary_names_existing_flags_and_annotations(term: str, name: str) -> 
     flags = {
         option for _, command in commands() for param in command.params for option in param.opts
     }
+    flags |= {f"--{name}" for name in AGENT_FLAGS}
     known = {*flags, *ANNOTATIONS, REVISION, TARGET, *exposed_metrics(), *Reason}
     assert name in known, term
 
