@@ -51,7 +51,7 @@ class StatusClient:
 
     def __init__(self, fetch: _Fetch, *, namespace: str) -> None:
         self._fetch = fetch
-        #: The namespace to use where none is named.
+        #: The default namespace.
         self.namespace = namespace
 
     async def status(self, query: Mapping[str, str]) -> dict[str, Any]:

@@ -457,7 +457,7 @@ class Controller:
     # -- status -------------------------------------------------------------------------
 
     def reflector_statistics(self) -> list[ReflectorStatistics]:
-        """Say of each watched resource how it stands, over all its namespaces."""
+        """Return the statistics of each watched resource, over all its namespaces."""
         return self._reflectors.statistics() if self._reflectors else []
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:

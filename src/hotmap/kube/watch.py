@@ -163,7 +163,7 @@ class WatchDecoder(Generic[T]):
         # One step with the type of the object: a third faster than decoding the event type first.
         try:
             decoded = decode(self._decoder, line)
-        except Exception as error:  # whatever it is, it is the matter of one object
+        except Exception as error:  # any error concerns this object only
             return _decode_strange(line, error)
         match decoded.type:
             case "ADDED":

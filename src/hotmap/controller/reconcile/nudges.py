@@ -109,7 +109,7 @@ class Nudges:
         """Nudge the pods now and again after SECOND_NUDGE; returns how many were nudged.
 
         Raises:
-            ApiError, Unreachable: some could not be told; only these are tried again.
+            ApiError, Unreachable: some could not be nudged; only these are retried.
         """
         snapshot = decision.snapshot
         consumer, target, now = snapshot.consumer, snapshot.target, loop_time()

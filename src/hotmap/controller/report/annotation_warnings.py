@@ -59,7 +59,7 @@ class AnnotationWarnings:
         self, key: ObjectKey, old: NamespaceAnnotations | None, new: NamespaceAnnotations | None
     ) -> None:
         if new is not None and new.annotations:
-            # In the Namespace itself, where those who work in it look (`kubectl events -n …`).
+            # In the Namespace itself, where its users look (`kubectl events -n …`).
             regarding = ObjectKey("Namespace", new.name, new.name)
             problems = namespace_problems(new.annotations)
             self._report(regarding, new.uid, problems, extra={"namespace": str(key)})

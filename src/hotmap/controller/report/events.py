@@ -62,7 +62,7 @@ class EventReporter:
         self._observe_delay = observe_delay
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         self._decision_log.forget(key)
 
     # -- decisions -----------------------------------------------------------------------------

@@ -1,18 +1,17 @@
 """Keeps the records of all consumers in a few Secrets.
 
-A change that comes alone is written at once. Those that follow it are gathered until none came for
-a second, five at most, and the shards that they touch are written together; a crash in between
-costs what was gathered, which the freshness rules make good. Only one controller writes; should
-another have written in between, its records of consumers that we have not changed since are taken
-over.
+A single change is written at once. Changes that follow it are collected until there was none for a
+second, five at most, and their shards are written together; a crash in between loses the collected
+changes, which the freshness rules handle. Only one controller writes; if another has written in
+between, its records of consumers that we have not changed since are merged.
 
-There are as many shards as the records want, by number and by bytes, and never fewer than there
-were. When they become more, the new ones are written first, and until that has worked a record
-stays where it was: who reads after a crash in between may find it twice, and the later shard has
-the newer one. One shard that cannot be written keeps no other from being written.
+The number of shards follows the number and bytes of the records, and never decreases. When it
+increases, the new shards are written first, and until that has succeeded a record stays in its old
+shard: after a crash in between it may be in two, and the later shard has the newer one. A shard
+that cannot be written does not delay the others.
 
-A record that is too large for all of that is kept in memory alone: after a restart its consumer is
-adopted anew.
+A record that is too large for a shard is kept in memory only: after a restart its consumer is
+adopted again.
 """
 
 from __future__ import annotations
@@ -47,24 +46,24 @@ __all__ = ["RecordShards", "RecordShardsStatistics"]
 
 _PREFIX = "hotmap-state-"
 
-#: Seconds without a change that end a burst, and the longest that one is waited for.
+#: Seconds without a change that end a burst, and its maximum duration.
 _LULL = 1.0
 _LONGEST = 5.0
 
-#: Shards read at once: each wants a connection of its own, and 32 TLS handshakes cost more time
-#: than the reads.
+#: Shards read in parallel: each needs a connection, and 32 TLS handshakes take longer than the
+#: reads.
 _READ_AT_ONCE = 4
 
 #: Seconds of pause after a write that failed.
 _FAILED_PAUSE = 5.0
 
-#: Seconds between two reads of a shard, one after the other, to see whether it is still there.
+#: Seconds between two checks of a shard, one after the other, for external changes.
 _CHECK_EVERY = 5.0
 
 #: Bytes of one record: about 300 sources.
 _RECORD_AT_MOST = 64 << 10
 
-#: Bytes of a shard that call for more shards, and that no shard may have: a Secret holds 1 MiB,
+#: Bytes of a shard above which more shards are created, and its maximum: a Secret holds 1 MiB,
 #: and a request, where it is a third longer, 1.5 MiB (etcd: --max-request-bytes).
 _SHARD_SPLIT = 256 << 10
 _SHARD_AT_MOST = 768 << 10
@@ -88,7 +87,7 @@ class _ShardTooLarge(HotmapError):
 
 
 class _ShardCrowded(HotmapError):
-    """Raised when more shards would be better."""
+    """Raised when more shards are needed."""
 
 
 class RecordShards:
@@ -113,8 +112,8 @@ class RecordShards:
         #: Per shard: the uids, and names of sources, that changed since it was written.
         self._dirty: dict[int, set[str]] = {}
         self._shards = 1
-        #: Shards that records have to move to before they may go from where they were, and how
-        #: many shards there were then.
+        #: Shards to which records have to move before they are removed from their old ones, and the
+        #: old number of shards.
         self._new: set[int] = set()
         self._settled_shards = 1
         #: Records that are too large to be written, by uid: their bytes.
@@ -122,14 +121,14 @@ class RecordShards:
         #: Shards whose last write failed.
         self._failed: set[int] = set()
         self._complaints = Complaints()
-        #: Changes since the start; tells that a burst goes on.
+        #: Changes since the start, to detect a burst.
         self._changes = 0
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
         self._writes = self._failures = 0
 
     async def load(self) -> None:
-        """Read all shards; what cannot be read is not known, and its consumers are adopted anew.
+        """Read all shards; consumers of unreadable records are adopted again.
 
         Raises:
             ApiError, Unreachable: as the client raises them; nothing is known then.
@@ -177,7 +176,7 @@ class RecordShards:
         )
 
     async def run(self) -> NoReturn:
-        """Write what changed, for ever; a failed write is tried again."""
+        """Write changes until cancelled; retry failed writes."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -187,9 +186,9 @@ class RecordShards:
             await self._lull()
 
     async def check(self) -> NoReturn:
-        """Have shards written again that somebody else has deleted or written, for ever.
+        """Write shards again that another client has deleted or written, until cancelled.
 
-        One small read in _CHECK_EVERY seconds, for `get` is all that is granted on these Secrets.
+        One small read every _CHECK_EVERY seconds, since only `get` is granted on these Secrets.
         """
         while True:
             for shard in range(SHARDS):
@@ -208,7 +207,7 @@ class RecordShards:
             _log.debug("%s cannot be checked: %s", secret, error)
             return
         if self._writing.locked() or self._writes != writes:
-            return  # it may be our own write that was seen; the next check tells
+            return  # this may be our own write; the next check shows
         if changed and shard not in self._dirty:
             _log.warning("%s was changed or deleted by another client: writing it again", secret)
             self._dirty[shard] = set()
@@ -223,12 +222,12 @@ class RecordShards:
                 return
 
     async def flush(self) -> bool:
-        """Write all dirty shards now; False when some could not be written and stay dirty."""
+        """Write all dirty shards now; return False if some could not be written and stay dirty."""
         async with self._writing:
             failed: set[int] = set()
             done: set[int] = set()
             while left := self._dirty.keys() - failed - done:
-                shard = max(left)  # see the module: new ones first
+                shard = max(left)  # new ones first, see the module docstring
                 shards = self._shards
                 (done if await self._write_dirty(shard) else failed).add(shard)
                 if self._shards != shards:
@@ -237,7 +236,7 @@ class RecordShards:
             return not failed
 
     async def _write_dirty(self, shard: int) -> bool:
-        """Write one shard; False when it could not be written and stays dirty."""
+        """Write one shard; return False if it could not be written and stays dirty."""
         changed = self._dirty.pop(shard)
         written = False
         try:
@@ -262,7 +261,7 @@ class RecordShards:
                 error,
             )
         finally:
-            # Also when cancelled: the last flush, at the end, has to know of it.
+            # Also when cancelled: the last flush, at the end, needs it.
             if not written:
                 self._failed.add(shard)
                 self._dirty.setdefault(shard, set()).update(changed)
@@ -276,7 +275,7 @@ class RecordShards:
             _log.info("%s: records are written again", self._secrets[shard])
         if shard in self._new:
             self._new.discard(shard)
-            # They may go now from where they were.
+            # They can be removed from their old shards now.
             self._dirty.setdefault(shard % self._settled_shards, set())
             self._wake.set()
         if not self._new:
@@ -293,7 +292,7 @@ class RecordShards:
         self._wake.set()
 
     def _move_to(self, shards: int) -> None:
-        """Lay the records out in more shards; all of them are to be written."""
+        """Distribute the records over more shards; mark all of them dirty."""
         if not self._new:
             self._settled_shards = self._shards
         changed = set().union(*self._dirty.values())
@@ -304,7 +303,7 @@ class RecordShards:
             self._dirty[shard_of(uid, self._shards)].add(uid)
 
     def _take_over(self, shard: int, text: str, changed: Collection[str]) -> None:
-        """Take over what another has written of the records here but for those in `changed`."""
+        """Merge records that another client has written, except those in `changed`."""
         records, seen = read_shard(text).values(), read_sightings(text).values()
         self.records.restore(
             [r for r in records if self._is_taken_over(r.uid, shard, changed)],
@@ -317,11 +316,11 @@ class RecordShards:
     # -- the content of a shard ----------------------------------------------------------------
 
     def _content(self, shard: int) -> bytes:
-        """Encode a shard; what has not moved to its new shard yet stays in it.
+        """Encode a shard, including records that are not in their new shard yet.
 
         Raises:
             _ShardCrowded: there should be more shards.
-            _ShardTooLarge: with what has not moved yet it would not fit into a Secret.
+            _ShardTooLarge: with records that have not moved yet it would not fit into a Secret.
         """
         own, seen = self._in({shard})
         sizes = {record.uid: record_size(record) for record in own}
@@ -348,7 +347,7 @@ class RecordShards:
         return content
 
     def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SeenSource]]:
-        """Find what lies in some shards."""
+        """Return the entries of some shards."""
         return (
             [r for r in self.records.values() if shard_of(r.uid, self._shards) in shards],
             [s for s in self.records.seen() if shard_of(str(s.source), self._shards) in shards],

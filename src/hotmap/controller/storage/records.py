@@ -72,12 +72,12 @@ class Records:
                 self._on_change(uid)
 
     def forget(self, uid: str) -> None:
-        """Drop the record of a consumer that is gone."""
+        """Drop the record of a deleted consumer."""
         if self._records.pop(uid, None) is not None:
             self._on_change(uid)
 
     def retain(self, uids: Collection[str], *, is_seen: Callable[[str], bool]) -> None:
-        """Drop the records of all consumers but these, in the namespaces that are seen."""
+        """Drop the records of all other consumers in the visible namespaces."""
         gone = [
             uid
             for uid, record in self._records.items()

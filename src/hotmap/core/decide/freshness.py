@@ -52,7 +52,7 @@ __all__ = ["assess"]
 _LATELY = 2 * MARGIN + 2
 
 
-#: The verdict on a consumer is the first of these that any of its sources has.
+#: The verdict on a consumer is the first of these that any source has.
 _URGENCY = (
     Verdict.WAIT,
     Verdict.FROZEN,

@@ -17,7 +17,7 @@ from hotmap.core.text import parse_number
 
 __all__ = ["ROLLOUT_PATIENCE", "assess_source", "listed", "shows_present"]
 
-#: Seconds to wait for a consumer's own rollout before its pods are looked at (rule 6).
+#: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_PATIENCE = 60.0
 
 
@@ -89,10 +89,10 @@ def _assess_known(
 def _assess_new_use(
     consumer: Consumer, record: Record, present: SourceSnapshot, facts: Facts
 ) -> tuple[Verdict, str]:
-    """Rule 8: the record knows the consumer and not this source, or not with this use.
+    """Rule 8: the record has the consumer, but not this source or not this use of it.
 
-    Where the generation did not move, the source was not visible before, or hotmap was told to
-    follow it only now: first sight, as in rule 1.
+    If the generation is unchanged, the source was not visible or not followed before: adopt, as in
+    rule 1.
     """
     if consumer.generation == record.generation or not _reads_at_start(present, facts):
         return _assess_unknown(consumer, present, facts)
@@ -114,7 +114,7 @@ def _assess_other_uses(
     present: SourceSnapshot,
     facts: Facts,
 ) -> tuple[Verdict, str]:
-    """Rule 8: other data keys, or another kind of use; what is comparable is compared."""
+    """Rule 8: other data keys, or another kind of use; compares what is comparable."""
     what = "is used differently than before"
     same_object = asked.uid == present.uid
     same_version = same_object and asked.resource_version == present.resource_version
@@ -128,10 +128,10 @@ def _assess_other_uses(
 
 
 def _assess_creation(present: SourceSnapshot, facts: Facts) -> tuple[Verdict, str] | None:
-    """Assess a source that did not exist when something was asked; None: as any other change.
+    """Assess a source that did not exist in the record; None: as any other change.
 
-    Containers that insist on it start with it, but somebody may have deleted and created it while
-    they ran; so their starts decide.
+    Containers that require it started after its creation, but it may have been deleted and
+    recreated while they ran; so their starts decide.
     """
     waited_for = _was_waited_for(present.uses)
     if not waited_for and not _reads_at_start(present, facts):
@@ -165,14 +165,14 @@ def _assess_recreated_immutable(
 
 
 def _reads_at_start(present: SourceSnapshot, facts: Facts) -> bool:
-    """Return whether a change of a source needs containers to start anew."""
+    """Return whether a change of a source needs containers to restart."""
     return bool(present.frozen) or facts.live_rolls
 
 
 def _assess_unknown(
     consumer: Consumer, present: SourceSnapshot, facts: Facts
 ) -> tuple[Verdict, str]:
-    """Rule 1; what is re-read from files catches up by itself."""
+    """Rule 1; re-read files are updated without an action."""
     what = "is new to hotmap"
     if not facts.catch_up or not present.exists or not _reads_at_start(present, facts):
         return Verdict.ADOPT, f"{what}: now tracking"
@@ -232,7 +232,7 @@ _NOT_REREAD = "changed in mounted files"
 def _assess_frozen_change(
     consumer: Consumer, record: Record, present: SourceSnapshot, facts: Facts, what: str
 ) -> tuple[Verdict, str]:
-    """Rules 0, 5 and 6: a change that needs containers to start anew."""
+    """Rules 0, 5 and 6: a change that needs containers to restart."""
     if _already_asked(consumer, present, facts):
         return Verdict.ADOPT, "is already in the pod template"
     if consumer.generation == record.generation or consumer.key.kind == "CronJob":
@@ -255,9 +255,9 @@ def _assess_frozen_change(
 def _already_asked(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
     """Rule 0: a crash between the patch and the record.
 
-    An undo can bring an old revision back too, so the revision alone proves nothing: our field
-    manager must have written at or after the change. Both times are the API server's. Whoever
-    set an Argo Rollout's restartAt to a time after the change has had all its pods replaced.
+    An undo can restore an old revision, so the revision alone proves nothing: our field manager
+    must have written at or after the change. Both times are the API server's. If an Argo Rollout's
+    restartAt is after the change, all its pods were replaced.
     """
     if present.changed_at is None:
         return False
@@ -274,11 +274,11 @@ def _already_asked(consumer: Consumer, present: SourceSnapshot, facts: Facts) ->
 def _has_overlooked(
     consumer: Consumer, record: Record, present: SourceSnapshot, facts: Facts
 ) -> bool:
-    """Rule 3: tell whether we have asked for other content than the present since the record.
+    """Rule 3: return whether we applied other content than the current one since the record.
 
-    A crash between the patch and the record, and then the content that the record knows is back.
-    The template tells: it carries a revision that the record does not know, under the same key
-    and written by us, for an undo takes the annotation over.
+    This happens after a crash between the patch and the record, followed by a return to the
+    recorded content. Then the template has a revision that is not in the record, with the same key
+    and written by us (an undo would take the annotation over).
     """
     before, _, _ = consumer.revision.partition(".")
     key_id, _, _ = facts.revision.partition(".")
@@ -293,7 +293,7 @@ def _has_overlooked(
 
 
 def shows_present(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
-    """Return whether the template says that it was asked for what is present."""
+    """Return whether the template has the revision of the current content."""
     if facts.writing is Writing.REVISION:
         return content_of(consumer.revision) == facts.revision
     return carries(consumer.traces, Stamp(present.source, present.stamp), facts.writing)

@@ -36,7 +36,7 @@ __all__ = [
     "consumer_from_workload",
 ]
 
-#: The annotations of everybody who says nothing; most consumers do not.
+#: The shared empty annotations; most consumers have none.
 _SILENT: dict[str, str] = {}
 
 
@@ -49,9 +49,9 @@ def consumer_from_workload(
 ) -> Consumer:
     """Reduce a Deployment, StatefulSet, DaemonSet, or ReplicaSet.
 
-    `known` is what was made of it before. Its template is not looked through again while the
-    generation is the same: that moves with every change of the spec (kubernetes: pkg/registry/
-    apps, PrepareForUpdate), and nearly all that a watch brings is status.
+    `known` is the earlier value. Its template is not read again while the generation is the same:
+    that increases with every change of the spec (kubernetes: pkg/registry/ apps, PrepareForUpdate),
+    and nearly all updates of a watch change the status.
     """
     spec, status = item.spec, item.status
     update = spec.update_strategy
@@ -97,7 +97,7 @@ _VERSION_ANNOTATIONS = {
 }
 
 
-#: Both are numbers, but anybody may write them.
+#: Both are numbers, but any user may write them.
 _LONGEST_VERSION = 40
 
 
@@ -150,7 +150,7 @@ def consumer_from_job(
 def consumer_from_pod(
     item: Pod, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
 ) -> Consumer:
-    """Reduce a Pod that no workload makes; it is its own template."""
+    """Reduce a Pod that no workload manages; it is its own template."""
     return _consumer(
         "Pod",
         item.metadata,
@@ -239,7 +239,7 @@ def _consumer(
     found = _look_through(template, metadata, dialect, known)
     writers = find_writers(metadata)
     return Consumer(
-        # What stays is kept once: the store still holds the first key.
+        # Share the unchanged key: the store still has the first one.
         key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
         uid=known.uid if known else metadata.uid,
         resource_version=metadata.resource_version,
@@ -260,7 +260,7 @@ def _consumer(
 
 
 class _TemplateFacts(NamedTuple):
-    """What is kept of a pod template."""
+    """The values that are kept of a pod template."""
 
     uses: Uses = NO_USES
     traces: Traces | None = None
@@ -271,7 +271,7 @@ class _TemplateFacts(NamedTuple):
 def _look_through(
     template: PodTemplate, metadata: ObjectMeta, dialect: DialectSettings, known: Consumer | None
 ) -> _TemplateFacts:
-    """Find what is kept of a pod template; of one that is too large, only that it is."""
+    """Read a pod template; of one that is too large, keep only that it is."""
     namespace = metadata.namespace
     same_spec = known is not None and 0 < known.generation == metadata.generation
     if known and same_spec and known.over_budget:

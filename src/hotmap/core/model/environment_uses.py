@@ -14,7 +14,7 @@ from hotmap.core.text import printable
 
 __all__ = ["Environment", "environment_uses", "expansions"]
 
-#: Of the places that a variable ends up in, how many are named.
+#: Maximum number of places of a variable that are named.
 _PLACES_SHOWN = 4
 
 #: The first places in order, one more than is named where there are more.
@@ -22,7 +22,7 @@ _Places = tuple[str, ...]
 
 
 class Environment:
-    """The variables of one container, and what is worked out once for all of them."""
+    """The variables of one container, and values that are computed once for all of them."""
 
     def __init__(self, container: Container, steps: StepCounter) -> None:
         self.container = container
@@ -45,7 +45,7 @@ class Environment:
         return keys
 
     def places_of_imported(self, prefix: str) -> str:
-        """Say where variables that an envFrom brings in end up by `$(NAME)`."""
+        """Return the places where imported variables are used by `$(NAME)`."""
         words = self._through.get(prefix)
         if words is None:
             self._steps.add(len(self._places))
@@ -57,7 +57,7 @@ class Environment:
         return words
 
     def places_of(self, name: str) -> str:
-        """Say where a variable ends up by `$(NAME)`."""
+        """Return the places where a variable is used by `$(NAME)`."""
         return _via(self._places.get(name, ()))
 
     @cached_property
@@ -66,14 +66,14 @@ class Environment:
 
     @cached_property
     def _replaced_names(self) -> list[str]:
-        """Name the variables for which no imported value of the same name is ever read.
+        """Return the variables that hide an imported value of the same name.
 
         An entry hides the imported variable when it certainly sets one (a literal or a reference
         that is not optional) and no entry up to it reads the imported value by `$(NAME)`
-        (kubernetes: expansion sees what is set so far, so `A: $(A)2` reads the imported A).
+        (kubernetes: expansion uses the variables set so far, so `A: $(A)2` reads the imported A).
 
-        A variable that a rollout in Reloader's way wrote hides nothing: it comes and goes with
-        rollouts, and what a template uses must not change by what is written to roll it.
+        A variable that a rollout in Reloader's format wrote hides nothing: rollouts add and remove
+        it, and writing a rollout must not change what a template uses.
         """
         names: dict[str, None] = {}
         read: set[str] = set()
@@ -87,7 +87,7 @@ class Environment:
 
     @cached_property
     def _places(self) -> Mapping[str, _Places]:
-        """Map each variable to the places where it ends up by `$(NAME)`, also through others.
+        """Map each variable to the places where it is used by `$(NAME)`, also through others.
 
         Only as many places are kept as are named, or a chain of 6,000 variables has 18 million.
         """
@@ -102,7 +102,7 @@ class Environment:
                 here = (f"subPathExpr of {printable(mount.mount_path, LONGEST_NAME)}",)
                 for name in self._expansions(mount.sub_path_expr):
                     places[name] = _merged(places.get(name, ()), here)
-        # An entry can only read what stands before it, so one pass from the end closes the chain.
+        # An entry can only read entries before it, so one pass from the end closes the chain.
         for entry in reversed(self.entries):
             names = self._expansions(entry.value) if entry.value else ()
             if names:
@@ -149,7 +149,7 @@ _LONGEST_PATH = 4096
 
 
 def _merged(one: _Places, other: _Places) -> _Places:
-    """Merge places, as many as are needed to name the first ones and to know of more."""
+    """Merge places, as many as are needed to name the first ones and to detect more."""
     if not one or not other:
         return one or other
     return tuple(sorted({*one, *other})[: _PLACES_SHOWN + 1])
@@ -209,7 +209,7 @@ def environment_uses(
 
 @lru_cache(maxsize=4096)
 def _variable(data_key: str) -> Keys:
-    """What a variable reads of a source: one data key, never of `binaryData`."""
+    """The data key of a source that a variable reads, never of `binaryData`."""
     return Keys(frozenset((data_key,)), binary=False)
 
 
@@ -225,9 +225,9 @@ _EXPANSION = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 def expansions(text: str) -> Sequence[str]:
     """List the names that `$(NAME)` in a text refers to; `$$` escapes."""
-    if "$(" not in text:  # nearly always, and ten times faster than the expression
+    if "$(" not in text:  # the usual case, ten times faster than the expression
         return ()
-    # Behind the last bracket no name ends; each `$(` there would be searched to the end in vain.
+    # After the last bracket no name ends; each `$(` there would be searched to the end.
     end = text.rfind(")") + 1
     found = _EXPANSION.finditer(text, 0, end)
     return [name for match in found if (name := match[1]) is not None]

@@ -25,8 +25,8 @@ __all__ = [
     "source_key",
 ]
 
-#: Characters of one name or path that are kept. The name of an object has at most 253, so what is
-#: cut, or holds an escaped character, is the name of no object.
+#: Characters of one name or path that are kept. The name of an object has at most 253, so a text
+#: that is cut, or has an escaped character, is not the name of an object.
 LONGEST_NAME = 253
 
 
@@ -86,12 +86,12 @@ class Use(NamedTuple):
     container: str = ""
 
 
-#: Data keys of a value that is kept once for all uses; a larger one is rarely equal to another.
+#: Maximum data keys of a value that uses share; a larger one is rarely equal to another.
 _FEW = 16
 
 
 def share_keys(keys: Keys) -> Keys:
-    """Return an equal value that is kept once: the same few data keys are used everywhere."""
+    """Return a shared equal value: most templates use the same few data keys."""
     few = len(keys.names or ()) + len(keys.hidden) <= _FEW
     return _kept_once(keys) if few else keys
 
@@ -102,5 +102,5 @@ def _kept_once(keys: Keys) -> Keys:
 
 
 def source_key(kind: str, namespace: str, name: str) -> ObjectKey:
-    """Name a source; no object can have a name that needs escaping, or a longer one."""
+    """Build the key of a source; no object has a name that needs escaping, or a longer one."""
     return ObjectKey(kind, namespace, printable(name, LONGEST_NAME))

@@ -2,7 +2,7 @@
 
 A use is *frozen* when the value is fixed at the start of a container (environment, subPath,
 whatever an init container reads) and *live* when the kubelet rewrites the files while the
-container runs. What to do about a change is decided in `plan`; nothing here looks at content.
+container runs. `plan` decides what to do about a change; content plays no part here.
 
 Rules (kubernetes: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables and makeMounts,
 pkg/api/v1/pod/util.go VisitPodConfigmapNames and VisitPodSecretNames):
@@ -12,7 +12,7 @@ pkg/api/v1/pod/util.go VisitPodConfigmapNames and VisitPodSecretNames):
 * a volume is a use only where a container mounts it; with `items` only those data keys
 * subPath pins the inode, so it is frozen for the data keys that lie at that path
 * a restartable init container (restartPolicy Always) runs on, so its mounts are live
-* imagePullSecrets and volume drivers' logins are credentials: no process ever sees them
+* imagePullSecrets and volume drivers' logins are credentials: no process of the pod reads them
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["find_uses"]
 def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
     """List every use of a ConfigMap or Secret in a pod template, in the manifest's order.
 
-    Sources lie in the pod's own `namespace`. A source that is mounted as a whole and by subPath
+    Sources are in the pod's own `namespace`. A source that is mounted as a whole and by subPath
     is listed twice: each use has its own kind and data keys. Places of one container that use the
     same data keys in the same way are one use, whose path names the first of them.
 
@@ -71,7 +71,7 @@ def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
 
 
 def _containers(spec: PodSpec) -> Iterator[tuple[Container, str, bool]]:
-    """List containers with the words for their place, and whether they run to completion."""
+    """List containers with their place in the manifest, and whether they run to completion."""
     for container in spec.init_containers or ():
         place = f"initContainers[{printable(container.name, LONGEST_NAME)}]"
         yield container, place, container.restart_policy != "Always"
@@ -87,7 +87,7 @@ class _Uses:
 
     def __init__(self) -> None:
         self._uses: dict[Use, Use] = {}
-        #: How many places more than the first one a use has.
+        #: The number of further places of a use.
         self._more: dict[Use, int] = {}
         self._size = 0
 
@@ -143,7 +143,7 @@ def _credential_uses(spec: PodSpec, namespace: str) -> Iterator[Use]:
 
 
 def _login_secrets(volume: Volume) -> Iterable[str]:
-    """Name the Secrets that a volume's driver logs in with (core/v1 Volume)."""
+    """Return the Secrets that a volume's driver logs in with (core/v1 Volume)."""
     if volume.csi and volume.csi.node_publish_secret_ref:
         yield volume.csi.node_publish_secret_ref.name
     for driver in (

@@ -13,20 +13,20 @@ from hotmap.core.text import printable
 
 __all__ = ["TemplateWriters", "find_writers"]
 
-#: What stands in a manager's field set while the template carries what it wrote. Reloader writes
+#: The entry in a manager's field set as long as the template has what it wrote. Reloader writes
 #: nothing there but its marks: an annotation, or a variable.
 _REVISION_FIELD = f'"f:{REVISION}"'.encode()
 _TEMPLATE_FIELD = b'"f:template"'
 
 
 class TemplateWriters(NamedTuple):
-    """Who wrote the pod template, by managedFields; times in POSIX seconds of the API server."""
+    """The writers of the pod template by managedFields; times: POSIX seconds of the API server."""
 
     #: The manager that owns the revision, and when ours last wrote it.
     revision_owner: str = ""
     revision_at: float | None = None
     reloaded_at: float | None = None
-    #: The manager but ours that wrote last, and when.
+    #: The other manager that wrote last, and when.
     last: str = ""
     last_at: float = 0.0
 
@@ -39,7 +39,7 @@ class TemplateWriters(NamedTuple):
 def find_writers(metadata: ObjectMeta) -> TemplateWriters:
     """Read who wrote the pod template.
 
-    Our entry stays when an undo takes the annotation over, but not the annotation in it.
+    After an undo took the annotation over, our entry remains, but without the annotation.
     """
     found = TemplateWriters()
     for entry in metadata.managed_fields or ():

@@ -26,7 +26,7 @@ __all__ = ["MountableVolume", "brings_source", "mount_uses"]
 
 
 class _Projected(NamedTuple):
-    """What one source brings into a volume."""
+    """The files that one source adds to a volume."""
 
     source: ObjectKey
     keys: Keys
@@ -53,7 +53,7 @@ class _Projected(NamedTuple):
 
 
 def _path_in_volume(sub_path: str | None) -> str | None:
-    """Say which part of a volume a subPath selects, or None where it may be all of it.
+    """Return the part of a volume that a subPath selects, or None if it may be all of it.
 
     `sub_path` None means that the path depends on content.
     """
@@ -73,19 +73,19 @@ class MountableVolume:
 
     @cached_property
     def projected(self) -> Sequence[_Projected]:
-        """List what its sources bring in, each once."""
+        """List the files of its sources, each once."""
         return list(dict.fromkeys(_projected(self._volume, self._namespace)))
 
     @cached_property
     def provider(self) -> ObjectKey | None:
-        """Name the SecretProviderClass that fills it, if one does."""
+        """Return the SecretProviderClass that fills it, if any."""
         csi = self._volume.csi
         name = (csi.volume_attributes or {}).get("secretProviderClass") if csi else None
         return source_key("SecretProviderClass", self._namespace, name) if name else None
 
 
 def brings_source(volume: Volume) -> bool:
-    """Tell the few volumes that matter from emptyDirs, claims and host paths."""
+    """Return whether a volume has sources, unlike emptyDirs, claims and host paths."""
     return bool(volume.config_map or volume.secret or volume.projected or volume.csi)
 
 
@@ -127,7 +127,7 @@ def mount_uses(
         by_path = mount.sub_path or mount.sub_path_expr
         if by_path:
             sub_path = mount.sub_path or environment.literal_path(mount.sub_path_expr)
-            # A subPath of "." binds the volume's own directory, where the swap is seen.
+            # A subPath of "." binds the volume's own directory, where the swap is visible.
             whole = sub_path is not None and posixpath.normpath(sub_path) == "."
             kind = UseKind.LIVE if whole and not init else UseKind.FROZEN
             where = f"{at} (subPath {printable(by_path, LONGEST_NAME)})"

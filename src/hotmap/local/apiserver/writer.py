@@ -129,7 +129,7 @@ class ObjectWriter:
 
         Raises:
             NotFound: it does not exist, and its kind is not created by a PUT.
-            Conflict: the resourceVersion or the uid is not the present one.
+            Conflict: the resourceVersion or the uid is not the current one.
             Invalid: it breaks the rules of its kind.
         """
         kind, name = path.kind, path.name

@@ -24,7 +24,7 @@ The specification (`sandbox.ContainerSpec`) comes as a memory file, since an env
 larger than a packet. Standard library only.
 """
 
-# Runs in forks between namespaces, on paths that are no longer what they were: plain system calls.
+# Runs in forks between namespaces, on paths that have changed their meaning: plain system calls.
 # ruff: noqa: PTH103, PTH123
 
 from __future__ import annotations
