@@ -56,7 +56,7 @@ def test_failing_probe_command_is_retried(tmp_path: Path) -> None:
     volume, ready = Volume(tmp_path / "volume", text="one"), tmp_path / "ready"
     probe = f"output sh -c 'test -e {ready} && date +%N || {{ echo refused >&2; exit 2; }}'"
     flags = ("--dir", volume, "--touch", tmp_path / "touched", "--verify", probe)
-    with agent(tmp_path, *flags, "--verify-timeout", "50ms") as running:
+    with agent(tmp_path, *flags, "--verify-timeout", "500ms") as running:
         running.reaches("failing")
         assert "sh failed with exit status 2" in running.message
         ready.write_text("up")

@@ -15,6 +15,7 @@ Standard library only, and only its small modules.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -103,6 +104,14 @@ class AtomicWriter:
                 _remove_tree(self._path(old))  # 12
         return changed
 
+    def remove_remains(self) -> None:
+        """Remove what a call that died left, without writing anything.
+
+        Raises:
+            OSError: rights are missing.
+        """
+        self._remove_remains(self._published())
+
     def _path(self, name: str) -> str:
         return os.path.join(self.directory, name)
 
@@ -112,7 +121,8 @@ class AtomicWriter:
             name = os.readlink(self._path(DATA_LINK))
         except FileNotFoundError:
             return ""
-        return name if _is_revision(name) else ""
+        # A link in its place is nobody's revision, and what it points to is not ours.
+        return name if _is_revision(name) and not os.path.islink(self._path(name)) else ""
 
     def _remove_remains(self, published: str) -> None:
         """Remove what a killed call left: the temporary link, unpublished revisions."""
@@ -209,13 +219,18 @@ def _with_parents(wanted: Payload) -> set[str]:
 def _read(path: str) -> bytes | None:
     """Read a file of the published revision; None if there is nothing to compare with.
 
-    A file that we may not read (mode 0200, not root) is rewritten each time.
+    A file that we may not read (mode 0200, not root) is rewritten each time, and so is a link in its
+    place.
     """
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
             return file.read()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
         return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
 
 
 def _write_files(root: str, wanted: Payload) -> None:
@@ -229,19 +244,27 @@ def _write_files(root: str, wanted: Payload) -> None:
 
 
 def remove_contents(root: str) -> None:
-    """Remove everything below a directory; links are removed, never followed."""
-    for folder, folders, files in os.walk(root, topdown=False):
+    """Remove everything below a directory; links are removed, never followed.
+
+    Also not when `root` itself is one, or when somebody puts one in the place of a directory
+    meanwhile: each directory is held by a descriptor.
+    """
+    if not os.path.isdir(root):
+        return
+    for _, folders, files, descriptor in os.fwalk(root, topdown=False):
         for name in files:
-            os.remove(os.path.join(folder, name))
+            os.remove(name, dir_fd=descriptor)
         for name in folders:
-            path = os.path.join(folder, name)
-            if os.path.islink(path):
-                os.remove(path)
-            else:
-                os.rmdir(path)
+            try:
+                os.rmdir(name, dir_fd=descriptor)
+            except NotADirectoryError:
+                os.remove(name, dir_fd=descriptor)
 
 
 def _remove_tree(root: str) -> None:
+    if os.path.islink(root):
+        os.remove(root)
+        return
     remove_contents(root)
     if os.path.lexists(root):
         os.rmdir(root)

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
 
-__all__ = ["fill_placeholders", "make_work_directory", "write_copies"]
+from hotmap.volume.atomic_writer import remove_contents
+
+__all__ = [
+    "WorkDirectory",
+    "fill_placeholders",
+    "make_work_directory",
+    "remove_left_directories",
+    "write_copies",
+]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,20 +22,110 @@ if TYPE_CHECKING:
 #: Where copies for a check command go: memory first, since they may be of Secrets.
 _PARENTS = ("/dev/shm", "/tmp")
 
+_PREFIX = "hotmap-agent-"
 
-def make_work_directory(wanted: str) -> str:
-    """Make a directory for copies; "" where nothing can be written.
+
+class WorkDirectory:
+    """A directory of our own for copies, which no other agent removes while we run.
+
+    It is held by a lock, since a process number says nothing: in containers it is always 1.
+    """
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def clear(self) -> None:
+        """Remove everything in it, whatever permissions a checker has set.
+
+        Raises:
+            OSError: something in it cannot be removed.
+        """
+        _make_removable(self.path)
+        remove_contents(self.path)
+
+    def remove(self) -> None:
+        """Remove it; what cannot be removed now is left for the next start."""
+        _remove(self.path)
+        os.close(self._descriptor)
+
+
+def make_work_directory(wanted: str) -> WorkDirectory | None:
+    """Make a directory for copies; None where nothing can be written.
 
     Made in `wanted`, or, when that is "", in memory, then /tmp.
     """
-    for parent in [wanted] if wanted else _PARENTS:
-        path = os.path.join(parent, f"hotmap-agent-{os.getpid()}-{os.urandom(4).hex()}")
+    for parent in _parents(wanted):
+        suffix = os.urandom(8).hex()
+        draft, path = os.path.join(parent, f".{_PREFIX}{suffix}"), f"{parent}/{_PREFIX}{suffix}"
         try:
-            os.mkdir(path, 0o700)
+            os.mkdir(draft, 0o700)
+            descriptor = _lock(draft)
+            os.rename(draft, path)
         except OSError:
             continue
-        return path
-    return ""
+        return WorkDirectory(path, descriptor)
+    return None
+
+
+def remove_left_directories(wanted: str) -> None:
+    """Remove work directories of agents that were killed; copies may be of Secrets."""
+    for parent in _parents(wanted):
+        try:
+            names = [name for name in os.listdir(parent) if name.startswith(_PREFIX)]
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(parent, name)
+            try:
+                descriptor = _lock(path)
+            except OSError:
+                continue  # its agent runs, it belongs to another user, or it is no directory
+            _remove(path)
+            os.close(descriptor)
+
+
+def _parents(wanted: str) -> tuple[str, ...]:
+    return (wanted,) if wanted else _PARENTS
+
+
+def _lock(path: str) -> int:
+    """Open and lock a directory.
+
+    Raises:
+        OSError: it is locked, it is a link or no directory, or it belongs to another user.
+    """
+    import fcntl
+
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise NotADirectoryError(path)
+    os.chmod(path, 0o700)  # a checker may have made it unreadable
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _make_removable(root: str) -> None:
+    """Let us list and change every directory below `root`; links are not followed."""
+    os.chmod(root, 0o700)
+    with os.scandir(root) as entries:
+        folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for folder in folders:
+        _make_removable(folder)
+
+
+def _remove(path: str) -> None:
+    try:
+        _make_removable(path)
+        remove_contents(path)
+        os.rmdir(path)
+    except OSError:
+        return
 
 
 def write_copies(root: str, contents: Sequence[Mapping[str, bytes]]) -> list[str]:

@@ -6,17 +6,15 @@ exits.
 
 from __future__ import annotations
 
-import os
-
 from hotmap.agent.act.check_copy import (
     fill_placeholders,
     make_work_directory,
+    remove_left_directories,
     write_copies,
 )
 from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REJECTED
 from hotmap.agent.runtime.program_output import mark_output
-from hotmap.volume.atomic_writer import remove_contents
 
 __all__ = ["Checker"]
 
@@ -24,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hotmap.agent.act.check_copy import WorkDirectory
     from hotmap.agent.decide.snapshot import Snapshot
     from hotmap.agent.process.child_processes import ChildProcesses, Outcome
     from hotmap.agent.settings.settings import CheckSettings
@@ -41,7 +40,12 @@ class Checker:
         self._children = children
         self._settings = settings
         self._directories = directories
-        self._work = ""
+        self._work: WorkDirectory | None = None
+
+    def remove_remains(self) -> None:
+        """Remove copies that were left by an agent that was killed."""
+        if self._settings.commands:
+            remove_left_directories(self._settings.work_directory)
 
     def check(self, snapshot: Snapshot, done: Done) -> None:
         """Check content; `done` gets the result and the error, now or from the loop."""
@@ -55,21 +59,21 @@ class Checker:
 
     def close(self) -> None:
         """Remove what checks left."""
-        if self._work:
-            remove_contents(self._work)
-            os.rmdir(self._work)
-            self._work = ""
+        if self._work is not None:
+            self._work.remove()
+            self._work = None
 
     def _check_copy(self, snapshot: Snapshot, done: Done) -> None:
         self._work = self._work or make_work_directory(self._settings.work_directory)
-        if not self._work:
+        if self._work is None:
             done(ERROR, "no writable directory for a copy to check: set --work-dir")
             return
         try:
-            remove_contents(self._work)
+            self._work.clear()
             contents = [snapshot.contents[directory] for directory in self._directories]
-            copies = write_copies(self._work, contents)
+            copies = write_copies(self._work.path, contents)
         except OSError as error:
+            self.close()  # the next check gets another directory
             reason = (error.strerror or "").lower()
             done(ERROR, f"cannot make a copy to check: {reason}")
             return

@@ -59,6 +59,9 @@ class Executor:
             if settings.checks.stage
             else None
         )
+        self._checker.remove_remains()
+        if self._stage is not None:
+            self._stage.remove_remains()
         self.application = Application(
             loop, self._children, log, settings.application,
             grace=settings.actions.grace,

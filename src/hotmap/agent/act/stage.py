@@ -33,7 +33,16 @@ class Stage:
             if len(directories) == 1
             else {d: os.path.join(root, name) for d, name in zip(directories, names, strict=True)}
         )
+        self._root = root
         self._mode = mode
+
+    def remove_remains(self) -> None:
+        """Remove what an agent left that was killed while it published."""
+        for place in self.places.values():
+            try:
+                AtomicWriter(place).remove_remains()
+            except OSError:
+                continue  # it is not there yet, or the next publication says why
 
     def publish(self, contents: Mapping[str, Mapping[str, bytes]]) -> None:
         """Publish this content.
@@ -43,6 +52,8 @@ class Stage:
                 directories, the first ones are new already. Publishing again completes it.
         """
         for directory, place in self.places.items():
+            if place != self._root and os.path.islink(place):
+                os.remove(place)  # whoever put it there would have us write elsewhere
             os.makedirs(place, exist_ok=True)
             payload = {
                 path: PayloadFile(data, self._mode) for path, data in contents[directory].items()
