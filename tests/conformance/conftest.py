@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 _CLUSTER = """
 import asyncio, pathlib, signal, sys
-from hotmap.local.cluster import LocalCluster
+from hotmap.local.cluster import LocalCluster, PlaneSettings
 
 async def main():
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with LocalCluster(pathlib.Path(sys.argv[1]), start_node=sys.argv[2] == "node"):
+    settings = PlaneSettings(rbac=True)
+    node = sys.argv[2] == "node"
+    async with LocalCluster(pathlib.Path(sys.argv[1]), start_node=node, settings=settings):
         print("ready", flush=True)
         await stop.wait()
 

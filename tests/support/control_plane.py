@@ -16,6 +16,7 @@ from aiohttp import web
 
 from hotmap.core.errors import api_error
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
+from hotmap.local.access import UserInfo
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import parse_path, verb_of
@@ -119,7 +120,7 @@ class _FailingServer(APIServer):
         super().__init__(*arguments, **options)
         self._failures = failures
 
-    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         path = parse_path(self._registry.scheme, request.path)
         if path is not None:
             verb = verb_of(request.method, path, request.query)
@@ -127,7 +128,7 @@ class _FailingServer(APIServer):
             for failure in tuple(self._failures):
                 if failure.meets(verb, path.kind.resource, path.name or "", agent):
                     await failure.meet()
-        return await super()._respond(request)
+        return await super()._respond(request, user)
 
 
 class ControlPlane:

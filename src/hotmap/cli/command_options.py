@@ -142,6 +142,15 @@ class LocalOptions(NamedTuple):
             "URL",
         ),
     ] = None
+    authorization: Annotated[
+        str,
+        Flag(
+            "Who may do what: rbac enforces roles and bindings, allow permits everything to "
+            "everybody with a valid token.",
+            "allow|rbac",
+            type=QuotedChoice(("allow", "rbac")),
+        ),
+    ] = "allow"
     port: Annotated[
         int,
         Flag(

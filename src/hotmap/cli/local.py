@@ -30,7 +30,9 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
     sync = SyncSettings(period=_period(options.sync_period))
     directory = Path(options.directory) if options.directory else None
     settings = PlaneSettings(
-        keep=directory is not None and not options.etcd, etcd=options.etcd or ""
+        keep=directory is not None and not options.etcd,
+        etcd=options.etcd or "",
+        rbac=options.authorization == "rbac",
     )
     set_up_logging(log_format)
     cluster = LocalCluster(directory, port=options.port, sync=sync, settings=settings)

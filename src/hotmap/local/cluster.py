@@ -14,8 +14,15 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.account_tokens import AccountTokens
+from hotmap.local.apiserver.authentication import Access, Authenticator
+from hotmap.local.apiserver.authorization import AllowAll
+from hotmap.local.apiserver.bootstrap import create_bootstrap_roles, create_system_namespaces
 from hotmap.local.apiserver.kinds import built_in_scheme
+from hotmap.local.apiserver.plugins import AdmissionChain
+from hotmap.local.apiserver.plugins.escalation import EscalationPlugin
+from hotmap.local.apiserver.plugins.serviceaccount import ServiceAccountPlugin
+from hotmap.local.apiserver.rbac import RBACAuthorizer
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.apiserver.storage_codec import StorageCodec
@@ -25,6 +32,7 @@ from hotmap.local.journal import open_store
 from hotmap.local.kubelet.kubelet import Kubelet
 from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.pki import create_pki, keep_pki
+from hotmap.local.service_tokens import TokenSigner
 from hotmap.local.state import StateDirectory, default_directory
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens, new_token
@@ -49,6 +57,8 @@ class PlaneSettings(NamedTuple):
     keep: bool = False
     #: The URL of an etcd that holds the objects; "" for none.
     etcd: str = ""
+    #: Whether roles and bindings decide what users may do, or everybody may do everything.
+    rbac: bool = False
 
 
 class LocalCluster(Lifecycle):
@@ -129,7 +139,9 @@ class LocalCluster(Lifecycle):
         self._stack.callback(self._state.release)
         self.token = self._state.keep_token(new_token())
         self.registry = Registry(self._open_store(), scheme=self.scheme)
+        self._access = self._make_access()
         await create_system_namespaces(self.registry)
+        await create_bootstrap_roles(self.registry)
         kubelet = self._make_kubelet() if self._start_node else None
         make_pki = keep_pki if self._settings.keep else create_pki
         making_pki = asyncio.create_task(asyncio.to_thread(make_pki, self._state.pki))
@@ -140,7 +152,11 @@ class LocalCluster(Lifecycle):
             pki = await making_pki
         self._tokens.add(self.token, _ADMINISTRATOR)
         server = APIServer(
-            self.registry, tls=pki.server_context(), tokens=self._tokens, kubelet=kubelet
+            self.registry,
+            tls=pki.server_context(),
+            tokens=self._tokens,
+            kubelet=kubelet,
+            access=self._access,
         )
         port = await server.start(HOST, self._port)
         self._stack.push_async_callback(server.stop)
@@ -161,13 +177,24 @@ class LocalCluster(Lifecycle):
         self._stack.callback(journal.close)
         return store
 
+    def _make_access(self) -> Access:
+        registry, rbac = self.registry, self._settings.rbac
+        signer = TokenSigner(self._state.pki / "sa.key")
+        authorizer = RBACAuthorizer(registry.store, self.scheme) if rbac else AllowAll()
+        authenticator = Authenticator(self._tokens, registry.reader, signer, anonymous=rbac)
+        registry.writer.plugins = AdmissionChain(
+            [ServiceAccountPlugin(registry.reader), EscalationPlugin(authorizer)]
+        )
+        self._account_tokens = AccountTokens(signer, registry.reader, registry.now)
+        return Access(authenticator, authorizer, self._account_tokens, signer)
+
     def _make_kubelet(self) -> Kubelet:
         return Kubelet(
             self.registry,
             node_name=NODE_NAME,
             root_dir=self._state.path,
             sync=self._sync,
-            tokens=self._tokens.issue_for_pod,
+            tokens=self._account_tokens.issue_for_pod,
         )
 
     async def _run_until_ready(self, kubelet: Kubelet) -> None:

@@ -35,6 +35,8 @@ class ServerPKI(NamedTuple):
     ca_certificate: Path
     server_certificate: Path
     server_key: Path
+    #: Signs the tokens of service accounts.
+    account_key: Path
 
     def server_context(self) -> ssl.SSLContext:
         """Make the TLS settings of the server."""
@@ -53,6 +55,7 @@ def keep_pki(directory: Path) -> ServerPKI:
     try:
         certificate = x509.load_pem_x509_certificate(pki.server_certificate.read_bytes())
         pki.server_context()
+        pki.account_key.read_bytes()
     except (OSError, ValueError):
         return create_pki(directory)
     if certificate.not_valid_after_utc - datetime.now(UTC) < timedelta(days=_RENEW_DAYS):
@@ -78,19 +81,24 @@ def create_pki(directory: Path) -> ServerPKI:
     pki = _paths(directory)
     pki.ca_certificate.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
     pki.server_certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
-    pki.server_key.touch(mode=0o600)
-    pki.server_key.write_bytes(
-        server_key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
+    for path, key in (
+        (pki.server_key, server_key),
+        (pki.account_key, ec.generate_private_key(ec.SECP256R1())),
+    ):
+        path.touch(mode=0o600)
+        path.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
         )
-    )
     return pki
 
 
 def _paths(directory: Path) -> ServerPKI:
-    return ServerPKI(directory / "ca.crt", directory / "server.crt", directory / "server.key")
+    names = ("ca.crt", "server.crt", "server.key", "sa.key")
+    return ServerPKI(*(directory / name for name in names))
 
 
 def _authority(key: EllipticCurvePrivateKey) -> x509.Certificate:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hotmap.local.names import subdomain_errors
 
 if TYPE_CHECKING:
+    from hotmap.local.access import Reviewer
     from hotmap.local.field_errors import FieldError
     from hotmap.local.group_version_kind import GroupVersionKind
 
@@ -56,8 +57,8 @@ class Strategy:
     #: Whether a PUT may create (AllowCreateOnUpdate).
     create_on_update = False
 
-    def review(self, obj: JsonObject, user: str) -> JsonObject | None:
-        """Answer a review by `user`; None for kinds that are stored."""
+    def review(self, obj: JsonObject, reviewer: Reviewer) -> JsonObject | None:
+        """Answer an object that is a question; None where objects are stored."""
         return None
 
     def name_errors(self, name: str) -> list[str]:

@@ -6,15 +6,23 @@ import asyncio
 from copy import deepcopy
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.local.apiserver.api import configmap, deployment, pod
 
 from hotmap.core.errors import ApiError
+from hotmap.local.access import SYSTEM
+from hotmap.local.apiserver.authentication import Access, Authenticator
+from hotmap.local.apiserver.authorization import AllowAll
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.handlers import Request, answer
 from hotmap.local.apiserver.kinds import BUILT_IN
+from hotmap.local.apiserver.kinds.reviews import REVIEWS
 from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.store import MVCCStore
+from hotmap.local.tokens import Tokens
 
 JSON = st.recursive(
     st.none()
@@ -97,7 +105,22 @@ for obj in OBJECTS.values():
         "managedFields": [{"manager": "m", "operation": "Update", "fieldsV1": {"f:data": {}}}],
     }
 for kind in BUILT_IN:
+    if kind in REVIEWS:
+        continue
     OBJECTS.setdefault(kind.plural, {"metadata": {"name": "x"}, "spec": {}, "status": {}})
+# Questions, which are answered and not stored.
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "subjectaccessreviews": {
+        "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"},
+        "user": "jane",
+        "groups": ["g"],
+        "extra": {"a": ["b"]},
+    },
+    "selfsubjectaccessreviews": {"nonResourceAttributes": {"verb": "get", "path": "/"}},
+    "selfsubjectrulesreviews": {"namespace": "default"},
+    "tokenreviews": {"token": "t", "audiences": ["a"]},
+    "selfsubjectreviews": {},
+}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -151,6 +174,39 @@ def test_create_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
         assert await registry.get(plural, namespace, name) == made
         label = {"metadata": {"labels": {"again": "1"}}}
         await registry.patch(plural, namespace, name, label, kind="strategic", manager="u")
+
+    asyncio.run(run())
+
+
+@st.composite
+def broken_questions(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    plural = draw(st.sampled_from(sorted(QUESTIONS)))
+    obj = deepcopy({"metadata": {"name": "x"}, "spec": QUESTIONS[plural]})
+    path = draw(st.sampled_from(places(obj)))
+    parent: Any = obj
+    for part in path[:-1]:
+        parent = parent[part]
+    parent[path[-1]] = draw(JSON)
+    return plural, obj
+
+
+@settings(max_examples=150, deadline=None)
+@given(broken_questions())
+def test_review_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
+    """A review is answered or refused, whatever it asks."""
+    plural, obj = broken
+
+    async def run() -> None:
+        registry = Registry(MVCCStore())
+        access = Access(Authenticator(Tokens(), registry.reader), AllowAll())
+        path = ResourcePath(registry.scheme.resource(plural), None)
+        request = Request({}, body=msgspec.json.encode(obj), user=SYSTEM, access=access)
+        try:
+            answered = await answer(registry, "create", path, request)
+        except ApiError as error:
+            assert 400 <= error.code < 500
+        else:
+            assert answered.status == 201
 
     asyncio.run(run())
 

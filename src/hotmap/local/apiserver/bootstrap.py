@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from hotmap.core.errors import AlreadyExists
 
@@ -11,6 +14,21 @@ if TYPE_CHECKING:
 
 # kubernetes: pkg/controlplane/controller/systemnamespaces
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+
+
+async def create_bootstrap_roles(registry: Registry) -> None:
+    """Create the roles that people and charts bind, where they are missing.
+
+    plugin/pkg/auth/authorizer/rbac/bootstrappolicy; of the roles of single components only those
+    that common add-ons use.
+    """
+    text = (Path(__file__).parent / "bootstrap_rbac.json").read_bytes()
+    for obj in msgspec.json.decode(text, type=list[dict[str, Any]]):
+        resource = f"{obj['kind'].lower()}s"
+        try:
+            await registry.create(resource, None, obj, manager="kube-apiserver")
+        except AlreadyExists:
+            continue
 
 
 async def create_system_namespaces(registry: Registry) -> None:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
+from hotmap.local.apiserver import admission
+from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
@@ -30,11 +33,13 @@ from hotmap.local.apiserver.options import (
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import scale_change, scale_of
+from hotmap.local.apiserver.status import invalid
 from hotmap.local.apiserver.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hotmap.local.apiserver.authentication import Access
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
     from hotmap.local.scheme import Kind, Scheme
@@ -50,8 +55,10 @@ class Request(NamedTuple):
     content_type: str = ""
     user_agent: str = ""
     body: bytes = b""
-    #: Whose token it has.
-    user: str = ""
+    #: Who sends it.
+    user: UserInfo = ANONYMOUS
+    #: By what questions of access are answered; None where nobody can be asked.
+    access: Access | None = None
 
 
 class Answer(NamedTuple):
@@ -131,13 +138,14 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
         return await _bind(registry, path, request)
     if path.subresource == "eviction":
         return await _evict(registry, path, request)
-    options = write_options(request.query, request.user_agent, "CreateOptions")
+    if path.subresource == "token":
+        return _request_token(path, request)
+    options = _write_options(request, "CreateOptions")
     obj = decode_body(request.body, request.content_type)
     _check_type(registry.scheme, path.kind, obj)
     warnings = _field_warnings(path.kind, obj, options, _json_of(request))
-    reviewed = path.kind.strategy.review(obj, request.user)
+    reviewed = _review(path, request, obj)
     if reviewed is not None:
-        reviewed = {"kind": path.kind.kind, "apiVersion": path.kind.api_version, **reviewed}
         return _json(reviewed)._replace(status=201, warnings=warnings)
     created = await registry.create(
         registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
@@ -145,6 +153,36 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     return _answer_with_object(registry, path.kind, created, request)._replace(
         status=201, warnings=warnings
     )
+
+
+def _write_options(request: Request, name: str) -> WriteOptions:
+    options = write_options(request.query, request.user_agent, name)
+    return options._replace(user=request.user)
+
+
+def _review(path: ResourcePath, request: Request, obj: JsonObject) -> JsonObject | None:
+    """Answer an object of a kind that is a question; None for other kinds."""
+    kind, access = path.kind, request.access
+    if kind.verbs != ("create",) or access is None:
+        return None
+    metadata = obj.get("metadata") or {}
+    if path.namespace and isinstance(metadata, dict):
+        metadata["namespace"] = path.namespace
+    obj = arrange_fields(kind, obj, metadata)
+    admission.decode(kind, obj)
+    errors = kind.strategy.validate(obj)
+    if errors:
+        raise invalid(kind, "", errors)
+    reviewer = Reviewer(request.user, access.authorizer, access.authenticator)
+    return kind.strategy.review(obj, reviewer)
+
+
+def _request_token(path: ResourcePath, request: Request) -> Answer:
+    if request.access is None or request.access.account_tokens is None:
+        raise not_allowed()
+    obj = decode_body(request.body, request.content_type)
+    answered = request.access.account_tokens.request(path.namespace or "", path.name, obj)
+    return _json(answered)._replace(status=201)
 
 
 async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -174,7 +212,7 @@ def _created() -> Answer:
 
 
 async def _update(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    options = write_options(request.query, request.user_agent, "UpdateOptions")
+    options = _write_options(request, "UpdateOptions")
     obj = decode_body(request.body, request.content_type)
     if path.subresource == "scale":
         return await _rescale(registry, path, obj, options)
@@ -187,7 +225,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
 
 
 async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    options = write_options(request.query, request.user_agent, "PatchOptions")
+    options = _write_options(request, "PatchOptions")
     kind, patch = decode_patch(request.body, request.content_type)
     check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.access import SYSTEM, UserInfo
 from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import internal, invalid_options
 from hotmap.local.field_errors import (
@@ -38,6 +39,7 @@ class WriteOptions(NamedTuple):
     field_validation: FieldValidation = ""
     #: Whether an apply takes fields of other managers over.
     force: bool = False
+    user: UserInfo = SYSTEM
 
 
 class ListOptions(NamedTuple):

@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from hotmap.core.errors import ApiError, Expired, NotFound, SettingsError, Unauthorized, api_error
+from hotmap.core.errors import ApiError, Expired, NotFound, SettingsError, api_error
+from hotmap.local.access import ANONYMOUS
 from hotmap.local.apiserver import connect, discovery
+from hotmap.local.apiserver.authentication import Access, Authenticator, impersonate
+from hotmap.local.apiserver.authorization import (
+    AllowAll,
+    check_allowed,
+    path_attributes,
+    resource_attributes,
+)
 from hotmap.local.apiserver.handlers import Answer, Request, answer
 from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form
 from hotmap.local.apiserver.openapi import OpenAPI
@@ -29,6 +37,7 @@ from hotmap.local.apiserver.watch import as_tables, line, plain, stream
 if TYPE_CHECKING:
     import ssl
 
+    from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.apiserver.watch import Render
@@ -47,6 +56,7 @@ WATCH_TIMEOUT = 1800.0
 BOOKMARK_INTERVAL = 60.0
 # Seconds that requests get to end when the server stops; watches are ended before.
 _STOP_GRACE = 0.2
+_OPENID = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 # The key follows, such as /registry/configmaps/default/app.
 _RAW = "/debug/store"
 # Answered without a token, as upstream's system:public-info-viewer.
@@ -64,10 +74,12 @@ class APIServer:
         tokens: Tokens,
         kubelet: KubeletAPI | None = None,
         bookmark_interval: float = BOOKMARK_INTERVAL,
+        access: Access | None = None,
     ) -> None:
+        """Prepare; `access` is by default everything to everybody who has one of `tokens`."""
         self._registry = registry
         self._tls = tls
-        self._tokens = tokens
+        self._access = access or Access(Authenticator(tokens, registry.reader), AllowAll())
         self.kubelet = kubelet
         self._openapi = OpenAPI(registry.scheme)
         self._bookmark_interval = bookmark_interval
@@ -110,8 +122,7 @@ class APIServer:
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            self._authenticate(request)
-            return await self._respond(request)
+            return await self._respond(request, self._authenticate(request))
         except ApiError as error:
             return _failure(error)
         except (ConnectionError, asyncio.CancelledError):
@@ -121,24 +132,35 @@ class APIServer:
             text = "an error on the server prevented the request from succeeding"
             return _failure(api_error(500, text, reason="InternalError"))
 
-    def _authenticate(self, request: web.BaseRequest) -> str:
-        """Name the user of a request.
+    def _authenticate(self, request: web.BaseRequest) -> UserInfo:
+        """Name the user of a request, who may be impersonated by its sender.
 
         Raises:
             Unauthorized: it has no valid token.
+            Forbidden: its sender may not impersonate that user.
         """
         if request.path.startswith(_PUBLIC):
-            return "system:anonymous"
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        user = self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
-        if user is None:
-            raise Unauthorized("Unauthorized")
-        return user
+            return ANONYMOUS
+        user = self._access.authenticator.authenticate(request.headers)
+        return impersonate(user, request.headers, self._access.authorizer)
 
-    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+    def _authorize(self, request: web.BaseRequest, user: UserInfo, path: ResourcePath) -> None:
+        """Refuse what a user may not do; a write that may create needs the right to that, too."""
+        verb = _authorized_verb(request, path)
+        attributes = resource_attributes(user, verb, path)
+        check_allowed(self._access.authorizer, attributes)
+        creates = verb == "patch" and "apply-patch" in request.headers.get("Content-Type", "")
+        if creates and not path.subresource and not self._registry.reader.exists(path):
+            check_allowed(self._access.authorizer, attributes._replace(verb="create"))
+
+    async def _respond(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
         path = parse_path(self._registry.scheme, request.path)
         if path is None:
+            if not request.path.startswith(_PUBLIC):
+                attributes = path_attributes(user, request.method, request.path)
+                check_allowed(self._access.authorizer, attributes)
             return self._document(request)
+        self._authorize(request, user, path)
         if path.subresource == "log" and request.method == "GET":
             return await self._log(request, path)
         if path.subresource == "exec":
@@ -159,7 +181,8 @@ class APIServer:
                     request.headers.get("Content-Type", ""),
                     request.headers.get("User-Agent", ""),
                     await _body(request),
-                    self._authenticate(request),
+                    user,
+                    self._access,
                 ),
             )
         )
@@ -167,6 +190,10 @@ class APIServer:
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path in ("/healthz", "/livez", "/readyz"):
             return web.Response(text="ok")
+        signer = self._access.signer
+        if request.path in _OPENID and request.method == "GET" and signer is not None:
+            body = signer.key_set() if request.path == _OPENID[1] else signer.configuration()
+            return web.Response(body=msgspec.json.encode(body), headers={"Content-Type": JSON})
         if request.path.startswith(_RAW) and request.method == "GET":
             return self._stored_value(request.path.removeprefix(_RAW))
         if request.path.startswith("/openapi/v3") and request.method == "GET":
@@ -270,6 +297,16 @@ class APIServer:
         await connect.serve_exec(socket, session, socket.ws_protocol or "")
         await socket.close()
         return socket
+
+
+def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
+    """Give the verb by which a request is authorized; a WebSocket for exec creates."""
+    if path.subresource in ("exec", "attach", "portforward"):
+        return "create"
+    try:
+        return verb_of(request.method, path, request.query)
+    except ApiError:
+        return path_attributes(ANONYMOUS, request.method, "").verb
 
 
 async def _body(request: web.BaseRequest) -> bytes:

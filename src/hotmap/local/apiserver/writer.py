@@ -20,6 +20,7 @@ from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.patch import apply_patch
+from hotmap.local.apiserver.plugins import AdmissionChain, AdmissionRequest
 from hotmap.local.apiserver.shapes import check_shape, decode_error, without_nulls
 from hotmap.local.apiserver.status import (
     already_exists,
@@ -58,6 +59,8 @@ class ObjectWriter:
         self._store = store
         self._reader = reader
         self._clock = clock
+        #: Asked before each write.
+        self.plugins = AdmissionChain()
         # Names need no secrecy, only rarity.
         self._random = random.Random()
 
@@ -109,6 +112,10 @@ class ObjectWriter:
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = self._now()
         kind.strategy.default(new)
+        request = _admission_request(path, None, new, options)
+        if self.plugins.plugins:
+            self.plugins.admit(request)
+            kind.strategy.default(new)
         admission.prepare_create(kind, new)
         name = metadata.get("name", "")
         errors = admission.validate_create(kind, new)
@@ -118,6 +125,7 @@ class ObjectWriter:
         key = kind.key(path.namespace, name)
         if self._store.get(key) is not None:
             raise already_exists(kind, name)
+        self.plugins.validate(request)
         if options.dry_run:
             return new
         return with_revision(new, self._store.create(key, encode(new)))
@@ -249,6 +257,8 @@ class ObjectWriter:
         errors = carry_metadata(old["metadata"], new["metadata"])
         admission.prepare_update(kind, old, new, path.subresource)
         kind.strategy.default(new)
+        request = _admission_request(path, old, new, options)
+        self.plugins.admit(request)
         errors += admission.validate_update(kind, old, new, path.subresource)
         if errors:
             raise invalid(kind, name, errors)
@@ -258,6 +268,7 @@ class ObjectWriter:
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if is_unchanged(old, new):
             return old
+        self.plugins.validate(request)
         if options.dry_run:
             return new
         if deletion.is_deletion_complete(kind, new):
@@ -340,6 +351,15 @@ def _copy_request(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObj
     else:
         metadata.pop("namespace", None)
     return new
+
+
+def _admission_request(
+    path: ResourcePath, old: JsonObject | None, new: JsonObject, options: WriteOptions
+) -> AdmissionRequest:
+    namespace = path.namespace or ""
+    return AdmissionRequest(
+        path.kind, namespace, new, old, path.subresource, options.user, options.dry_run
+    )
 
 
 def _check_declared(path: ResourcePath, config: JsonObject) -> None:

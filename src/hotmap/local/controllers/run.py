@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hotmap.local.client import Client
+from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.deployment import DeploymentController
 from hotmap.local.controllers.garbage import GarbageCollector
@@ -46,6 +47,7 @@ class Controllers(Lifecycle):
         self._controllers: tuple[Controller[Any], ...] = (
             NamespaceController(context),
             ServiceAccountController(context, root_ca=root_ca),
+            ClusterRoleAggregationController(context),
             GarbageCollector(context),
             DeploymentController(context),
             ReplicaSetController(context),

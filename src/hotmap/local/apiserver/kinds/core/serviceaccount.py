@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotmap.local.scheme import Kind, Names
+from hotmap.local.scheme import GroupVersionKind, Kind, Names, Subresource
 from hotmap.local.strategy import Strategy
 
 
@@ -14,5 +14,10 @@ SERVICEACCOUNTS = Kind(
     "",
     ("v1",),
     Names("serviceaccounts", "ServiceAccount", ("sa",), storage="serviceaccounts"),
+    subresources=(
+        Subresource(
+            "token", ("create",), GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
+        ),
+    ),
     strategy=ServiceAccountStrategy(),
 )

@@ -1,0 +1,175 @@
+"""Who sends a request: bearer tokens, service accounts, impersonation.
+
+kubernetes: pkg/kubeapiserver/authenticator, pkg/serviceaccount, and
+apiserver/pkg/endpoints/filters/impersonation.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+from hotmap.core.errors import NotFound, Unauthorized, api_error
+from hotmap.local.access import (
+    ANONYMOUS,
+    Attributes,
+    UserInfo,
+    account_name,
+    user_named,
+)
+from hotmap.local.apiserver.authorization import check_allowed
+from hotmap.local.apiserver.encoding import decode
+from hotmap.local.service_tokens import ISSUER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from multidict import CIMultiDictProxy
+
+    from hotmap.local.access import Authorizer
+    from hotmap.local.apiserver.account_tokens import AccountTokens
+    from hotmap.local.apiserver.reader import ObjectReader
+    from hotmap.local.service_tokens import Claims, TokenSigner
+    from hotmap.local.tokens import Tokens
+
+_EXTRA = "authentication.kubernetes.io/"
+_EXTRA_HEADER = "impersonate-extra-"
+
+
+class Authenticator:
+    """Tells the user of a request by its bearer token.
+
+    `anonymous` says whether a request without a token is one of `system:anonymous`; otherwise it
+    is refused, as upstream's API server does it where everything is allowed.
+    """
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        reader: ObjectReader,
+        signer: TokenSigner | None = None,
+        *,
+        anonymous: bool = False,
+    ) -> None:
+        self._tokens = tokens
+        self._reader = reader
+        self._signer = signer
+        self._anonymous = anonymous
+
+    def authenticate(self, headers: Mapping[str, str]) -> UserInfo:
+        """Name the user of a request.
+
+        Raises:
+            Unauthorized: its token is not valid, or it has none and needs one.
+        """
+        authorization = headers.get("Authorization", "")
+        if not authorization and self._anonymous:
+            return ANONYMOUS
+        scheme, _, token = authorization.partition(" ")
+        user = self.user_of(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise Unauthorized("Unauthorized")
+        return user
+
+    def user_of(self, token: str, audiences: tuple[str, ...] = ()) -> UserInfo | None:
+        """Name the user of a token for one of some audiences, by default for this API server."""
+        name = self._tokens.user(token)
+        if name is not None:
+            return user_named(name)
+        claims = None if self._signer is None else self._signer.verify(token)
+        if claims is None or not set(audiences or (ISSUER,)) & set(claims.audiences):
+            return None
+        return self._user_of_claims(claims) if self._is_alive(claims) else None
+
+    def _user_of_claims(self, claims: Claims) -> UserInfo:
+        user = user_named(f"system:serviceaccount:{claims.namespace}:{claims.account}")
+        extra = [(f"{_EXTRA}credential-id", (f"JTI={claims.token_id}",))]
+        if claims.node is not None:
+            extra.append((f"{_EXTRA}node-name", (claims.node.name,)))
+            extra.append((f"{_EXTRA}node-uid", (claims.node.uid,)))
+        if claims.bound is not None and claims.bound.kind == "Pod":
+            extra.append((f"{_EXTRA}pod-name", (claims.bound.name,)))
+            extra.append((f"{_EXTRA}pod-uid", (claims.bound.uid,)))
+        return user._replace(uid=claims.account_uid, extra=tuple(extra))
+
+    def _is_alive(self, claims: Claims) -> bool:
+        """Tell whether the account, and what the token is bound to, are those of the token."""
+        wanted = [("serviceaccounts", claims.namespace, claims.account, claims.account_uid)]
+        if claims.bound is not None:
+            kind, name, uid = claims.bound
+            namespace = "" if kind == "Node" else claims.namespace
+            wanted.append((f"{kind.lower()}s", namespace, name, uid))
+        for resource, namespace, name, uid in wanted:
+            kind_ = self._reader.scheme.resource(resource)
+            try:
+                found = decode(self._reader.entry(kind_, namespace or None, name))
+            except NotFound:
+                return False
+            if uid and found["metadata"]["uid"] != uid:
+                return False
+        return True
+
+
+class Access(NamedTuple):
+    """Who may do what; `account_tokens` is None where none are issued."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    account_tokens: AccountTokens | None = None
+    signer: TokenSigner | None = None
+
+
+def impersonate(user: UserInfo, headers: CIMultiDictProxy[str], authorizer: Authorizer) -> UserInfo:
+    """Give the user that a request wants to be, its own one where it says nothing.
+
+    Raises:
+        Forbidden: the sender may not impersonate that user.
+        ApiError: 500, groups or extras come without a user.
+    """
+    name = headers.get("Impersonate-User", "")
+    groups = tuple(headers.getall("Impersonate-Group", []))
+    uid = headers.get("Impersonate-Uid", "")
+    extra = _extra(headers)
+    if not name:
+        if groups or uid or extra:
+            raise api_error(
+                500,
+                "Internal error occurred: requested impersonation without impersonating a user",
+                reason="InternalError",
+            )
+        return user
+    for attributes in _impersonations(user, UserInfo(name, groups, uid, extra)):
+        check_allowed(authorizer, attributes)
+    if not groups and account_name(name) is not None:
+        groups = tuple(g for g in user_named(name).groups if g != "system:authenticated")
+    if name != ANONYMOUS.name and ANONYMOUS.groups[0] not in groups:
+        groups = tuple(dict.fromkeys((*groups, "system:authenticated")))
+    elif ANONYMOUS.groups[0] not in groups:
+        groups = (*groups, *ANONYMOUS.groups)
+    return UserInfo(name, groups, uid, extra)
+
+
+def _impersonations(user: UserInfo, wanted: UserInfo) -> Iterator[Attributes]:
+    account = account_name(wanted.name)
+    attributes = Attributes(user, "impersonate")
+    if account is not None:
+        yield attributes._replace(resource="serviceaccounts", namespace=account[0], name=account[1])
+    else:
+        yield attributes._replace(resource="users", name=wanted.name)
+    for group in wanted.groups:
+        yield attributes._replace(resource="groups", name=group)
+    attributes = attributes._replace(group="authentication.k8s.io")
+    if wanted.uid:
+        yield attributes._replace(resource="uids", name=wanted.uid)
+    for key, values in wanted.extra:
+        for value in values:
+            yield attributes._replace(resource="userextras", subresource=key, name=value)
+
+
+def _extra(headers: CIMultiDictProxy[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: dict[str, tuple[str, ...]] = {}
+    for header, value in headers.items():
+        if header.lower().startswith(_EXTRA_HEADER):
+            key = unquote(header[len(_EXTRA_HEADER) :].lower())
+            found[key] = (*found.get(key, ()), value)
+    return tuple(found.items())
