@@ -37,6 +37,9 @@ _FOREIGN = re.compile(r"\b(?:DESIGN|STYLE)(?:\.md)?,? (?:§|section )|\breferenc
 
 #: Flags of other programs that pages and docstrings name.
 _FOREIGN_FLAGS = {
+    "--as",
+    "--authorization-mode",
+    "--calls",
     *("--force-conflicts", "--force", "--server-side", "--validate"),  # kubectl apply, argocd
     "--from",  # kubectl create job
     *("--volume-dir", "--webhook-method", "--webhook-retries", "--webhook-status-code", "--web"),

@@ -219,8 +219,8 @@ def _with_parents(wanted: Payload) -> set[str]:
 def _read(path: str) -> bytes | None:
     """Read a file of the published revision; None if there is nothing to compare with.
 
-    A file that we may not read (mode 0200, not root) is rewritten each time, and so is a link in its
-    place.
+    A file that we may not read (mode 0200, not root) is rewritten each time, and so is a link in
+    its place.
     """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:

@@ -37,10 +37,13 @@ class ClusterRoleAggregationController(Controller[ObjectName]):
                 rules += [rule for rule in other.get("rules") or () if rule not in rules]
         if rules == (role.get("rules") or []):
             return
-        patch = {"rules": rules}
         with contextlib.suppress(NotFound):
-            await self._client.patch(
-                "clusterroles", None, key[1], patch, kind="merge", manager=_MANAGER
+            await self._client.modify(
+                "clusterroles",
+                None,
+                key[1],
+                lambda current: {**current, "rules": rules},
+                manager=_MANAGER,
             )
 
     def _on_role(self, old: Object | None, new: Object | None) -> None:

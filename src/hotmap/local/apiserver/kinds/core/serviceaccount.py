@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hotmap.local.scheme import GroupVersionKind, Kind, Names, Subresource
+from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.scheme import Kind, Names, Subresource
 from hotmap.local.strategy import Strategy
 
 
