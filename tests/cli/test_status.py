@@ -7,90 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from tests.walkthroughs.local import Plane, running_plane
+from tests.cli.stage import Stage, running_stage
 
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
-from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS
+from hotmap.kube.resources import CONFIGMAPS
 
 CURRENT, NOT_CURRENT, CANNOT_TELL = 0, 1, 2
-
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-class Stage(NamedTuple):
-    """A plane, a controller that follows it, and the way to call hotmap."""
-
-    plane: Plane
-    url: str
-
-    def hotmap(self, *arguments: str, named: bool = True) -> Result:
-        """Run a command on a terminal of 80 columns; `named` names the controller's address."""
-        where = ["--url", self.url] if named else []
-        done = subprocess.run(
-            [sys.executable, "-m", "hotmap", *arguments, *where],
-            env={
-                "PATH": os.environ["PATH"],
-                "KUBECONFIG": str(self.plane.kubeconfig),
-                "COLUMNS": "80",
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=90,
-        )
-        assert "Traceback" not in done.stderr
-        return Result(done.returncode, done.stdout, done.stderr)
-
-    async def create(self, kind: Any, **body: Any) -> None:
-        async with Client(load_kubeconfig(str(self.plane.kubeconfig))) as client:
-            await client.create(kind, "default", body, type=dict)
-
-    async def edit(self, **data: str) -> None:
-        async with Client(load_kubeconfig(str(self.plane.kubeconfig))) as client:
-            await client.patch(CONFIGMAPS, "default", "app", {"data": data}, type=dict)
-
-    async def deployment(self, name: str, **annotations: str) -> None:
-        labels = {"app": name}
-        reference = {"configMapKeyRef": {"name": "app", "key": "LEVEL"}}
-        container = {
-            "name": "main",
-            "image": "host",
-            "command": ["sleep", "3600"],
-            "env": [{"name": "LEVEL", "valueFrom": reference}],
-        }
-        spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
-        await self.create(
-            DEPLOYMENTS,
-            metadata={"name": name, "annotations": annotations},
-            spec={
-                "replicas": 2,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": spec},
-            },
-        )
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Return a cluster with the ConfigMap `app`, which the tests of this file share."""
-    with _running(tmp_path_factory.mktemp("status")) as stage:
+    with running_stage(tmp_path_factory.mktemp("status")) as stage:
         asyncio.run(stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"}))
         yield stage
 
@@ -98,33 +32,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture
 def empty_stage(tmp_path: Path) -> Iterator[Stage]:
     """Return a cluster of one test's own."""
-    with _running(tmp_path) as stage:
+    with running_stage(tmp_path) as stage:
         yield stage
-
-
-@contextmanager
-def _running(directory: Path) -> Iterator[Stage]:
-    log = directory / "controller.log"
-    with running_plane(directory / "plane") as plane, log.open("w") as written:
-        command = ["controller", "--kubeconfig", str(plane.kubeconfig), "--listen=127.0.0.1:0"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "hotmap", *command],
-            stdin=subprocess.DEVNULL,
-            stderr=written,
-            env={"PATH": os.environ["PATH"]},
-        ) as controller:
-            try:
-                yield Stage(plane, f"http://127.0.0.1:{_port(controller, log)}")
-            finally:
-                controller.terminate()
-
-
-def _port(controller: subprocess.Popen[bytes], log: Path) -> str:
-    while controller.poll() is None:
-        if found := re.search(r"status on port (\d+)", log.read_text()):
-            return found[1]
-        time.sleep(0.02)
-    raise AssertionError(log.read_text())
 
 
 async def test_status_follows_an_edit(empty_stage: Stage) -> None:

@@ -284,7 +284,9 @@ async def test_flapping_job_is_held(world: World) -> None:
         await world.quiet(controller)
         await world.edit(LEVEL="v3")
         message = await world.event("Held")
-    assert "rollout suppressed: 2 in 10m; last modified by kubectl" in message
+    assert "rollout suppressed since" in message
+    assert "2 rollouts in 1m; last modified by kubectl; to roll out now, run" in message
+    assert "'hotmap release job/load -n default'" in message
     assert await uid(world, "Job", "load") == before
 
 

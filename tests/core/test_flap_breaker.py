@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,11 +12,14 @@ from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.flap_breaker import (
     LIMIT,
     WINDOW,
+    find_hold,
     limit_flapping,
     note_rollout,
-    rollout_allowed_at,
+    release,
+    spacing_left,
 )
 from hotmap.core.decide.plan import Action, ActionType, Plan
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes
 
 ROLL = Plan(
@@ -25,70 +31,193 @@ ROLL = Plan(
 )
 NUDGE = Plan(Verdict.LIVE, (Action(ActionType.NUDGE),), "it changed: nudge", settles=True)
 NOW = 1_000_000.0
+WEB = ObjectKey("Deployment", "shop", "web")
 
 
-def rolled(*seconds_ago: float) -> RolloutTimes:
+def rolled(contents: str, *, every: float, until: float = NOW, limit: int = LIMIT) -> RolloutTimes:
+    """Roll a consumer from the first of some contents to each of the others, the last at `until`"""
     rolls = RolloutTimes()
-    for ago in sorted(seconds_ago, reverse=True):
-        rolls = note_rollout(rolls, NOW - ago)
+    for n, content in enumerate(contents[1:]):
+        at = until - every * (len(contents) - 2 - n)
+        rolls = note_rollout(rolls, at, content=content, previous=contents[n], limit=limit)
     return rolls
 
 
-def test_first_rollouts_are_allowed() -> None:
-    """Fewer than five in ten minutes are not limited."""
-    assert limit_flapping(ROLL, rolled(4, 3, 2, 1), now=NOW, writers=()) == ROLL
+def limited(
+    rolls: RolloutTimes, content: str = "B", plan: Plan = ROLL, now: float = NOW, **given: Any
+) -> Plan:
+    given = {"writers": (), **given}
+    return limit_flapping(plan, rolls, consumer=WEB, content=content, now=now, **given)
 
 
-def test_sixth_in_ten_minutes_is_held() -> None:
-    """It is held until the first of the five is ten minutes old, and says who wrote."""
-    plan = limit_flapping(
-        ROLL, rolled(100, 80, 60, 40, 20), now=NOW, writers=("ci", "argocd", "ci")
-    )
+@pytest.mark.parametrize(
+    ("contents", "every", "then", "until"),
+    [
+        # Four rollouts between two contents are a person who tries something.
+        ("ABABA", 20, "B", None),
+        # The sixth in ten minutes is held until the first of the five is ten minutes old.
+        ("ABABAB", 20, "A", WINDOW - 80),
+        ("ABCABC", 100, "A", WINDOW - 400),
+        # Content that was not among them is let through: somebody mends it.
+        ("ABABAB", 20, "C", None),
+        # In more than ten minutes it is nobody's business.
+        ("ABABAB", 151, "A", None),
+        # A person's own edits.
+        ("ABCDEFGH", 61, "I", None),
+        ("ABCDEF", 60, "A", None),
+        # A rate that no person types.
+        ("ABCDEF", 10, "G", 20),
+        ("ABCDEFGHIJKLMNOPQRSTU", 70, "V", 1800 - 19 * 70),
+        ("ABCDEFGHIJKLMNOPQRST", 70, "V", None),
+    ],
+)
+def test_hold_by_contents_and_rate(
+    contents: str, every: float, then: str, until: float | None
+) -> None:
+    """Flapping and rates that no person types are held, deliberate edits are not."""
+    hold = find_hold(rolled(contents, every=every), then, NOW)
+    assert (hold and hold.until - NOW) == until
+
+
+def test_limit_of_one_holds_the_first_return() -> None:
+    """Also what was there before the first rollout is content to return to."""
+    rolls = rolled("AB", every=1, until=NOW - 61, limit=1)
+    assert find_hold(rolls, "A", NOW, limit=1) is not None
+    assert find_hold(rolls, "C", NOW, limit=1) is None
+
+
+def test_limit_of_zero_holds_nobody() -> None:
+    """Nothing is counted then, and nothing spaced."""
+    rolls = rolled("ABABABABAB", every=1, limit=0)
+    assert rolls == RolloutTimes()
+    assert find_hold(rolls, "A", NOW, limit=0) is None
+    assert spacing_left(rolls, NOW, limit=0) == 0
+
+
+def test_hold_says_since_when_until_when_and_how_to_release() -> None:
+    """The message is what a person acts on."""
+    plan = limited(rolled("ABABAB", every=20), "A", writers=("ci", "argocd", "ci"))
     assert plan.actions == ()
-    assert plan.requeue_after == WINDOW - 100
+    assert plan.requeue_after == WINDOW - 80
     assert (plan.warning, plan.settles) == (True, False)
     assert plan.reason == (
-        "it changed: rollout suppressed: 5 in 10m; last modified by argocd and ci"
+        "it changed: rollout suppressed since 13:46:40 until 13:55:20 UTC: 5 rollouts in 10m "
+        "between the same contents; last modified by argocd and ci; to roll out now, run "
+        "'hotmap release deployment/web -n shop'"
     )
 
 
-def test_five_in_more_than_ten_minutes_are_allowed() -> None:
-    """What lies farther back does not count."""
-    assert limit_flapping(ROLL, rolled(601, 80, 60, 40, 20), now=NOW, writers=()) == ROLL
+def test_message_of_a_hold_stays_the_same_while_it_lasts() -> None:
+    """So that it is told once."""
+    rolls = rolled("ABABAB", every=20)
+    reasons = {limited(rolls, "A", now=NOW + n).reason for n in range(1, 500)}
+    assert len(reasons) == 1
 
 
 def test_nudge_is_never_held() -> None:
-    """A nudge is no disruption."""
-    assert limit_flapping(NUDGE, rolled(5, 4, 3, 2, 1), now=NOW, writers=()) == NUDGE
+    """It disturbs nobody."""
+    assert limited(rolled("ABABAB", every=1), "A", NUDGE) == NUDGE
 
 
 def test_repeated_flapping_is_held_longer() -> None:
     """Each rollout right after a hold doubles the window, up to eight times."""
-    rolls, now, waits = rolled(5, 4, 3, 2, 1), NOW, []
-    for _ in range(40):
-        ready = rollout_allowed_at(rolls, now)
-        waits.append(ready - now)
-        now = max(now, ready)
-        rolls = note_rollout(rolls, now)
+    rolls, now, waits = rolled("ABABAB", every=20), NOW, []
+    for n in range(40):
+        content = "AB"[n % 2]
+        hold = find_hold(rolls, content, now)
+        waits.append(hold.until - now if hold else 0.0)
+        now += waits[-1]
+        rolls = note_rollout(rolls, now, content=content)
     # In the end five rollouts take eight times ten minutes.
     assert sum(waits[-2 * LIMIT :]) >= 2 * 8 * WINDOW - 1
 
 
+def test_rollout_after_a_hold_by_rate_doubles_the_window() -> None:
+    """Who writes on and on is held longer; who stops is not."""
+    rolls = rolled("ABCDEF", every=1)
+    held = note_rollout(rolls, NOW + 56, content="G", since=NOW + 1)
+    assert held.held == 1
+    assert note_rollout(rolls, NOW + 70, content="G", since=NOW + 70).held == 0
+
+
 def test_quiet_hour_resets_the_breaker() -> None:
-    """After an hour without rollouts the window is the first one again."""
-    rolls = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), held=3)
-    assert rollout_allowed_at(rolls, NOW) == NOW
-    assert note_rollout(rolls, NOW) == RolloutTimes((NOW,), 0)
+    """Nothing is held against a consumer for ever."""
+    rolls = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), 3, ("A", "B") * 3)
+    assert find_hold(rolls, "A", NOW) is None
+    assert note_rollout(rolls, NOW, content="B", previous="A") == RolloutTimes(
+        (NOW,), 0, ("A", "B")
+    )
 
 
-@given(st.lists(st.floats(0, 2000), min_size=1, max_size=60))
-def test_at_most_five_rollouts_in_ten_minutes(pauses: list[float]) -> None:
-    """Any ten minutes have at most five rollouts, whenever they are requested."""
-    rolls, now, times = RolloutTimes(), NOW, []
-    for pause in pauses:
+def test_release_forgets_the_rollouts() -> None:
+    """Any value that was not seen before ends the hold; the same value does so once."""
+    rolls = rolled("ABABAB", every=1)
+    released = release(rolls, "2026-11-22T14:02:11Z")
+    assert limited(released, "A") == ROLL
+    again = rolled("ABABAB", every=1)
+    again = RolloutTimes(again.times, 0, again.contents, released.release)
+    assert release(again, "2026-11-22T14:02:11Z") is again
+    assert release(again, "please") != again
+    assert release(again, None) is again
+    assert note_rollout(released, NOW, content="B").release == released.release
+
+
+def test_clock_that_was_set_back_holds_nobody() -> None:
+    """Rollouts in the future are not believed."""
+    assert find_hold(rolled("ABABAB", every=1, until=NOW + 86400), "A", NOW) is None
+    assert spacing_left(rolled("ABAB", every=1, until=NOW + 86400), NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "pause"), [(0, 0.0), (1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 16.0), (9, 16.0)]
+)
+def test_rollouts_of_a_minute_are_spaced(count: int, pause: float) -> None:
+    """The first at once, each further one later than the last."""
+    rolls = RolloutTimes(tuple(NOW - 5 + n / 100 for n in range(count)))
+    latest = rolls.times[-1] if count else NOW
+    assert spacing_left(rolls, latest) == pause
+    assert spacing_left(rolls, latest + pause) == 0.0
+
+
+def test_hundred_edits_in_two_seconds_are_three_rollouts() -> None:
+    """Without a settle time, too, and the last one has the last content."""
+    rolls, times = RolloutTimes(), []
+    pending, now = False, NOW
+    for tick in range(1000):  # ten seconds, each edit with other content
+        now, edited = NOW + tick / 100, tick < 200 and tick % 2 == 0
+        pending = pending or edited
+        if pending and spacing_left(rolls, now) == 0 and find_hold(rolls, str(tick), now) is None:
+            rolls = note_rollout(rolls, now, content=str(tick))
+            times.append(now - NOW)
+            pending = False
+    assert not pending
+    assert times == [0.0, pytest.approx(1.0, abs=0.02), pytest.approx(3.0, abs=0.02)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 2000), st.sampled_from("ABC")), max_size=60))
+def test_at_most_five_rollouts_between_the_same_contents(edits: list[tuple[float, str]]) -> None:
+    """Whoever asks whenever: any ten minutes see at most five returns to the same contents."""
+    rolls, now, times, content = RolloutTimes(), NOW, [], "A"
+    for pause, wanted in edits:
         now += pause
-        if rollout_allowed_at(rolls, now) <= now:
-            rolls = note_rollout(rolls, now)
+        if wanted != content and find_hold(rolls, wanted, now) is None:
+            rolls = note_rollout(rolls, now, content=wanted, previous=content)
+            times.append(now)
+            content = wanted
+    for start in times:
+        # The third content may be new once.
+        assert sum(start <= at < start + WINDOW for at in times) <= LIMIT + 1
+
+
+@given(st.lists(st.floats(0, 300), max_size=80))
+def test_at_most_five_rollouts_in_a_minute_and_twenty_in_half_an_hour(pauses: list[float]) -> None:
+    """Whatever the contents are."""
+    rolls, now, times = RolloutTimes(), NOW, []
+    for n, pause in enumerate(pauses):
+        now += pause
+        if find_hold(rolls, str(n), now) is None:
+            rolls = note_rollout(rolls, now, content=str(n))
             times.append(now)
     for start in times:
-        assert sum(start <= at < start + WINDOW for at in times) <= LIMIT
+        assert sum(start <= at < start + 60 for at in times) <= LIMIT
+        assert sum(start <= at < start + 1800 for at in times) <= 4 * LIMIT

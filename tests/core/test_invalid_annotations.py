@@ -16,6 +16,8 @@ from hotmap.core.reloader.annotations import EXCLUDES, ROLLOUT_STRATEGY, Dialect
 NAMES = Names()
 #: Written by Reloader, never by people; what it says wrongly is over.
 WRITTEN = {NAMES.paused_at}
+#: Any value is valid.
+FREE = {"hotmap.dev/release"}
 
 #: (annotation, kind of consumer, value, words that follow the annotation and its place)
 OF_CONSUMERS = [
@@ -86,6 +88,12 @@ OF_CONSUMERS = [
         "Deployment",
         "evict",
         ": evict only applies to a Pod, not to a Deployment; treating as report only",
+    ),
+    (
+        "hotmap.dev/flap-limit",
+        "Deployment",
+        "-1",
+        ': invalid number "-1": expected 0 (no limit) to 100; treating as the default',
     ),
     (
         "hotmap.dev/agent",
@@ -232,7 +240,17 @@ OF_NAMESPACES = [
     ),
     ("hotmap.dev/strategy", "notify", " has no effect on a Namespace; it belongs on the workload"),
     (IGNORE, "true", " has no effect on a Namespace; it belongs on a ConfigMap or Secret"),
-    ("hotmap.dev/folow", "auto", f" is unknown; known on a Namespace: {FOLLOW}"),
+    (
+        "hotmap.dev/flap-limit",
+        "101",
+        ': invalid number "101": expected 0 (no limit) to 100; treating as the default',
+    ),
+    ("hotmap.dev/release", "now", " has no effect on a Namespace; it belongs on the workload"),
+    (
+        "hotmap.dev/folow",
+        "auto",
+        f" is unknown; known on a Namespace: {FOLLOW}, hotmap.dev/flap-limit",
+    ),
 ]
 
 
@@ -245,7 +263,7 @@ def test_every_annotation_is_covered() -> None:
     """Each that people write, in both dialects, stands in one of the tables."""
     tried = {row[0] for rows in (OF_CONSUMERS, OF_SOURCES, OF_NAMESPACES) for row in rows}
     everything = {*ANNOTATIONS, *NAMES, *EXCLUDES.values(), ROLLOUT_STRATEGY}
-    assert everything - tried == WRITTEN
+    assert everything - tried - FREE == WRITTEN
 
 
 @pytest.mark.parametrize("place", ["", " on the pod template"])

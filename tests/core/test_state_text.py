@@ -66,7 +66,7 @@ RECORD = Record(
     (Window(1.5, 2.5),),
     (RetiredRevision("kH3x.abc", 9.0),),
     1,
-    RolloutTimes((3.0, 4.5), 1),
+    RolloutTimes((3.0, 4.5), 1, ("a1", "b2"), "r3"),
     "kH3x.abc",
     PodCheck.LATENT,
     "shop",
@@ -75,7 +75,7 @@ RECORD = Record(
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false,"zR",3.5]],'
-    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1],"kH3x.abc",2,'
+    '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1,["a1","b2"],"r3"],"kH3x.abc",2,'
     '"shop",[8.0,"removed kH3x.abc"]]'
 )
 

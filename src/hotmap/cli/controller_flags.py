@@ -92,8 +92,8 @@ class ControllerFlags(NamedTuple):
     flap_limit: Annotated[
         int | None,
         Flag(
-            "Rollouts of one workload in ten minutes before further ones are suppressed; 0 means "
-            "no limit.",
+            "Rollouts of one workload in a minute, or in ten minutes between the same contents, "
+            "before further ones are suppressed; 0 means no limit.",
             "N",
             type=click.IntRange(0, 100),
             default=_from_settings(lambda settings: settings.flap_limit),

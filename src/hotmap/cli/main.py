@@ -22,6 +22,7 @@ from hotmap.cli.shared_options import (
     ClusterOptions,
     ControllerAddress,
     LogOptions,
+    NamespaceOptions,
     WorkloadOptions,
 )
 from hotmap.core.errors import HotmapError, ManifestError, SettingsError
@@ -149,6 +150,21 @@ def why(
     from hotmap.cli.status import run_why
 
     return run_why(name, workload, cluster, address)
+
+
+@hotmap.command()
+@click.argument("name", metavar="[KIND/][NAMESPACE/]NAME")
+@add_options(NamespaceOptions, "workload")
+@add_options(ClusterOptions, "cluster")
+def release(name: str, workload: NamespaceOptions, cluster: ClusterOptions) -> int:
+    """End the suppression of a workload's rollouts.
+
+    Sets the annotation hotmap.dev/release: rollouts so far are no longer counted, and a suppressed
+    one takes place.
+    """
+    from hotmap.cli.release import run_release
+
+    return run_release(name, workload.namespace, cluster)
 
 
 @hotmap.command(

@@ -128,6 +128,8 @@ def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None
         reason = decision.reason
         if decision.outcome != "done":
             reason += f"; {decision.outcome}"
+        if decision.count > 1:
+            reason += f" ({decision.count} times since {_clock(decision.first_at, now)})"
         table.add_row(Text(_clock(decision.at, now)), Text(actions), Text(reason))
     print_unpadded(console, table)
 

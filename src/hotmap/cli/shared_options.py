@@ -11,7 +11,13 @@ from hotmap.cli.options import Flag, QuotedChoice
 if TYPE_CHECKING:
     from hotmap.kube.config import ClusterConfig
 
-__all__ = ["ClusterOptions", "ControllerAddress", "LogOptions", "WorkloadOptions"]
+__all__ = [
+    "ClusterOptions",
+    "ControllerAddress",
+    "LogOptions",
+    "NamespaceOptions",
+    "WorkloadOptions",
+]
 
 
 class ClusterOptions(NamedTuple):
@@ -39,6 +45,16 @@ class ClusterOptions(NamedTuple):
         from hotmap.kube.kubeconfig import load_config
 
         return load_config(self.kubeconfig, self.context)
+
+
+class NamespaceOptions(NamedTuple):
+    """Which namespace a workload is in."""
+
+    #: "" for the context's own.
+    namespace: Annotated[
+        str,
+        Flag("Namespace of the workload.", "NAME", short="-n", default="the context's namespace"),
+    ] = ""
 
 
 class WorkloadOptions(NamedTuple):

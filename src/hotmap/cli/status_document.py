@@ -38,6 +38,8 @@ class Decision(_Part):
     reason: str
     actions: list[str]
     outcome: str
+    count: int = 1
+    first_at: float = 0.0
 
 
 class Consumer(_Part):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hotmap.core.errors import SettingsError
 
-__all__ = ["WorkloadName", "parse_workload_name"]
+__all__ = ["WORKLOAD_KINDS", "WorkloadName", "parse_workload_name"]
 
 #: kubectl's names for each kind: singular, plural and short (kubernetes: kubectl api-resources).
 _KINDS = {
@@ -19,6 +19,10 @@ _KINDS = {
     "Pod": ("pod", "pods", "po"),
     "Rollout": ("rollout", "rollouts", "ro"),
 }
+
+#: Every kind of workload, the most frequent first.
+WORKLOAD_KINDS = tuple(_KINDS)
+
 _KIND_BY_NAME = {word: kind for kind, words in _KINDS.items() for word in words}
 
 

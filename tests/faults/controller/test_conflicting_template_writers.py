@@ -142,7 +142,8 @@ async def test_hold_names_the_reverting_writer(shop: Story) -> None:
             return await _told(shop, "Held")
 
         ((message, _),) = await shop.until(held, "a Warning says that it is held")
-        assert "rollout suppressed: 2 in 10m" in message
+        assert "rollout suppressed since" in message
+        assert "2 rollouts in 1m" in message
         assert "last modified by kubectl-edit" in message
         assert "was removed from its pod template (" in message
         assert len(shop.rollouts.of("web")) == 2

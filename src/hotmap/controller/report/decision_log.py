@@ -42,6 +42,9 @@ class DecisionEntry(NamedTuple):
     only_reported: bool = False
     #: Whether an Event tells of it, and no decision has confirmed since that nothing is to be done.
     announced: bool = False
+    #: How often it was taken, and when first.
+    times: int = 1
+    first_at: float = 0.0
 
     @property
     def failed(self) -> bool:
@@ -62,6 +65,10 @@ class DecisionEntry(NamedTuple):
         """Return whether it equals an earlier decision on the same state."""
         mine = (self.reason, self.outcome, self.versions)
         return mine == (other.reason, other.outcome, other.versions)
+
+    def folds_into(self, other: DecisionEntry) -> bool:
+        """Tell whether an earlier decision reads the same, of whichever edit."""
+        return (self.text, self.actions) == (other.text, other.actions)
 
 
 #: Decisions kept per consumer.
@@ -109,15 +116,16 @@ class DecisionLog:
             return False
         if kept and entry.repeats(kept[-1]):
             return False
+        is_same_hold = entry.held and any(map(entry.folds_into, kept))
         for act in entry.actions:
             self.actions[consumer.key.kind, act, "failed" if entry.failed else "done"] += 1
-        kept.append(entry)
-        del kept[:-_MAX_ENTRIES]
-        _log.log(
-            _level(plan, outcome) if level is None else level,
-            entry.text,
-            extra={"workload": str(consumer.key), "change": entry.revision},
-        )
+        _append(kept, entry)
+        if not is_same_hold:
+            _log.log(
+                _level(plan, outcome) if level is None else level,
+                entry.text,
+                extra={"workload": str(consumer.key), "change": entry.revision},
+            )
         return True
 
     def announce(self, key: ObjectKey) -> bool:
@@ -181,6 +189,21 @@ class DecisionLog:
         """Drop a deleted consumer."""
         self._entries.pop(key, None)
         self._missing_sources.pop(key, None)
+
+
+def _append(kept: list[DecisionEntry], entry: DecisionEntry) -> None:
+    """Append a decision; earlier ones that read the same are counted in it.
+
+    An Event tells of a hold once, however many edits are made while it lasts.
+    """
+    times, first_at, announced = 1, entry.at, False
+    for earlier in [one for one in kept if entry.folds_into(one)]:
+        kept.remove(earlier)
+        times += earlier.times
+        first_at = min(first_at, earlier.first_at)
+        announced |= entry.held and earlier.announced
+    kept.append(entry._replace(times=times, first_at=first_at, announced=announced))
+    del kept[:-_MAX_ENTRIES]
 
 
 def _level(plan: Plan, outcome: str) -> int:

@@ -256,6 +256,8 @@ def _decision_document(entry: DecisionEntry) -> dict[str, Any]:
         "actions": list(entry.actions),
         "revision": entry.revision,
         "outcome": entry.outcome,
+        "count": entry.times,
+        "firstAt": round(entry.first_at, 3),
     }
 
 

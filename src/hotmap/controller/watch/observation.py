@@ -95,7 +95,9 @@ class Observer:
             sent=self._sent_nudge(key),
             waited=self._waited(key),
             template=self._index.templates.last_change(key),
-            flap_limit=self._settings.flap_limit,
+            flap_limit=self._settings.flap_limit
+            if policy.flap_limit is None
+            else policy.flap_limit,
             detects_conflicts=self._settings.detects_conflicts,
             inherited_rolls=self._inherited.get(key),
         )

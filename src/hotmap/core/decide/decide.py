@@ -25,12 +25,13 @@ from hotmap.core.decide.conflicts import (
     is_reported,
 )
 from hotmap.core.decide.evidence import MARGIN, PodStart
-from hotmap.core.decide.flap_breaker import limit_flapping
+from hotmap.core.decide.flap_breaker import limit_flapping, release, spacing_left
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
-from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.snapshot import Snapshot, name_content
+from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Window
+from hotmap.core.model.state import RolloutTimes, Window
 from hotmap.core.policy.policy import Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 
@@ -96,13 +97,26 @@ class Decision(NamedTuple):
         return any(not finding.present.exists for finding in self.assessment.changed())
 
     @property
+    def rolls(self) -> RolloutTimes:
+        """Recent rollouts of the consumer; none when a hold was released."""
+        return _rolls(self.snapshot)
+
+    @property
     def settle_in(self) -> float | None:
         """Seconds until the changes that need new pods have settled; None: they have.
 
-        The time counts from the changes, independent of other triggers of this decision.
+        The time counts from the changes, independent of other triggers of this decision. It does
+        not end before the next rollout is far enough from the last ones.
         """
+        if not self.starts_new_pods:
+            return None
         snapshot = self.snapshot
-        if not snapshot.policy.settle or not self.starts_new_pods:
+        spacing = spacing_left(self.rolls, snapshot.now, limit=snapshot.flap_limit)
+        return max(spacing, self._settle_left() or 0.0) or None
+
+    def _settle_left(self) -> float | None:
+        snapshot = self.snapshot
+        if not snapshot.policy.settle:
             return None
         changed = self.changed_sources()
         first, last = inf, -inf
@@ -160,7 +174,9 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
     if record is not None:
         plan = limit_flapping(
             plan,
-            record.rolls,
+            _rolls(snapshot),
+            consumer=consumer.key,
+            content=name_content(snapshot.sources, live_rolls=snapshot.live_rolls),
             now=snapshot.now,
             writers=[f.present.writer for f in assessment.changed() if f.present.exists],
             limit=snapshot.flap_limit,
@@ -168,6 +184,12 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
     conflict = _find_conflict(snapshot)
     plan = defer_to(plan, conflict, told=is_reported(record, conflict), now=snapshot.now)
     return Decision(snapshot, assessment, plan, conflict, starts is not None, resume_in)
+
+
+def _rolls(snapshot: Snapshot) -> RolloutTimes:
+    record = snapshot.record
+    known = RolloutTimes() if record is None else record.rolls
+    return release(known, snapshot.consumer.annotations.get(RELEASE))
 
 
 def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:

@@ -1,8 +1,22 @@
-"""The flap breaker: limits how often a consumer is rolled out.
+"""May a consumer be rolled now? The flap breaker.
 
-A consumer is rolled out at most LIMIT times in a window of ten minutes. After each suppression its
-window doubles, up to an hour and 20 minutes, so that two writers who keep changing a source cause
-fewer and fewer rollouts. An hour without a rollout resets it.
+Three bounds, each on what was rolled lately; LIMIT is `hotmap.dev/flap-limit`:
+
+    bound       held is a rollout …                                  after
+    ----------  ---------------------------------------------------  -----------------------------
+    flapping    back to content that it was rolled to or from        LIMIT in ten minutes, between
+                                                                     few contents (A→B→A→B→A)
+    burst       to any content                                       LIMIT in a minute
+    sustained   to any content                                       4 times LIMIT in half an hour
+
+So a person's own edits, minutes apart and each with other content, are never held. Whoever has to
+be held gets windows twice as wide the next time, up to eight times as wide, so that two writers
+who fight over a source cost fewer and fewer rollouts. An hour without any gives everything back,
+and so does a person with the annotation `hotmap.dev/release`: a value that was not seen before.
+
+Rollouts that follow each other closely are spaced, also without a settle time: a second after the
+first of a minute, two after the second, then four, up to sixteen. A burst of edits so ends in a
+few rollouts, the last of them with the last content.
 
 The times are kept in the consumer's record, so a change of leader does not forget them.
 """
@@ -10,72 +24,195 @@ The times are kept in the consumer's record, so a change of leader does not forg
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hotmap.core.decide.plan import NEW_PODS, Plan
+from hotmap.core.duration import format_age
+from hotmap.core.fingerprint import digest
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes
 
-__all__ = ["LIMIT", "WINDOW", "limit_flapping", "note_rollout", "rollout_allowed_at"]
+__all__ = [
+    "LIMIT",
+    "WINDOW",
+    "Hold",
+    "find_hold",
+    "limit_flapping",
+    "note_rollout",
+    "release",
+    "spacing_left",
+]
 
-#: Rollouts of one consumer within a window.
+#: Rollouts of one consumer within a window, where nobody says otherwise.
 LIMIT = 5
 
-#: Seconds of the first window, and how often it may double.
+#: Seconds of the window in which returns to the same contents are counted.
 WINDOW = 600.0
+
+#: Seconds of the windows in which all rollouts are counted, and of how many limits the wide one is.
+_BURST = 60.0
+_SUSTAINED = 1800.0
+_SUSTAINED_LIMITS = 4
+
+#: How often the windows may double.
 _DOUBLINGS = 3
 
-#: Seconds without a rollout after which the window of a consumer is reset.
+#: Seconds without a rollout after which earlier ones are not counted.
 _FORGIVEN = 3600.0
 
+#: Seconds between the first two rollouts of a minute, and how often that doubles.
+_SPACING = 1.0
+_SPACING_DOUBLINGS = 4
 
-def rollout_allowed_at(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
-    """Return from when on a consumer may be rolled out, POSIX seconds; a past time means now.
+#: Seconds that a clock may have been set back before a time in the future is not believed.
+_CLOCK_STEP = 5.0
 
-    `limit` 0 means no limit.
+
+class Hold(NamedTuple):
+    """Why a consumer may not be rolled now."""
+
+    #: POSIX seconds.
+    until: float
+    #: What was counted, in words.
+    rate: str
+
+
+def find_hold(rolls: RolloutTimes, content: str, now: float, *, limit: int = LIMIT) -> Hold | None:
+    """Return what forbids to roll a consumer to some content now; None: it may be rolled.
+
+    `content` names what it would be rolled to. `limit` 0 holds nobody.
     """
-    if not limit or len(rolls.times) < limit or _forgiven(rolls, now):
-        return now
-    return rolls.times[-limit] + _width(rolls)
+    if not limit or _forgiven(rolls, now):
+        return None
+    times = _believable(rolls.times, now)
+    scale = _scale(rolls)
+    holds = [
+        Hold(times[-most] + width * scale, _rate(most, width * scale))
+        for most, width in ((limit, _BURST), (limit * _SUSTAINED_LIMITS, _SUSTAINED))
+        if len(times) >= most
+    ]
+    if len(times) >= limit and _flaps(rolls, content, limit):
+        width = WINDOW * scale
+        rate = f"{_rate(limit, width)} between the same contents"
+        holds.append(Hold(times[-limit] + width, rate))
+    return max((hold for hold in holds if hold.until > now), default=None)
 
 
-def note_rollout(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> RolloutTimes:
-    """Record a rollout that is written now; only the last `limit` are kept."""
+def _flaps(rolls: RolloutTimes, content: str, limit: int) -> bool:
+    """Return whether the last rollouts went back and forth, and this one returns once more."""
+    lately = rolls.contents[-limit - 1 :]
+    return content in lately and len(set(lately[1:])) <= max(2, (limit + 1) // 2)
+
+
+def note_rollout(
+    rolls: RolloutTimes,
+    now: float,
+    *,
+    content: str = "",
+    previous: str = "",
+    since: float | None = None,
+    limit: int = LIMIT,
+) -> RolloutTimes:
+    """Return rollouts with one to `content` that is written now; only what the bounds need is kept.
+
+    `previous` names the content before, and `since` is when the change was first seen: it was
+    held meanwhile if it was not permitted then.
+    """
     if not limit:
-        return RolloutTimes()
+        return RolloutTimes(release=rolls.release)
     if _forgiven(rolls, now):
-        rolls = RolloutTimes()
-    flapped = len(rolls.times) >= limit and now - rolls.times[-limit] < 2 * _width(rolls)
-    held = rolls.held + 1 if flapped else rolls.held
-    return RolloutTimes((*rolls.times, now)[-limit:], held)
-
-
-def limit_flapping(
-    plan: Plan, rolls: RolloutTimes, *, now: float, writers: Sequence[str], limit: int = LIMIT
-) -> Plan:
-    """Suppress actions that start new pods while a consumer had too many of them.
-
-    `writers` are the field managers that wrote the changed sources last; they are named, since one
-    of them has to stop. Other actions of the plan stay: a nudge is no disruption.
-    """
-    at = rollout_allowed_at(rolls, now, limit=limit)
-    rolls_out = any(action.type in NEW_PODS for action in plan.actions)
-    if not rolls_out or at <= now:
-        return plan
-    rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
-    who = f"; last modified by {' and '.join(sorted(set(writers)))}" if writers else ""
-    rate = f"{limit} in {_minutes(_width(rolls))}"
-    reason = f"{plan.cause or plan.reason}: rollout suppressed: {rate}{who}"
-    return plan._replace(
-        actions=rest, reason=reason, settles=False, warning=True, requeue_after=at - now
+        rolls = RolloutTimes(release=rolls.release)
+    was_held = find_hold(rolls, content, now if since is None else since, limit=limit) is not None
+    held = was_held or _flapped_lately(rolls, content, now, limit)
+    contents = rolls.contents or (previous,)
+    return RolloutTimes(
+        (*_believable(rolls.times, now), now)[-limit * _SUSTAINED_LIMITS :],
+        rolls.held + held,
+        (*contents, content)[-limit - 1 :],
+        rolls.release,
     )
 
 
-def _width(rolls: RolloutTimes) -> float:
-    return WINDOW * (1 << min(rolls.held, _DOUBLINGS))
+def _flapped_lately(rolls: RolloutTimes, content: str, now: float, limit: int) -> bool:
+    """Return whether a hold for flapping ended less than its own length ago."""
+    if len(rolls.times) < limit or not _flaps(rolls, content, limit):
+        return False
+    return now - rolls.times[-limit] < 2 * WINDOW * _scale(rolls)
+
+
+def spacing_left(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
+    """Return seconds until the next rollout is not too close to the last ones; 0: it is not."""
+    times = _believable(rolls.times, now)
+    count = sum(now - at < _BURST for at in times)
+    if not limit or not count:
+        return 0.0
+    pause = _SPACING * (1 << min(count - 1, _SPACING_DOUBLINGS))
+    return min(max(0.0, times[-1] + pause - now), pause)
+
+
+def release(rolls: RolloutTimes, request: str | None) -> RolloutTimes:
+    """Return no rollouts where somebody asks for that in words not seen before.
+
+    `request` is the value of `hotmap.dev/release`, None without it.
+    """
+    name = digest([request])[:8] if request else ""
+    if name in ("", rolls.release):
+        return rolls
+    return RolloutTimes(release=name)
+
+
+def limit_flapping(
+    plan: Plan,
+    rolls: RolloutTimes,
+    *,
+    consumer: ObjectKey,
+    content: str,
+    now: float,
+    writers: Sequence[str],
+    limit: int = LIMIT,
+) -> Plan:
+    """Return a plan without what starts new pods while that has been done to a consumer too often.
+
+    `writers` are the field managers that wrote the changed sources last; they are named, since one
+    of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody. The reason
+    stays the same for as long as the hold lasts, which began with the last rollout.
+    """
+    if not any(action.type in NEW_PODS for action in plan.actions):
+        return plan
+    hold = find_hold(rolls, content, now, limit=limit)
+    if hold is None:
+        return plan
+    rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
+    who = f"; last modified by {' and '.join(sorted(set(writers)))}" if writers else ""
+    reason = (
+        f"{plan.cause or plan.reason}: rollout suppressed since {_clock(rolls.times[-1])} "
+        f"until {_clock(hold.until)} UTC: {hold.rate}{who}; to roll out now, run 'hotmap release "
+        f"{consumer.kind.lower()}/{consumer.name} -n {consumer.namespace}'"
+    )
+    return plan._replace(
+        actions=rest, reason=reason, settles=False, warning=True, requeue_after=hold.until - now
+    )
+
+
+def _scale(rolls: RolloutTimes) -> int:
+    return 1 << min(rolls.held, _DOUBLINGS)
 
 
 def _forgiven(rolls: RolloutTimes, now: float) -> bool:
-    return bool(rolls.times) and now - rolls.times[-1] > max(_FORGIVEN, _width(rolls))
+    since = now - rolls.times[-1] if rolls.times else 0.0
+    return since > max(_FORGIVEN, WINDOW * _scale(rolls))
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:g}m"
+def _believable(times: Sequence[float], now: float) -> tuple[float, ...]:
+    """Return times without those in the future: the clock was set back since."""
+    return tuple(at for at in times if at <= now + _CLOCK_STEP)
+
+
+def _rate(count: int, seconds: float) -> str:
+    return f"{count} {'rollout' if count == 1 else 'rollouts'} in {format_age(seconds)}"
+
+
+def _clock(at: float) -> str:
+    """Return POSIX seconds as a time of the day in UTC."""
+    minutes, second = divmod(int(at) % 86400, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"

@@ -16,10 +16,16 @@ from hotmap.core.decide.assessment import Finding, Verdict
 from hotmap.core.decide.conflicts import record_reported
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.evidence import MARGIN
-from hotmap.core.decide.flap_breaker import note_rollout
+from hotmap.core.decide.flap_breaker import note_rollout, release
 from hotmap.core.decide.plan import ActionType
-from hotmap.core.decide.snapshot import Snapshot, content_of
+from hotmap.core.decide.snapshot import (
+    Snapshot,
+    content_of,
+    name_content,
+    name_recorded_content,
+)
 from hotmap.core.fingerprint import ABSENT
+from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import (
     UNVOUCHED,
@@ -69,7 +75,7 @@ def next_record(decision: Decision, outcome: Outcome) -> Record | None:
     record and none is needed.
     """
     record = _record_settled(decision, outcome) if decision.plan.settles else None
-    record = record or decision.snapshot.record
+    record = record or _with_release(decision)
     if record is not None and decision.conflict is not None and decision.reports_conflict:
         record = record_reported(record, decision.conflict)
     return record
@@ -87,6 +93,7 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     record = record_applied(consumer, before, findings, key_id=key_id, generation=generation)
     if before is None:
         record = _with_inherited_rollouts(record, snapshot)
+    record = msgspec.structs.replace(record, rolls=release(record.rolls, _request(snapshot)))
     rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
     if rollout is not None:
         record = record_rollout(
@@ -101,11 +108,32 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
         if snapshot.policy.writing is not Writing.REVISION:
             record = record_reloader_write(record, now=outcome.at)
     if decision.starts_new_pods:
-        rolls = note_rollout(record.rolls, outcome.at, limit=snapshot.flap_limit)
+        rolls = note_rollout(
+            record.rolls,
+            outcome.at,
+            content=name_content(snapshot.sources, live_rolls=snapshot.live_rolls),
+            previous=name_recorded_content(before, live_rolls=snapshot.live_rolls)
+            if before
+            else "",
+            since=snapshot.first_seen,
+            limit=snapshot.flap_limit,
+        )
         return msgspec.structs.replace(record, rolls=rolls)
     if _leaves_older_pods(decision):
         return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
     return record
+
+
+def _with_release(decision: Decision) -> Record | None:
+    """Keep which request for a release was followed, also where nothing was to be done."""
+    record = decision.snapshot.record
+    if record is None or record.rolls == decision.rolls:
+        return record
+    return msgspec.structs.replace(record, rolls=decision.rolls)
+
+
+def _request(snapshot: Snapshot) -> str | None:
+    return snapshot.consumer.annotations.get(RELEASE)
 
 
 def first_record(decision: Decision) -> Record | None:
@@ -144,7 +172,7 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
 
 def _content(record: Record) -> tuple[object, ...]:
     sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live) for s in record.sources]
-    return record.key_id, record.generation, record.windows, sources
+    return record.key_id, record.generation, record.windows, record.rolls.release, sources
 
 
 def _with_inherited_rollouts(record: Record, snapshot: Snapshot) -> Record:

@@ -31,6 +31,8 @@ __all__ = [
     "bound_change",
     "content_of",
     "desired_target",
+    "name_content",
+    "name_recorded_content",
     "recorded_revision",
     "recorded_target",
     "revision_of",
@@ -39,6 +41,9 @@ __all__ = [
     "uses_digest",
 ]
 
+
+#: Characters of a name that is compared with the names of a few other contents only.
+_CONTENT_NAME = 6
 
 #: Seconds between a write and the watch event of it, at most, for both to be the same.
 _SAME_WRITE = 2.0
@@ -347,6 +352,24 @@ def recorded_revision(
         if one.frozen or live_rolls
     ]
     return f"{key.id}.{combine(key, parts, uid=uid)}"
+
+
+def name_content(snapshots: Sequence[SourceSnapshot], *, live_rolls: bool) -> str:
+    """Name what new pods would run with, whoever the consumer is: a Job comes back as another."""
+    return digest(
+        f"{present.source.kind}/{present.source.name}|{present.frozen}|"
+        f"{present.live if live_rolls else ''}"
+        for present in snapshots
+    )[:_CONTENT_NAME]
+
+
+def name_recorded_content(record: Record, *, live_rolls: bool) -> str:
+    """Name what was last asked for, as `name_content` names what is present."""
+    sources = sorted(record.sources, key=lambda source: (source.kind, source.name))
+    return digest(
+        f"{source.kind}/{source.name}|{source.frozen}|{source.live if live_rolls else ''}"
+        for source in sources
+    )[:_CONTENT_NAME]
 
 
 def content_of(revision: str) -> str:

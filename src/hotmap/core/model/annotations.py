@@ -23,10 +23,12 @@ __all__ = [
     "ANNOTATIONS",
     "CATCH_UP",
     "EXCLUDE",
+    "FLAP_LIMIT",
     "FOLLOW",
     "IGNORE",
     "ON_CHANGE",
     "OURS",
+    "RELEASE",
     "REREADS",
     "SETTLE",
     "SETTLE_MAX",
@@ -44,6 +46,8 @@ SETTLE = "hotmap.dev/settle"
 SETTLE_MAX = "hotmap.dev/settle-max"
 CATCH_UP = "hotmap.dev/catch-up"
 ON_CHANGE = "hotmap.dev/on-change"
+FLAP_LIMIT = "hotmap.dev/flap-limit"
+RELEASE = "hotmap.dev/release"
 AGENT = "hotmap.dev/agent"
 
 #: Every annotation for users.
@@ -57,6 +61,8 @@ ANNOTATIONS = (
     SETTLE_MAX,
     CATCH_UP,
     ON_CHANGE,
+    FLAP_LIMIT,
+    RELEASE,
     AGENT,
 )
 

@@ -123,10 +123,14 @@ class RetiredRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class RolloutTimes(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The recent rollouts of a consumer, for the flap breaker."""
 
-    #: POSIX seconds, newest last, at most `budget.LIMIT`.
+    #: POSIX seconds, newest last; at most four times the limit.
     times: tuple[float, ...] = ()
     #: How often it was rolled out right after a suppression.
     held: int = 0
+    #: What the last of them rolled to, newest last, and before these what was there at first.
+    contents: tuple[str, ...] = ()
+    #: Names the last request for a release that was followed; "" for none.
+    release: str = ""
 
 
 class PodCheck(enum.IntEnum):

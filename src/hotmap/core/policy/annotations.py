@@ -17,6 +17,7 @@ from hotmap.core.model.annotations import (
     AGENT,
     CATCH_UP,
     EXCLUDE,
+    FLAP_LIMIT,
     FOLLOW,
     IGNORE,
     ON_CHANGE,
@@ -38,6 +39,7 @@ from hotmap.core.model.source import parse_time
 from hotmap.core.policy.lint import Problem, misplaced_annotations
 from hotmap.core.policy.policy import (
     DEFAULTS,
+    MAX_FLAP_LIMIT,
     Agent,
     Defaults,
     LeftPaused,
@@ -106,6 +108,7 @@ def read_policy(
         settle=settle,
         settle_max=settle_max,
         catch_up=defaults.catch_up if catch_up is None else catch_up,
+        flap_limit=reader.read(FLAP_LIMIT, _parse_flap_limit, "the default", None, inherit=True),
         on_change=_on_change(reader, consumer.key.kind, defaults),
         agent=reader.read(AGENT, _parse_agent, "no agent", None),
         restarts=dialect.restarts,
@@ -260,10 +263,17 @@ def _misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
 def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
     """Find invalid annotations of a Namespace."""
     problems = misplaced_annotations(annotations, "Namespace")
-    try:
-        parse_follow(_bounded(annotations.get(FOLLOW, "")).strip())
-    except ValueError as error:
-        problems.append(Problem(FOLLOW, f"annotation {FOLLOW}: {error}; treating as off"))
+    parsers: tuple[tuple[str, Callable[[str], object], str], ...] = (
+        (FOLLOW, parse_follow, "off"),
+        (FLAP_LIMIT, _parse_flap_limit, "the default"),
+    )
+    for name, parse, safe_text in parsers:
+        if name not in annotations:
+            continue
+        try:
+            parse(_bounded(annotations[name]).strip())
+        except ValueError as error:
+            problems.append(Problem(name, f"annotation {name}: {error}; treating as {safe_text}"))
     return tuple(problems)
 
 
@@ -313,6 +323,15 @@ def _parse_bool(text: str) -> bool:
     if text in ("true", "false"):
         return text == "true"
     raise ValueError(f"invalid boolean {quote_short(text)}: expected true or false")
+
+
+def _parse_flap_limit(text: str) -> int:
+    limit = parse_number(text)
+    if limit is None or limit > MAX_FLAP_LIMIT:
+        raise ValueError(
+            f"invalid number {quote_short(text)}: expected 0 (no limit) to {MAX_FLAP_LIMIT}"
+        )
+    return limit
 
 
 _RESTARTS = ("supervised", "all-containers", "term", "none")

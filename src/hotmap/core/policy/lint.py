@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from hotmap.core.model.annotations import ANNOTATIONS, FOLLOW, IGNORE, OURS
+from hotmap.core.model.annotations import ANNOTATIONS, FLAP_LIMIT, FOLLOW, IGNORE, OURS
 from hotmap.core.reloader.annotations import (
     DEFAULT_SETTINGS,
     EXCLUDES,
@@ -92,7 +92,7 @@ def _known(names: Names) -> dict[_Place, frozenset[str]]:
     return {
         _Place.CONSUMER: frozenset(of_consumers) - of_sources,
         _Place.SOURCE: of_sources,
-        _Place.NAMESPACE: frozenset((FOLLOW,)),
+        _Place.NAMESPACE: frozenset((FOLLOW, FLAP_LIMIT)),
     }
 
 

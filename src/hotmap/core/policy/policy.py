@@ -19,6 +19,7 @@ from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, 
 
 __all__ = [
     "DEFAULTS",
+    "MAX_FLAP_LIMIT",
     "ROLLABLE",
     "Agent",
     "Defaults",
@@ -33,6 +34,10 @@ __all__ = [
 
 #: Kinds whose controller replaces pods when the pod template changes.
 ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
+
+
+#: The most rollouts that the flap breaker may be told to allow: their times are kept.
+MAX_FLAP_LIMIT = 100
 
 
 class Strategy(enum.Enum):
@@ -97,6 +102,8 @@ class Policy(NamedTuple):
     settle: float = 0.5
     settle_max: float = 5.0
     catch_up: bool = False
+    #: Rollouts that the flap breaker allows; 0 allows any number, None is what flags say.
+    flap_limit: int | None = None
     on_change: OnChange = OnChange.REPORT
     agent: Agent | None = None
     #: Argo Rollout: its pods are restarted instead of its template being changed.

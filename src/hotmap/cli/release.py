@@ -1,0 +1,76 @@
+"""`hotmap release`: end the suppression of a workload's rollouts.
+
+Writes one annotation with the caller's own rights; kubectl or any other tool may write it, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+
+from hotmap.cli.shared_options import ClusterOptions
+from hotmap.cli.workload_names import WORKLOAD_KINDS, WorkloadName, parse_workload_name
+from hotmap.core.errors import NotFound, SettingsError
+from hotmap.core.model.annotations import RELEASE
+from hotmap.core.model.objects import ObjectMeta
+from hotmap.kube.client import Client, Limits
+from hotmap.kube.resources import BY_KIND, Resource
+
+__all__ = ["run_release"]
+
+_LIMITS = Limits(connect=5.0, attempt=20.0, attempts=2)
+
+
+class _Object(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+def run_release(name: str, namespace: str, cluster: ClusterOptions) -> int:
+    """Annotate one workload, so that its rollouts so far are not counted any more.
+
+    Raises:
+        SettingsError: the name is invalid or ambiguous, or no such workload exists.
+        ApiError, Unreachable: the workload cannot be read or annotated.
+    """
+    asyncio.run(_release(name, namespace, cluster))
+    return 0
+
+
+async def _release(text: str, namespace: str, cluster: ClusterOptions) -> None:
+    async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
+        name = parse_workload_name(text, namespace or client.namespace)
+        resource = await _find(client, name, text)
+        at = datetime.fromtimestamp(client.server_time(), UTC).isoformat(timespec="milliseconds")
+        await client.patch(
+            resource,
+            name.namespace,
+            name.name,
+            {"metadata": {"annotations": {RELEASE: at.replace("+00:00", "Z")}}},
+            type=_Object,
+            idempotent=True,
+        )
+    group = f".{resource.group}" if resource.group else ""
+    sys.stdout.write(f"{resource.kind.lower()}{group}/{name.name} released\n")
+
+
+async def _find(client: Client, name: WorkloadName, text: str) -> Resource:
+    """Find the resource of a workload; one that is named without its kind is looked for."""
+    found = []
+    for kind in [name.kind] if name.kind else WORKLOAD_KINDS:
+        try:
+            await client.get(BY_KIND[kind], name.namespace, name.name, type=_Object)
+        except NotFound:
+            continue
+        found.append(BY_KIND[kind])
+    if len(found) == 1:
+        return found[0]
+    kind = name.kind or "workload"
+    if not found:
+        raise SettingsError(f'"{text}": there is no {kind} {name.namespace}/{name.name}')
+    kinds = " and ".join(resource.kind for resource in found)
+    raise SettingsError(
+        f'"{text}" is ambiguous: {kinds} {name.namespace}/{name.name}; name the kind'
+    )

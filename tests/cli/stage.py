@@ -1,0 +1,105 @@
+"""A local plane and a controller as processes, and hotmap as a person calls it there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.walkthroughs.local import Plane, running_plane
+
+from hotmap.kube.client import Client
+from hotmap.kube.kubeconfig import load_kubeconfig
+from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+class Stage(NamedTuple):
+    """A plane, a controller that follows it, and the way to call hotmap."""
+
+    plane: Plane
+    url: str
+
+    def hotmap(self, *arguments: str, named: bool = True) -> Result:
+        """Run a command on a terminal of 80 columns; `named` names the controller's address."""
+        where = ["--url", self.url] if named else []
+        done = subprocess.run(
+            [sys.executable, "-m", "hotmap", *arguments, *where],
+            env={
+                "PATH": os.environ["PATH"],
+                "KUBECONFIG": str(self.plane.kubeconfig),
+                "COLUMNS": "80",
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=90,
+        )
+        assert "Traceback" not in done.stderr
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    async def create(self, kind: Any, **body: Any) -> None:
+        async with Client(load_kubeconfig(str(self.plane.kubeconfig))) as client:
+            await client.create(kind, "default", body, type=dict)
+
+    async def edit(self, **data: str) -> None:
+        async with Client(load_kubeconfig(str(self.plane.kubeconfig))) as client:
+            await client.patch(CONFIGMAPS, "default", "app", {"data": data}, type=dict)
+
+    async def deployment(self, name: str, **annotations: str) -> None:
+        labels = {"app": name}
+        reference = {"configMapKeyRef": {"name": "app", "key": "LEVEL"}}
+        container = {
+            "name": "main",
+            "image": "host",
+            "command": ["sleep", "3600"],
+            "env": [{"name": "LEVEL", "valueFrom": reference}],
+        }
+        spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+        await self.create(
+            DEPLOYMENTS,
+            metadata={"name": name, "annotations": annotations},
+            spec={
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        )
+
+
+@contextmanager
+def running_stage(directory: Path, *flags: str) -> Iterator[Stage]:
+    """Run a plane and a controller with these flags."""
+    log = directory / "controller.log"
+    with running_plane(directory / "plane") as plane, log.open("w") as written:
+        command = ["controller", "--kubeconfig", str(plane.kubeconfig), "--listen=127.0.0.1:0"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "hotmap", *command, *flags],
+            stdin=subprocess.DEVNULL,
+            stderr=written,
+            env={"PATH": os.environ["PATH"]},
+        ) as controller:
+            try:
+                yield Stage(plane, f"http://127.0.0.1:{_port(controller, log)}")
+            finally:
+                controller.terminate()
+
+
+def _port(controller: subprocess.Popen[bytes], log: Path) -> str:
+    while controller.poll() is None:
+        if found := re.search(r"status on port (\d+)", log.read_text()):
+            return found[1]
+        time.sleep(0.02)
+    raise AssertionError(log.read_text())
