@@ -14,6 +14,8 @@ from hotmap.core.errors import SettingsError
 from hotmap.kube.config import ClusterConfig, TokenFile, in_cluster_config
 from hotmap.kube.kubeconfig import load_config, load_kubeconfig
 
+GROUP = "client.authentication.k8s.io"
+
 
 def kubeconfig(
     *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **context: Any
@@ -146,19 +148,52 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
     ("content", "message"),
     [
         (
-            kubeconfig(user={"exec": {"command": "aws"}}),
-            "user 'u' in kubeconfig {path} logs in by 'exec', which is not supported yet:"
-            " use a token, a token file or a client certificate",
+            kubeconfig(user={"exec": {"apiVersion": f"{GROUP}/v1"}}),
+            "user 'u' in kubeconfig {path} has an exec plugin without a command",
         ),
         (
-            kubeconfig(user={"auth-provider": {"name": "oidc"}}),
-            "user 'u' in kubeconfig {path} logs in by 'auth-provider', which is not supported"
-            " yet: use a token, a token file or a client certificate",
+            kubeconfig(user={"exec": {"command": "aws", "apiVersion": f"{GROUP}/v1alpha1"}}),
+            "user 'u' in kubeconfig {path} has an exec plugin of apiVersion"
+            f" '{GROUP}/v1alpha1', which is not supported: use {GROUP}/v1 or {GROUP}/v1beta1",
+        ),
+        (
+            kubeconfig(user={"exec": {"command": "aws"}}),
+            "user 'u' in kubeconfig {path} has an exec plugin of apiVersion '(none)', which is"
+            f" not supported: use {GROUP}/v1 or {GROUP}/v1beta1",
+        ),
+        (
+            kubeconfig(user={"exec": {"command": "aws", "apiVersion": f"{GROUP}/v1"}}),
+            "user 'u' in kubeconfig {path} has an exec plugin with an invalid interactiveMode"
+            " (none): expected Never, IfAvailable, Always",
+        ),
+        (
+            kubeconfig(
+                user={
+                    "exec": {
+                        "command": "aws",
+                        "apiVersion": f"{GROUP}/v1",
+                        "interactiveMode": "Maybe",
+                    }
+                }
+            ),
+            "user 'u' in kubeconfig {path} has an exec plugin with an invalid interactiveMode"
+            " ('Maybe'): expected Never, IfAvailable, Always",
+        ),
+        (
+            kubeconfig(user={"auth-provider": {"name": "gcp", "config": {"x": "geheim"}}}),
+            "user 'u' in kubeconfig {path} logs in by auth-provider 'gcp', which is not"
+            " supported: use the exec plugin gke-gcloud-auth-plugin"
+            " ('gcloud container clusters get-credentials')",
+        ),
+        (
+            kubeconfig(user={"auth-provider": {"name": "other"}}),
+            "user 'u' in kubeconfig {path} logs in by auth-provider 'other', which is not"
+            " supported: use an exec plugin, a token or a client certificate",
         ),
         (
             kubeconfig(user={"username": "x", "password": "geheim"}),
-            "user 'u' in kubeconfig {path} logs in by 'username', which is not supported yet:"
-            " use a token; Kubernetes itself dropped passwords in 1.19",
+            "user 'u' in kubeconfig {path} logs in by 'username', which is not supported: use"
+            " a token; Kubernetes itself dropped passwords in 1.19",
         ),
         (
             kubeconfig(user={"tokenFile": "absent"}),

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from hotmap.core.errors import SettingsError
 
@@ -42,23 +42,38 @@ _log = logging.getLogger(__name__)
 # -- credentials -----------------------------------------------------------------------------
 
 
-class Credentials(Protocol):
-    """The credentials of a request."""
+class Credentials:
+    """The credentials of a request; this one has none."""
+
+    async def prepare(self) -> None:
+        """Get the credentials where that takes time; called before each request.
+
+        Raises:
+            SettingsError: there are none.
+        """
 
     def authorization(self) -> str:
         """Return the Authorization header's value, "" for none."""
-        ...
+        return ""
 
-    def refresh(self, refused: str) -> bool:
-        """Read newer credentials after a 401; return True if they differ from the refused ones.
+    def client_certificate(self) -> tuple[bytes, bytes] | None:
+        """Return a certificate chain and its key as PEM, None for those of the TLS settings."""
+        return None
+
+    async def renew(self, refused: str) -> bool:
+        """Get newer credentials after a 401; return True if they differ from the refused ones.
 
         `refused` is what `authorization` returned for the refused request: another call may have
-        refreshed since.
+        renewed them since.
         """
-        ...
+        return self.refresh(refused)
+
+    def refresh(self, refused: str) -> bool:
+        """Do what `renew` does, where that takes no time."""
+        return False
 
 
-class BearerToken:
+class BearerToken(Credentials):
     """A token that never changes; an empty one stands for no token at all."""
 
     def __init__(self, token: str = "") -> None:
@@ -67,16 +82,13 @@ class BearerToken:
     def authorization(self) -> str:
         return f"Bearer {self._token}" if self._token else ""
 
-    def refresh(self, refused: str) -> bool:
-        return False
-
 
 def is_token(text: str) -> bool:
     """Return whether a text can be sent as a token: one word of visible ASCII (RFC 6750)."""
     return all("!" <= sign <= "~" for sign in text)
 
 
-class TokenFile:
+class TokenFile(Credentials):
     """A token file that is renewed by others, read again every minute and after a 401.
 
     If the file cannot be read later, the last token stays in use, since the server decides whether

@@ -1,6 +1,7 @@
 """Kubeconfig files: found, merged and resolved as kubectl does it (client-go: tools/clientcmd).
 
-Credential plugins and other programs are refused with an error that says what to do instead.
+Credential plugins run in `exec_plugin`; what Kubernetes itself has dropped is refused with an error
+that says what to do instead.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from hotmap.core.errors import SettingsError
+from hotmap.core.text import printable
 from hotmap.kube.config import (
     TLS,
     BearerToken,
@@ -26,6 +28,7 @@ from hotmap.kube.config import (
     is_token,
     read_file,
 )
+from hotmap.kube.exec_plugin import ExecCredentials, ExecPlugin
 
 __all__ = ["load_config", "load_kubeconfig"]
 
@@ -39,6 +42,11 @@ class _Entry(msgspec.Struct, rename="kebab"):
 _E = TypeVar("_E", bound=_Entry)
 
 
+class _Extension(msgspec.Struct):
+    name: str = ""
+    extension: Any = None
+
+
 class _Cluster(_Entry):
     server: str | None = None
     certificate_authority: str | None = None
@@ -46,6 +54,27 @@ class _Cluster(_Entry):
     insecure_skip_tls_verify: bool = False
     tls_server_name: str | None = None
     proxy_url: str | None = None
+    disable_compression: bool = False
+    extensions: list[_Extension] | None = None
+
+
+class _Variable(msgspec.Struct):
+    name: str
+    value: str = ""
+
+
+class _Exec(msgspec.Struct, rename="camel"):
+    command: str = ""
+    args: list[str] | None = None
+    env: list[_Variable] | None = None
+    api_version: str = ""
+    install_hint: str | None = None
+    provide_cluster_info: bool = False
+    interactive_mode: str | None = None
+
+
+class _AuthProvider(msgspec.Struct):
+    name: str = ""
 
 
 class _User(_Entry):
@@ -56,8 +85,8 @@ class _User(_Entry):
     client_key: str | None = None
     client_key_data: str | None = None
     username: str | None = None
-    exec: Any = None
-    auth_provider: Any = None
+    exec: _Exec | None = None
+    auth_provider: _AuthProvider | None = None
     impersonate: str | None = msgspec.field(default=None, name="as")
     impersonate_uid: str | None = msgspec.field(default=None, name="as-uid")
     impersonate_groups: list[str] | None = msgspec.field(default=None, name="as-groups")
@@ -222,11 +251,12 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
         raise SettingsError(
             f"{cluster_name} has a proxy-url that is not http://; no other is supported yet"
         )
+    tls = _tls(cluster_name, cluster, context.user, user)
     return ClusterConfig(
         server=server,
         origin=origin,
-        credentials=_credentials(context.user, user),
-        tls=_tls(cluster_name, cluster, context.user, user),
+        credentials=_credentials(context.user, user, cluster, tls),
+        tls=tls,
         namespace=context.namespace or "default",
         proxy=proxy,
         impersonate=tuple(_impersonation(context.user, user)),
@@ -243,36 +273,90 @@ def _is_server(url: str) -> bool:
     return parts.scheme in ("https", "http") and named and not any(map(str.isspace, url))
 
 
+#: What to use instead of a kind of login that Kubernetes has dropped, by auth-provider.
+_INSTEAD = {
+    "gcp": "the exec plugin gke-gcloud-auth-plugin ('gcloud container clusters get-credentials')",
+    "azure": "the exec plugin kubelogin ('kubelogin convert-kubeconfig')",
+    "oidc": "an exec plugin for OIDC, such as kubelogin ('kubectl oidc-login setup')",
+}
+
+
 def _refuse_unsupported(name: str, user: _User) -> None:
-    for field, value, instead in (
-        ("exec", user.exec, "a token, a token file or a client certificate"),
-        ("auth-provider", user.auth_provider, "a token, a token file or a client certificate"),
-        ("username", user.username, "a token; Kubernetes itself dropped passwords in 1.19"),
-    ):
-        if value is not None:
-            raise SettingsError(
-                f"user {name!r} in kubeconfig {user.origin} logs in by {field!r}, which is not"
-                f" supported yet: use {instead}"
-            )
+    title = _user_title(name, user)
+    if user.auth_provider is not None:
+        provider = user.auth_provider.name
+        instead = _INSTEAD.get(provider, "an exec plugin, a token or a client certificate")
+        raise SettingsError(
+            f"{title} logs in by auth-provider {printable(provider, 80)!r}, which is not supported:"
+            f" use {instead}"
+        )
+    if user.username is not None:
+        raise SettingsError(
+            f"{title} logs in by 'username', which is not supported: use a token; Kubernetes"
+            " itself dropped passwords in 1.19"
+        )
 
 
-def _credentials(name: str, user: _User) -> Credentials:
+def _credentials(name: str, user: _User, cluster: _Cluster, tls: TLS) -> Credentials:
+    """Choose the credentials; a token goes over a plugin (client-go: exec.go, RoundTrip)."""
+    title = _user_title(name, user)
     if not is_token(user.token or ""):
         raise SettingsError(
             f"the token of user {name!r} in kubeconfig {user.origin} is more than one word"
         )
-    if user.token_file is None:
-        return BearerToken(user.token or "")
-    credentials = TokenFile(_beside(user, user.token_file), fallback=user.token or "")
-    try:
-        credentials.authorization()
-    except SettingsError as error:
-        raise SettingsError(f"user {name!r} in kubeconfig {user.origin}: {error}") from error
-    return credentials
+    if user.token_file is not None:
+        credentials = TokenFile(_beside(user, user.token_file), fallback=user.token or "")
+        try:
+            credentials.authorization()
+        except SettingsError as error:
+            raise SettingsError(f"{title}: {error}") from error
+        return credentials
+    if user.exec is not None and not user.token:
+        return ExecCredentials(_plugin(title, user, user.exec, cluster, tls))
+    return BearerToken(user.token or "")
+
+
+def _plugin(title: str, user: _User, plugin: _Exec, cluster: _Cluster, tls: TLS) -> ExecPlugin:
+    command = plugin.command
+    if os.sep in command:
+        command = str(_beside(user, command))
+    mode = plugin.interactive_mode
+    if mode is None:
+        # Required since v1 (client-go: clientcmd/validation.go, validateAuthInfo).
+        mode = "IfAvailable" if plugin.api_version.endswith("/v1beta1") else ""
+    return ExecPlugin(
+        plugin.api_version,
+        command,
+        tuple(plugin.args or ()),
+        tuple((variable.name, variable.value) for variable in plugin.env or ()),
+        plugin.install_hint or "",
+        mode,
+        _cluster_info(cluster, tls) if plugin.provide_cluster_info else None,
+        title,
+    ).validated()
+
+
+def _cluster_info(cluster: _Cluster, tls: TLS) -> dict[str, Any]:
+    """Describe the cluster to a plugin (client-go: pkg/apis/clientauthentication/v1, Cluster)."""
+    extensions = {one.name: one.extension for one in cluster.extensions or ()}
+    info = {
+        "server": cluster.server,
+        "tls-server-name": tls.server_name,
+        "insecure-skip-tls-verify": tls.insecure,
+        "certificate-authority-data": base64.b64encode(tls.ca or b"").decode(),
+        "proxy-url": cluster.proxy_url,
+        "disable-compression": cluster.disable_compression,
+        "config": extensions.get("client.authentication.k8s.io/exec"),
+    }
+    return {name: value for name, value in info.items() if value}
+
+
+def _user_title(name: str, user: _User) -> str:
+    return f"user {name!r} in kubeconfig {user.origin}"
 
 
 def _tls(cluster_name: str, cluster: _Cluster, user_name: str, user: _User) -> TLS:
-    user_title = f"user {user_name!r} in kubeconfig {user.origin}"
+    user_title = _user_title(user_name, user)
     ca = _pem(
         cluster_name,
         "certificate-authority",

@@ -157,12 +157,15 @@ class Transport:
         """Send once, or twice if the credentials were refused and there are newer ones."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_timeout)
         credentials = self.config.credentials
+        await credentials.prepare()
+        self._use_client_certificate()
         authorization = credentials.authorization()
         try:
             return await self._send_once(request, limits, authorization)
         except Unauthorized:
-            if not credentials.refresh(authorization):
+            if not await credentials.renew(authorization):
                 raise
+        self._use_client_certificate()
         return await self._send_once(request, limits, credentials.authorization())
 
     async def _send_once(
@@ -193,6 +196,17 @@ class Transport:
         if response.status >= 300:
             raise await self._failure(request, response)
         return response
+
+    def _use_client_certificate(self) -> None:
+        """Use the client certificate that the credentials have now, for new connections."""
+        pair = self.config.credentials.client_certificate()
+        tls = self.config.tls
+        if pair is None or pair == (tls.certificate, tls.key):
+            return
+        certificate, key = pair
+        config = self.config._replace(tls=tls._replace(certificate=certificate, key=key))
+        self._ssl = config.ssl_context() or True
+        self.config = config
 
     def _refresh_ca(self) -> None:
         """Trust the current content of the CA file, for new connections."""
