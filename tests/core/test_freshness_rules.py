@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 from tests.support.objects import (
     ENV,
     ENV_AND_FILES,
@@ -441,6 +442,16 @@ def test_rule_6_the_generation_moved(
         live_rolls=live_rolls,
     )
     assert assessment.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("waited", "verdict"), [(0, Verdict.WAIT), (ROLLOUT_PATIENCE, Verdict.LOOK)]
+)
+def test_rule_6_the_watch_lags_behind_our_own_rollout(waited: float, verdict: Verdict) -> None:
+    """Without pods it would be adopted otherwise, and never rolled out."""
+    record = structs.replace(asked(deployment(), app()), generation=2)
+    now = [app(B_FROZEN, version=2, changed_at=100)]
+    assert judged(deployment(), record, now, waited=waited).verdict is verdict
 
 
 def test_rule_6_an_undo_that_returns_the_present_revision_needs_another_name() -> None:

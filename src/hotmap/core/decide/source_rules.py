@@ -237,6 +237,8 @@ def _assess_frozen_change(
         return Verdict.ADOPT, "is already in the pod template"
     if consumer.generation == record.generation or consumer.key.kind == "CronJob":
         return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
+    if consumer.generation < record.generation and facts.waited < ROLLOUT_PATIENCE:
+        return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while another rollout is in progress"
     if facts.starts is None:
