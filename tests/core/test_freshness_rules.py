@@ -445,7 +445,7 @@ def test_rule_6_the_generation_moved(
 
 
 @pytest.mark.parametrize(
-    ("waited", "verdict"), [(0, Verdict.WAIT), (ROLLOUT_PATIENCE, Verdict.LOOK)]
+    ("waited", "verdict"), [(0, Verdict.WAIT), (ROLLOUT_PATIENCE, Verdict.CHECK_PODS)]
 )
 def test_rule_6_the_watch_lags_behind_our_own_rollout(waited: float, verdict: Verdict) -> None:
     """Without pods it would be adopted otherwise, and never rolled out."""

@@ -38,6 +38,7 @@ _FOREIGN = re.compile(r"\b(?:DESIGN|STYLE)(?:\.md)?,? (?:§|section )|\breferenc
 #: Flags of other programs that pages and docstrings name.
 _FOREIGN_FLAGS = {
     "--as",
+    "--overwrite",  # kubectl annotate
     "--authorization-mode",
     "--calls",
     *("--force-conflicts", "--force", "--server-side", "--validate"),  # kubectl apply, argocd
