@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.controller.world import DEADLINE, FOLLOW, World, env
 
-from hotmap.controller import run
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
+from hotmap.controller.storage import keyring
 from hotmap.core.errors import SettingsError, Unauthorized, Unreachable
 from hotmap.core.model.state import read_shard
 from hotmap.kube.client import Client, Limits
@@ -306,7 +306,7 @@ async def test_replaced_fingerprint_key_is_used_without_a_restart(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is rolled for it, edits are, and later records are made with the new key."""
-    monkeypatch.setattr(run, "_CHECK_KEYRING", 0.05)
+    monkeypatch.setattr(keyring, "_CHECK_EVERY", 0.05)
     await world.config_map(LEVEL="info")
     await world.workload()
     async with world.controller() as controller:
@@ -333,7 +333,7 @@ async def test_deleted_fingerprint_keys_are_written_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With those in use: what was recorded stays comparable."""
-    monkeypatch.setattr(run, "_CHECK_KEYRING", 0.05)
+    monkeypatch.setattr(keyring, "_CHECK_EVERY", 0.05)
     async with world.controller():
         old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
         await world.registry.delete("secrets", "hotmap", "hotmap-key")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.events import EventReporter
+from hotmap.controller.report.health import check_health, check_readiness
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSources
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.reasons import Reason
@@ -35,19 +36,14 @@ from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
-from hotmap.controller.storage.keyring import (
-    load_keyring,
-    passing_keyring,
-    read_keyring,
-    restore_keyring,
-)
+from hotmap.controller.storage.keyring import KeyringFollower, load_keyring, passing_keyring
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.pods import list_pods
 from hotmap.controller.watch.reflectors import Reflectors
-from hotmap.core.errors import HotmapError, NotLeading
+from hotmap.core.errors import NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
@@ -64,13 +60,6 @@ __all__ = ["LEASE", "Controller"]
 
 #: The Lease that replicas compete for, in the controller's namespace.
 LEASE = "hotmap-controller"
-
-#: Seconds of silence after which /healthz fails: four times a reflector's own limit, so that
-#: only a watch that cannot recover by itself causes a restart.
-_UNHEALTHY_AFTER = 300.0
-
-#: Seconds between two reads of the keyring.
-_CHECK_KEYRING = 60.0
 
 #: Seconds for the first attempt to acquire the Lease; after that the stores are filled anyway.
 _FIRST_TRY = 1.0
@@ -172,7 +161,14 @@ class Controller:
             self._background.start("compare with Reloader", self._shadow.run)
         else:
             self._keys = await self._load_keyring()
-            self._background.start("check keyring", self._check_keyring)
+            keyring = KeyringFollower(
+                self._client,
+                self._settings.namespace,
+                keys_in_use=lambda: self._keys,
+                may_restore=lambda: self._acting.is_set() and self._may_write(),
+                on_change=self._use_keys,
+            )
+            self._background.start("check keyring", keyring.run)
         self._reflectors = Reflectors(
             self._client,
             index=self.index,
@@ -267,28 +263,11 @@ class Controller:
                 self._term = None
             await watching.renew()
 
-    async def _check_keyring(self) -> None:
-        """Follow the keyring, so that a replaced key is used by all replicas without a restart."""
-        while True:
-            await asyncio.sleep(_CHECK_KEYRING)
-            try:
-                await self._read_keyring()
-            except HotmapError as error:
-                _log.warning("the fingerprint keys in use are kept: %s", error)
-
-    async def _read_keyring(self) -> None:
-        namespace = self._settings.namespace
-        keys = await read_keyring(self._client, namespace)
-        if keys is None:
-            if self._acting.is_set() and self._may_write():
-                await restore_keyring(self._client, namespace, self._keys)
-                _log.warning("the fingerprint keys were deleted: written again")
-        elif keys != self._keys:
-            _log.info("the fingerprint keys have changed: reading all sources again")
-            self._keys = keys
-            if self._reflectors is not None:
-                self._reflectors.use_keys(keys)
-            self._keys_changed.set()
+    def _use_keys(self, keys: tuple[FingerprintKey, ...]) -> None:
+        self._keys = keys
+        if self._reflectors is not None:
+            self._reflectors.use_keys(keys)
+        self._keys_changed.set()
 
     def _make_record_shards(self) -> RecordShards:
         return RecordShards(
@@ -465,44 +444,19 @@ class Controller:
         return self._term.queue_statistics() if self._term else {}
 
     def _health(self) -> tuple[bool, dict[str, Any]]:
-        watches = {
-            one.resource: {
-                "lastByteAgeSeconds": round(one.last_byte_age, 1),
-                "error": one.last_error,
-            }
-            for one in self.reflector_statistics()
-        }
-        dead = [
-            one.resource
-            for one in self.reflector_statistics()
-            if one.last_byte_age > _UNHEALTHY_AFTER
-        ]
-        failing = self.supervisor.failing()
-        healthy = not dead and not failing
-        return healthy, {
-            "healthy": healthy,
-            "silent": dead,
-            "failingTasks": failing,
-            "watches": watches,
-        }
+        return check_health(self.reflector_statistics(), failing=self.supervisor.failing())
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether this is a working leader, or a standby with complete stores."""
-        watches = self.reflector_statistics()
-        missing = [one.resource for one in watches if not one.synced and not one.refused]
-        refused = {one.resource: one.last_error for one in watches if one.refused}
-        acting = self._acting.is_set()
-        ready = acting or (bool(watches) and not missing and not self._may_write())
-        return ready, {
-            "ready": ready,
-            "role": "leader" if acting else "standby",
-            "notSynced": missing,
-            "refused": refused,
-            "problems": [
-                *filter(None, [self._startup_retry.problem]),
-                *(self._reflectors.problems() if self._reflectors else ()),
-            ],
-        }
+        problems = (self._startup_retry.problem, *self._watch_problems())
+        return check_readiness(
+            self.reflector_statistics(),
+            is_leader=self._acting.is_set(),
+            may_write=self._may_write(),
+            problems=tuple(filter(None, problems)),
+        )
+
+    def _watch_problems(self) -> Sequence[str]:
+        return self._reflectors.problems() if self._reflectors else ()
 
     async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:
         return await self._status_page.answer(query, self._term.leader_view if self._term else None)

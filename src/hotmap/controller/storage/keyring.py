@@ -6,14 +6,16 @@ lost, all consumers are adopted again, without an action.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
 from hotmap.controller.storage.owned_secret import OwnedSecret
-from hotmap.core.errors import AlreadyExists, Forbidden, NotFound, SettingsError
+from hotmap.core.errors import AlreadyExists, Forbidden, HotmapError, NotFound, SettingsError
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.objects import Namespace
 from hotmap.kube.client import Client
@@ -21,16 +23,18 @@ from hotmap.kube.resources import NAMESPACES
 
 __all__ = [
     "KEY_SECRET",
+    "KeyringFollower",
     "load_keyring",
     "passing_keyring",
-    "read_keyring",
-    "restore_keyring",
 ]
 
 KEY_SECRET = "hotmap-key"
 
 #: Bytes of one HMAC-SHA-256 key (RFC 2104: as long as the digest).
 _KEY_LENGTH = 32
+
+#: Seconds between two reads of the keyring.
+_CHECK_EVERY = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -55,26 +59,47 @@ async def load_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, 
     return _keys(content or b"", secret)
 
 
-async def read_keyring(client: Client, namespace: str) -> tuple[FingerprintKey, ...] | None:
-    """Read the current fingerprint keys, newest first; None if the Secret does not exist.
+class KeyringFollower:
+    """Follows the keyring, so that a replaced key is used by all replicas without a restart."""
 
-    Raises:
-        SettingsError: the Secret may not be read, or its content is not a key.
-        ApiError, Unreachable: as the client raises them.
-    """
-    secret = _secret(client, namespace)
-    content = await _read(secret)
-    return None if content is None else _keys(content, secret)
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        *,
+        keys_in_use: Callable[[], tuple[FingerprintKey, ...]],
+        may_restore: Callable[[], bool],
+        on_change: Callable[[tuple[FingerprintKey, ...]], None],
+    ) -> None:
+        """`may_restore` tells whether a deleted Secret is to be created again."""
+        self._client = client
+        self._namespace = namespace
+        self._keys_in_use = keys_in_use
+        self._may_restore = may_restore
+        self._on_change = on_change
 
+    async def run(self) -> NoReturn:
+        """Call `on_change` when the Secret has other keys, until cancelled."""
+        while True:
+            await asyncio.sleep(_CHECK_EVERY)
+            try:
+                await self._check(self._keys_in_use())
+            except HotmapError as error:
+                _log.warning("the fingerprint keys in use are kept: %s", error)
 
-async def restore_keyring(client: Client, namespace: str, keys: tuple[FingerprintKey, ...]) -> None:
-    """Create the Secret again with the keys in use, so that records stay comparable.
-
-    Raises:
-        AlreadyExists: another client has created it.
-        ApiError, Unreachable: as the client raises them.
-    """
-    await _secret(client, namespace).create(_content(key.secret for key in keys))
+    async def _check(self, keys: tuple[FingerprintKey, ...]) -> None:
+        secret = _secret(self._client, self._namespace)
+        content = await _read(secret)
+        if content is None:
+            if self._may_restore():
+                # With the keys in use, so that records stay comparable.
+                await secret.create(_content(key.secret for key in keys))
+                _log.warning("the fingerprint keys were deleted: written again")
+            return
+        found = _keys(content, secret)
+        if found != keys:
+            _log.info("the fingerprint keys have changed: reading all sources again")
+            self._on_change(found)
 
 
 def _secret(client: Client, namespace: str) -> OwnedSecret:
