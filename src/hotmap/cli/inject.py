@@ -8,6 +8,7 @@ injecting once.
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,8 +17,15 @@ from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
 from hotmap.cli.injection.agent_addition import Injection, NothingToFollow, add_agent
 from hotmap.cli.injection.agent_removal import find_record, remove_agent
 from hotmap.cli.injection.pod_templates import Template, find_templates
+from hotmap.cli.injection.record import MERGED
 from hotmap.cli.injection.validation import validate_pod_template
-from hotmap.cli.injection.yaml_editor import SourceText, apply_changes, is_equivalent, value_text
+from hotmap.cli.injection.yaml_editor import (
+    MergedValue,
+    SourceText,
+    apply_changes,
+    is_equivalent,
+    value_text,
+)
 from hotmap.cli.injection.yaml_nodes import InvalidYaml, Node, Part, read_parts
 from hotmap.cli.injection.yaml_writer import Style, find_style
 from hotmap.cli.manifest_files import (
@@ -281,13 +289,16 @@ class _TextLookup:
         if node.kind == "sequence":
             item = _child(node, path[-1])
             return self._text[item.start : item.end] if item else None
-        return value_text(self._text, node, path[-1])
+        text = value_text(self._text, node, path[-1])
+        if text is None and node.merges and not node.alias and path[-1] in node.data:
+            return MERGED + json.dumps(node.data[path[-1]])
+        return text
 
 
 def _child(node: Node, key: str) -> Node | None:
     if node.kind == "sequence":
-        names = [(item, item.get("name")) for item in node.items]
-        return next((item for item, name in names if name and name.scalar == key), None)
+        named = (item for item in node.items if item.kind == "mapping")
+        return next((item for item in named if item.data.get("name") == key), None)
     return node.get(key)
 
 
@@ -299,7 +310,7 @@ def _with_value(data: Any, path: Sequence[str | int], new: Any) -> Any:
 
 
 def _plain_value(value: Any) -> Any:
-    if isinstance(value, SourceText):
+    if isinstance(value, SourceText | MergedValue):
         return value.value
     if isinstance(value, dict):
         return {key: _plain_value(inner) for key, inner in value.items()}

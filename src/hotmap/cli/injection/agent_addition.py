@@ -28,6 +28,7 @@ from hotmap.cli.injection.agent_flags import (
     settings_of,
     signals,
 )
+from hotmap.cli.injection.agent_paths import agent_path, is_reserved
 from hotmap.cli.injection.containers import (
     AgentContainer,
     User,
@@ -177,11 +178,17 @@ class _TemplateEditor:
 
     def _live_mounts(self) -> list[dict[str, Any]]:
         """List the mounts whose files the kubelet rewrites while the container runs."""
-        return [
-            {"name": one["name"], "mountPath": one["mountPath"], "readOnly": True}
+        found = {
+            self._agent_path(one): one["name"]
             for one in self._application.get("volumeMounts") or ()
             if is_live(self._volume(one)) and "subPath" not in one and "subPathExpr" not in one
-        ]
+        }
+        return [{"name": name, "mountPath": path, "readOnly": True} for path, name in found.items()]
+
+    def _agent_path(self, mount: dict[str, Any]) -> str:
+        if self._supervises:
+            return str(mount["mountPath"])  # it runs in the application's container
+        return agent_path(mount["name"], mount["mountPath"])
 
     # Additions
 
@@ -219,6 +226,12 @@ class _TemplateEditor:
                 f"{name} runs to completion, which a plain sidecar prevents; use --mode "
                 "native-sidecar"
             )
+        for mount in self._application.get("volumeMounts") or ():
+            if is_reserved(mount["mountPath"]):
+                raise ManifestError(
+                    f"{name}: container {self._application['name']} mounts a volume at "
+                    f"{mount['mountPath']}; injection uses the paths below /hotmap"
+                )
         if self._supervises and not self._application.get("command"):
             raise ManifestError(
                 f"{name}: container {self._application['name']} has no command; --mode supervisor "

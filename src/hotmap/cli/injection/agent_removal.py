@@ -6,12 +6,14 @@ text is restored only where the value is still as the injection left it.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hotmap.cli.injection.record import (
     AGENT,
     ANNOTATION,
     FIRST,
+    MERGED,
     PROGRAM,
     VARIABLE,
     Change,
@@ -21,13 +23,16 @@ from hotmap.cli.injection.record import (
     parse_record,
     unescape_references,
 )
-from hotmap.cli.injection.yaml_editor import SourceText
+from hotmap.cli.injection.yaml_editor import MergedValue, SourceText
 from hotmap.cli.injection.yaml_nodes import InvalidYaml, read_documents
 
 __all__ = ["find_record", "remove_agent"]
 
 #: Keys that injection only adds to; those it created are removed when nothing else is in them.
 _SHARED = ("metadata", "annotations", "volumes", "initContainers", "volumeMounts")
+
+#: Keys whose value is the agent's while it is injected.
+_COMMANDS = ("command", "args")
 
 
 def find_record(template: dict[str, Any]) -> Record | None:
@@ -78,6 +83,11 @@ def _undo(holder: dict[str, Any], change: Change) -> None:
         if key not in _SHARED or _is_empty(holder.get(key)):
             holder.pop(key, None)
         return
+    if change.text.startswith(MERGED):
+        value = json.loads(change.text.removeprefix(MERGED))
+        if key in _COMMANDS or holder.get(key) == value or change.taken:
+            holder[key] = MergedValue(value)
+        return
     before = SourceText(change.text, _parse_value(change.text))
     present = holder.get(key)
     if key == "command":
@@ -102,8 +112,13 @@ def _restore_list(before: SourceText, present: list[Any], taken: tuple[int, ...]
 
 
 def _parse_value(text: str) -> Any:
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(text)  # tabs and escapes of surrogates are JSON's alone
+        except ValueError:
+            pass
     try:
-        return read_documents(f"x:{text}\n")[0].data["x"]
+        return read_documents(f"x: {text}\n")[0].data["x"]
     except InvalidYaml:
         return None  # an alias, whose anchor is elsewhere
 

@@ -18,6 +18,7 @@ __all__ = [
     "BIN",
     "BIN_PATH",
     "FIRST",
+    "MERGED",
     "POD",
     "POD_PATH",
     "PROGRAM",
@@ -64,11 +65,16 @@ Path = tuple[str, ...]
 Texts = Callable[[Path], str | None]
 
 
+#: Before the JSON of a value that a merge key gave: no text begins like that, since a blank or a
+#: quotation mark follows the colon.
+MERGED = "<<="
+
+
 class Change(NamedTuple):
     """One key that injection added, or whose value it replaced."""
 
     path: Path
-    #: The text of the value before; None for a key that was not there.
+    #: The text of the value before, or MERGED with the value; None for a key that was not there.
     text: str | None
     #: Of a list: the indexes of the items that were removed.
     taken: tuple[int, ...] = ()
@@ -110,7 +116,8 @@ class ChangeRecorder:
         for length in range(1, len(path)):
             part = path[:length]
             text = self._texts(part)
-            if text is None or text.strip().startswith("*") or _is_blank(text):
+            missing = text is None or text.startswith(MERGED) or text.strip().startswith("*")
+            if text is None or missing or _is_blank(text):
                 if part[-2:-1] == ("containers",):  # an item: the list as a whole is restored
                     part = part[:-1]
                     text = self._texts(part)

@@ -15,11 +15,10 @@ import copy
 import posixpath
 from typing import Any, NamedTuple
 
+from hotmap.cli.injection.agent_paths import SOURCES, agent_path
 from hotmap.cli.injection.record import STAGE, STAGE_PATH
 
 __all__ = ["StagePlan", "default_mode", "is_live", "plan_stage", "staged_mounts"]
-
-_PATH = "/hotmap/source"
 
 
 class StagePlan(NamedTuple):
@@ -79,10 +78,10 @@ def plan_stage(
             if part:
                 name = f"hotmap-source-{len(found.volumes)}"
                 found.volumes.append({"name": name, **_part_of(volume, part)})
-            path = mount["mountPath"].rstrip("/") or "/"
+            path = agent_path(name, mount["mountPath"].rstrip("/") or "/")
             taken = [posixpath.basename(one) for one in places.values()]
             if apart or posixpath.basename(path) in ("", *taken):
-                path = f"{_PATH}/{name}"
+                path = f"{SOURCES}/{name}"
             places[source] = path
             found.mounts.append({"name": name, "mountPath": path, "readOnly": True})
         found.directories[index] = places[source]

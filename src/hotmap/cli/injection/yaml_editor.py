@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from hotmap.cli.injection.yaml_nodes import Entry, Node, find_dash
 from hotmap.cli.injection.yaml_writer import Style, flow_text, lines_of
 
-__all__ = ["SourceText", "apply_changes", "is_equivalent", "value_text"]
+__all__ = ["MergedValue", "SourceText", "apply_changes", "is_equivalent", "value_text"]
 
 
 class SourceText(NamedTuple):
@@ -24,6 +24,12 @@ class SourceText(NamedTuple):
 
     text: str
     #: The value; None where the text alone does not determine it (an alias).
+    value: Any
+
+
+class MergedValue(NamedTuple):
+    """A value that a merge key (`<<`) gives: the mapping has no key of its own for it."""
+
     value: Any
 
 
@@ -63,6 +69,8 @@ def _equal(expected: Any, found: Any, *, texts: bool = False) -> bool:
     """Compare values, types too. `texts`: a `SourceText` may be equal; without, it never is."""
     if isinstance(expected, SourceText):
         return texts and (expected.value is None or _equal(expected.value, found))
+    if isinstance(expected, MergedValue):
+        return texts and _equal(expected.value, found)
     if type(expected) is not type(found):
         return False
     if isinstance(expected, dict):
@@ -109,16 +117,19 @@ class _Editor:
     def mapping(self, node: Node, new: dict[Any, Any]) -> Iterator[_Edit]:
         old = node.data
         gone = [key for key in old if key not in new]
-        own = [entry for entry in node.entries if entry.key.scalar in gone]
+        merged = [key for key, value in new.items() if isinstance(value, MergedValue)]
+        own = [entry for entry in node.entries if entry.key.scalar in (*gone, *merged)]
         for key, value in new.items():
-            if key in old and _equal(value, old[key]):
+            if key in merged or (key in old and _equal(value, old[key])):
                 continue
             entry = node.entry(key)
             if entry is not None:
                 yield from self._value(node, entry, value)
         yield from self._remove_entries(node, own)
         for key, value in new.items():
-            if node.entry(key) is None and not (key in old and _equal(value, old[key])):
+            if key in merged or (key in old and _equal(value, old[key])):
+                continue
+            if node.entry(key) is None:
                 yield self._append_entry(node, key, value)
         for key in gone:
             if node.entry(key) is None:  # merged in: only an explicit null hides it
@@ -242,7 +253,9 @@ class _Editor:
 
 def _keeps_any(node: Node, new: dict[Any, Any]) -> bool:
     """Tell whether a key stays, so that the mapping is never empty in between."""
-    return not node.entries or any(entry.key.scalar in new for entry in node.entries)
+    if not node.entries:
+        return True
+    return any(entry.key.scalar in new or entry.key.scalar == "<<" for entry in node.entries)
 
 
 def _same(old: Any, new: Any) -> bool:

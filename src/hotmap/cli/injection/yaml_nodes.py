@@ -272,7 +272,7 @@ class _Composer:
         written = self._text[start:end]
         header = re.search(r"[|>][0-9+-]*", written)
         if header and "+" in header[0]:
-            return int(end) - (len(written) - len(re.sub(r"\r?\n[ \t]*$", "", written)))
+            return int(end) - (len(written) - len(re.sub(r"\r?\n[ \t]*\Z", "", written)))
         return int(start) + len(written.rstrip())
 
 
