@@ -47,7 +47,9 @@ class ControllerProcess:
         self._program = ("-c", _AHEAD.format(ahead)) if ahead else ("-m", "hotmap")
         self._arguments = (
             *("controller", f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0"),
-            *("--log-level=debug", "--flap-limit=0", *flags),
+            *("--log-level=debug", "--flap-limit=0"),
+            *(() if "--leader-elect" in flags else ("--no-leader-elect",)),
+            *flags,
         )
         self._log = log
         self._process: asyncio.subprocess.Process | None = None

@@ -95,6 +95,7 @@ def _controller_settings(flags: ControllerFlags, compat: ReloaderSettings) -> Se
         flap_limit=default.flap_limit if flags.flap_limit is None else flags.flap_limit,
         pod_checks=default.pod_checks._replace(rate=rate),
         identity=_identity(elect),
+        warns_of_leader=elect is False,
         patient=_POD_NAMESPACE.exists(),
         listen=default.listen if listen is None else _address(listen),
     )
@@ -148,14 +149,14 @@ def _in_shadow(settings: Settings) -> Settings:
         defaults=settings.defaults._replace(dialect=dialect, catch_up=False),
         webhooks=WebhookSettings(),
         identity="",
+        warns_of_leader=False,
         shadow=True,
     )
 
 
 def _identity(leader_elect: bool | None) -> str:
     """Make our holder identity for the Lease, unique per process; "" without leader election."""
-    enabled = _POD_NAMESPACE.exists() if leader_elect is None else leader_elect
-    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}" if enabled else ""
+    return "" if leader_elect is False else f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 def _own_namespace() -> str:

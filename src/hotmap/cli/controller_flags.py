@@ -103,7 +103,7 @@ class ControllerFlags(NamedTuple):
         bool | None,
         Flag(
             "Elect a leader among replicas with the Lease hotmap-controller.",
-            default="enabled in a pod",
+            default="enabled",
         ),
     ] = None
     pod_check_rate: Annotated[

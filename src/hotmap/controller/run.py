@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from hotmap.controller.leadership import LeaderTerm, TermParts
+from hotmap.controller.other_leader import OtherLeaderWarning
 from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
@@ -179,16 +180,20 @@ class Controller:
         for sources in self.index.sources.values():
             sources.subscribe(self._tell_webhooks)
         self._webhooks.start(self.supervisor)
+        lease = ObjectKey(LEASES.kind, self._settings.namespace, LEASE)
         if self._settings.identity:
             self._elector = LeaderElector(
                 self._client,
-                ObjectKey(LEASES.kind, self._settings.namespace, LEASE),
+                lease,
                 identity=self._settings.identity,
                 supervisor=self.supervisor,
             )
             self._leading = asyncio.create_task(self._elector.run(self._lead))
             await self._first_try()
         else:
+            if self._settings.warns_of_leader:
+                warning = OtherLeaderWarning(self._client, lease)
+                self._background.start("look for another leader", warning.run)
             self._leading = asyncio.create_task(self._lead())
             await self._elected.wait()
         self._reflectors.start()

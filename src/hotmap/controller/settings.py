@@ -90,6 +90,8 @@ class Settings(NamedTuple):
     pod_checks: PodCheckSettings = PodCheckSettings()
     #: Identity for leader election; "" disables it.
     identity: str = ""
+    #: Without a name: whether a leader that exists is worth a warning.
+    warns_of_leader: bool = False
     #: Decide and compare with a running Reloader, and write nothing.
     shadow: bool = False
     #: Wait for an unavailable API server at the start instead of failing at once.
