@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
+from tests.core.freshness import (
+    B_BOTH,
+    B_FROZEN,
+    B_LIVE,
+    OPTIONAL_ENV,
+    TWO,
+    A,
+    app,
+    asked,
+    deployment,
+    judged,
+    kept,
+)
 from tests.support.objects import (
     ENV,
     ENV_AND_FILES,
@@ -15,94 +27,19 @@ from tests.support.objects import (
     KEY,
     config_map,
     consumer,
-    pod,
     sources,
     workload,
 )
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
-from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.assessment import Facts, Verdict
 from hotmap.core.decide.freshness import assess
-from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
 from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
-from hotmap.core.fingerprint import fingerprint_key
-from hotmap.core.model.consumer import FIELD_MANAGER, Consumer
+from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
-from hotmap.core.model.state import UNVOUCHED, Record
-from hotmap.core.policy.policy import Policy
-
-A = {"LEVEL": "info", "app.yaml": "a: 1"}
-B_FROZEN = A | {"LEVEL": "debug"}
-B_LIVE = A | {"app.yaml": "a: 2"}
-B_BOTH = B_FROZEN | {"app.yaml": "a: 2"}
-
-TWO = (
-    ENV
-    + """
-      envFrom: [{configMapRef: {name: other}}]
-"""
-)
-
-OPTIONAL_ENV = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
-OPTIONAL_FILES = FILES.replace("{name: app}", "{name: app, optional: true}")
-OPTIONAL_BOTH = """
-    containers:
-    - name: web
-      envFrom: [{configMapRef: {name: app, optional: true}}]
-      volumeMounts: [{name: config, mountPath: /etc/app}]
-    volumes: [{name: config, configMap: {name: app, optional: true}}]
-"""
-
-
-def app(data: dict[str, str] = A, **options: Any) -> ConfigMap:
-    """Make the ConfigMap `app`."""
-    return config_map("app", data, **options)
-
-
-def asked(who: Consumer, *items: ConfigMap) -> Record:
-    """Make the record of a consumer that was last asked for these sources."""
-    snapshots = take_snapshots(who.uses, sources(*items), KEY)
-    first = assess(who, None, snapshots, Facts(now=0, revision=""))
-    return record_applied(who, None, first.findings, key_id=KEY.id, generation=1)
-
-
-def judged(
-    who: Consumer,
-    before: Sequence[ConfigMap] | Record | None,
-    now: Sequence[ConfigMap],
-    *,
-    started: Sequence[float | None] | None = None,
-    **facts: Any,
-) -> Assessment:
-    """Judge a consumer that was asked for `before` (None: no record) and finds `now`.
-
-    `started` are the starts of its pods; None says that nobody has looked.
-    """
-    record = before if isinstance(before, Record) or before is None else asked(who, *before)
-    snapshots = take_snapshots(who.uses, sources(*now), KEY)
-    live_rolls = facts.get("live_rolls", False)
-    if started is not None:
-        pods = [pod(f"web-{number}", started=at) for number, at in enumerate(started)]
-        facts["starts"] = pod_starts(who, pods)
-    revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
-    return assess(who, record, snapshots, Facts(now=1000, revision=revision, **facts))
-
-
-def kept(
-    who: Consumer, record: Record | None, assessment: Assessment, generation: int = 1
-) -> Record:
-    """Make the record after a judgement that settles."""
-    assert make_plan(who, Policy(), assessment, changed={}).settles
-    return record_applied(who, record, assessment.findings, key_id=KEY.id, generation=generation)
-
-
-def deployment(spec: str = ENV, **options: Any) -> Consumer:
-    """Make a Deployment whose record vouches for its generation 1."""
-    return consumer("Deployment", spec, **options)
-
+from hotmap.core.model.objects import ManagedFields, ObjectKey
+from hotmap.core.model.state import UNVOUCHED
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
 
@@ -317,8 +254,6 @@ def test_rule_2_comes_before_every_action() -> None:
 
 # -- rules 3, 4 and 5: compared with what was asked -------------------------------------------
 
-REQUIRED = [ENV, FILES, ENV_AND_FILES]
-
 
 @pytest.mark.parametrize(
     ("spec", "now", "verdict"),
@@ -526,256 +461,3 @@ def test_rule_7_reason_has_the_remedy() -> None:
     assert adopted.verdict is Verdict.ADOPT
     record = kept(empty, asked(deployment(), *before), adopted, generation=2)
     assert judged(deployment(generation=3), record, now).verdict is Verdict.UP_TO_DATE
-
-
-# -- sources and data keys that are not there -------------------------------------------------
-
-
-@pytest.mark.parametrize("spec", REQUIRED)
-def test_deleted_source_changes_nothing(spec: str) -> None:
-    """Running pods keep what they have, and its return with the same content is none either."""
-    who = deployment(spec)
-    before = asked(who, app())
-    gone = judged(who, before, [])
-    assert gone.verdict is Verdict.UP_TO_DATE
-    record = kept(who, before, gone)
-    assert judged(who, record, [app(uid="uid-2")]).verdict is Verdict.UP_TO_DATE
-
-
-def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
-    """What was last asked for outlives the source."""
-    who = deployment()
-    record = kept(who, asked(who, app()), judged(who, [app()], []))
-    assert judged(who, record, [app(B_FROZEN, uid="uid-2")]).verdict is Verdict.FROZEN
-
-
-@pytest.mark.parametrize(
-    ("spec", "live_rolls", "verdict"),
-    [
-        pytest.param(OPTIONAL_ENV, False, Verdict.UP_TO_DATE, id="environments stay"),
-        pytest.param(OPTIONAL_FILES, False, Verdict.LIVE, id="files go away"),
-        pytest.param(OPTIONAL_BOTH, False, Verdict.LIVE, id="both"),
-        pytest.param(OPTIONAL_FILES, True, Verdict.UP_TO_DATE, id="files that nobody re-reads"),
-    ],
-)
-def test_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict) -> None:
-    """Its files go away, which is a live change; what was read at start stays."""
-    assert judged(deployment(spec), [app()], [], live_rolls=live_rolls).verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("spec", "live_rolls", "data", "verdict"),
-    [
-        pytest.param(OPTIONAL_ENV, False, A, Verdict.UP_TO_DATE, id="environment, the same"),
-        pytest.param(OPTIONAL_ENV, False, B_FROZEN, Verdict.FROZEN, id="environment, other"),
-        pytest.param(OPTIONAL_FILES, False, A, Verdict.LIVE, id="files come back"),
-        pytest.param(OPTIONAL_FILES, True, A, Verdict.UP_TO_DATE, id="nobody noticed"),
-        pytest.param(OPTIONAL_BOTH, False, A, Verdict.LIVE, id="both, the same"),
-        pytest.param(OPTIONAL_BOTH, False, B_FROZEN, Verdict.FROZEN, id="both, other"),
-    ],
-)
-def test_deleted_optional_source_returns(
-    spec: str, live_rolls: bool, data: dict[str, str], verdict: Verdict
-) -> None:
-    """What running containers still hold is no change; what they lost is one."""
-    who = deployment(spec)
-    before = asked(who, app())
-    record = kept(who, before, judged(who, before, [], live_rolls=live_rolls))
-    now = [app(data, uid="uid-2")]
-    assert judged(who, record, now, live_rolls=live_rolls).verdict is verdict
-
-
-def test_new_pods_are_without_a_deleted_optional_source() -> None:
-    """A rollout for another source takes the environment away, so its return is a change."""
-    spec = (
-        OPTIONAL_ENV
-        + """
-      envFrom: [{configMapRef: {name: other}}]
-    """
-    )
-    who = deployment(spec)
-    other = config_map("other", {"k": "w"}, version=2)
-    before = asked(who, app(), config_map("other", {"k": "v"}))
-    rolled = judged(who, before, [other])
-    assert rolled.verdict is Verdict.FROZEN
-    record = kept(who, before, rolled)
-    assert judged(who, record, [other]).verdict is Verdict.UP_TO_DATE
-    now = [other, app(uid="uid-2", changed_at=500)]
-    assert judged(who, record, now, started=[100.0]).verdict is Verdict.FROZEN
-
-
-@pytest.mark.parametrize(
-    ("spec", "verdict"),
-    [
-        pytest.param(ENV, Verdict.FROZEN, id="the container should have waited for it"),
-        pytest.param(FILES, Verdict.FROZEN, id="the pod should have waited for its volume"),
-        pytest.param(OPTIONAL_ENV, Verdict.FROZEN, id="optional: it runs without"),
-        pytest.param(OPTIONAL_FILES, Verdict.LIVE, id="optional files appear"),
-        pytest.param(
-            ENV + "    - {name: b, envFrom: [{configMapRef: {name: app, optional: true}}]}\n",
-            Verdict.FROZEN,
-            id="one container waited, its neighbour ran without",
-        ),
-        pytest.param(
-            FILES.replace(
-                "- name: web\n",
-                "- name: web\n      envFrom: [{configMapRef: {name: app, optional: true}}]\n",
-            ),
-            Verdict.FROZEN,
-            id="the whole pod should have waited for the volume",
-        ),
-    ],
-)
-def test_source_appears_while_pods_run(spec: str, verdict: Verdict) -> None:
-    """What runs without a source has a change, whether or not it was to wait for the source."""
-    now = [app(changed_at=500)]
-    assert judged(deployment(spec), [], now, started=[100.0]).verdict is verdict
-
-
-@pytest.mark.parametrize("spec", [ENV, FILES], ids=["env", "files"])
-@pytest.mark.parametrize("started", [None, 500.0, 501.0, 900.0])
-def test_source_appears_and_containers_start_with_it(spec: str, started: float | None) -> None:
-    """What waited for a source starts with it, within the second of its creation or later."""
-    now = [app(changed_at=500)]
-    assert judged(deployment(spec), [], now).verdict is Verdict.CHECK_PODS
-    assert judged(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
-
-
-def test_source_appears_before_pods_start() -> None:
-    """Pods that certainly started after its creation have it, though it is optional."""
-    now = [app(changed_at=500)]
-    who = deployment(OPTIONAL_ENV)
-    assert judged(who, [], now, started=[502.0]).verdict is Verdict.ADOPT
-    assert judged(who, [], now, started=[501.0]).verdict is Verdict.FROZEN
-
-
-@pytest.mark.parametrize(
-    ("spec", "data", "verdict"),
-    [
-        pytest.param(ENV, {}, Verdict.HOLD, id="env"),
-        pytest.param(ENV_AND_FILES, {"LEVEL": "info"}, Verdict.HOLD, id="an item of a volume"),
-        pytest.param(OPTIONAL_ENV, {}, Verdict.FROZEN, id="optional: new pods are without it"),
-        pytest.param(FILES, {}, Verdict.LIVE, id="a file of a whole volume"),
-    ],
-)
-def test_data_key_is_lost(spec: str, data: dict[str, str], verdict: Verdict) -> None:
-    """A data key that new pods could not start without holds the consumer back."""
-    assert judged(deployment(spec), [app()], [app(data, version=2)]).verdict is verdict
-
-
-def test_lost_data_key_is_named() -> None:
-    """The hold says what is missing and what would happen."""
-    assert judged(deployment(), [app()], [app({})]).reason == (
-        "ConfigMap shop/app lacks LEVEL, which is not optional: new pods could not start"
-    )
-
-
-@pytest.mark.parametrize(
-    ("now", "reason"),
-    [
-        pytest.param(
-            [config_map("other", {"k": "w"}, version=2)],
-            "ConfigMap shop/app does not exist and is not optional: new pods could not start",
-            id="a source is gone",
-        ),
-        pytest.param(
-            [app({}), config_map("other", {"k": "w"}, version=2)],
-            "ConfigMap shop/app lacks LEVEL, which is not optional: new pods could not start",
-            id="a data key is gone",
-        ),
-    ],
-)
-def test_rollout_is_held_when_pods_could_not_start(now: list[ConfigMap], reason: str) -> None:
-    """A change waits while something else would keep new pods from starting, and is kept."""
-    who = deployment(TWO)
-    before = asked(who, app(), config_map("other", {"k": "v"}))
-    held = judged(who, before, now)
-    assert (held.verdict, held.reason) == (Verdict.HOLD, reason)
-    record = kept(who, before, held)
-    assert record == before
-    whole = [app(), config_map("other", {"k": "w"}, version=2)]
-    assert judged(who, record, whole).verdict is Verdict.FROZEN
-
-
-def test_hold_keeps_the_record_of_other_sources() -> None:
-    """A source that is first seen during a hold is known from then on."""
-    who = deployment(TWO, generation=2)
-    before = asked(deployment(ENV), app(immutable=True))
-    held_app = app(B_FROZEN, uid="uid-2", immutable=True)
-    first = judged(who, before, [held_app, config_map("other", {"k": "v"})], started=[1.0])
-    assert first.verdict is Verdict.HOLD
-    record = kept(who, before, first, generation=2)
-    assert {source.name for source in record.sources} == {"app", "other"}
-    assert record.generation == before.generation
-    edited = [held_app, config_map("other", {"k": "w"}, version=2)]
-    assert judged(who, record, edited, started=[1]).verdict is Verdict.FROZEN
-
-
-def test_hold_outlives_a_rollout_for_another_source() -> None:
-    """The rollout for one source does not count as asking for the one that is held back."""
-    who = deployment(TWO)
-    before = asked(who, app(immutable=True), config_map("other", {"k": "v"}))
-    now = [app(B_FROZEN, uid="uid-2", immutable=True), config_map("other", {"k": "w"}, version=2)]
-    rolled = judged(who, before, now)
-    assert rolled.verdict is Verdict.FROZEN
-    assert judged(who, kept(who, before, rolled), now).verdict is Verdict.HOLD
-
-
-# -- the record -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("spec", [*REQUIRED, OPTIONAL_BOTH])
-@pytest.mark.parametrize("data", [A, B_LIVE, B_FROZEN, B_BOTH])
-def test_applied_content_is_fresh(spec: str, data: dict[str, str]) -> None:
-    """After an action, judging the same content again finds nothing to do."""
-    who = deployment(spec)
-    before, now = asked(who, app()), [app(data, version=2)]
-    record = kept(who, before, judged(who, before, now))
-    assert judged(who, record, now).verdict is Verdict.UP_TO_DATE
-
-
-def test_record_under_another_key_is_not_mixed_in() -> None:
-    """Fingerprints of two keys never stand in one record; what cannot be carried over goes."""
-    who = deployment()
-    old = asked(who, app())
-    other = fingerprint_key(b"another key")
-    gone = judged(who, old, [])
-    record = record_applied(who, old, gone.findings, key_id=other.id, generation=1)
-    assert record.key_id == other.id
-    assert [source.frozen for source in record.sources] == ["-"]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        pytest.param((A, False), (A, False), True, id="equal"),
-        pytest.param((A, False), (A | {"x": ""}, False), True, id="an unused data key"),
-        pytest.param((A, False), (B_FROZEN, False), False, id="frozen"),
-        pytest.param((A, False), (B_LIVE, False), True, id="live does not count"),
-        pytest.param((A, True), (B_LIVE, True), False, id="… but where a live change rolls"),
-    ],
-)
-def test_revision_names_content(
-    one: tuple[dict[str, str], bool], other: tuple[dict[str, str], bool], same: bool
-) -> None:
-    """The same content gives the same name, so a revert returns to the earlier ReplicaSet."""
-
-    def revision(data: dict[str, str], live_rolls: bool) -> str:
-        snapshots = take_snapshots(deployment(ENV_AND_FILES).uses, sources(app(data)), KEY)
-        return revision_of(snapshots, KEY, uid="u", live_rolls=live_rolls)
-
-    assert (revision(*one) == revision(*other)) is same
-    assert revision(*one).startswith(f"{KEY.id}.")
-
-
-def test_revision_is_bound_to_its_consumer() -> None:
-    """Two consumers of the same content have different revisions: a clone is not asked."""
-    snapshots = take_snapshots(deployment().uses, sources(app()), KEY)
-    revisions = {revision_of(snapshots, KEY, uid=uid, live_rolls=False) for uid in ("u", "v")}
-    assert len(revisions) == 2
-
-
-def test_image_pull_secrets_are_not_in_snapshots() -> None:
-    """A Secret that only pulls images is nothing to be fresh of."""
-    who = deployment("{containers: [{name: web}], imagePullSecrets: [{name: registry}]}")
-    assert take_snapshots(who.uses, {}, KEY) == ()
