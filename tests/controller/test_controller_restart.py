@@ -41,7 +41,7 @@ async def test_unchanged_workloads_are_not_logged(
 
 
 async def test_restart_changes_nothing(world: World) -> None:
-    """No consumer, no record and no pod is written."""
+    """No consumer, no record and no pod is written; only how long its sources were watched."""
     await world.config_map(LEVEL="info")
     await world.workload()
     async with world.controller() as controller:
@@ -49,11 +49,13 @@ async def test_restart_changes_nothing(world: World) -> None:
         await world.edit(LEVEL="debug")
         await world.rollout()
         await world.rolled_out()
-    before = await world.get("Deployment", "web"), await world.records()
+    before = await world.get("Deployment", "web"), await world.recorded()
     writes = world.answers()
     await _run_once(world)
-    assert (await world.get("Deployment", "web"), await world.records()) == before
-    assert set(world.answers() - writes) <= {"GET"}
+    assert (await world.get("Deployment", "web"), await world.recorded()) == before
+    written = world.answers() - writes
+    assert set(written) <= {"GET", "PUT"}
+    assert written["PUT"] == 2  # at the begin and at the end
 
 
 async def test_edit_during_downtime_is_rolled(world: World) -> None:
@@ -109,12 +111,13 @@ async def test_crash_between_rollout_and_record_rolls_once(world: World) -> None
     await world.workload()
     await _run_once(world)
     ((shard, text),) = (await world.records()).items()
+    recorded = await world.recorded()
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
         revision = await world.rollout()
         await world.rolled_out()
-    assert await world.records() != {shard: text}
+    assert await world.recorded() != recorded
     lost = {"data": {"state": text}}
     await world.merge("Secret", shard, lost, namespace="hotmap")
     after = await world.get("Deployment", "web")
@@ -274,12 +277,12 @@ async def test_deleted_key_rolls_nothing(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload()
     await _run_once(world)
-    old = await world.records()
+    old = await world.recorded()
     await world.edit(LEVEL="debug")
     await world.registry.delete("secrets", "hotmap", "hotmap-key")
     await _run_once(world)
     assert await world.revision() == ""
-    assert await world.records() != old
+    assert await world.recorded() != old
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="trace")
@@ -489,3 +492,58 @@ async def test_apiserver_outage_is_survived(world: World) -> None:
         await world.rollout("web")
         await world.quiet(controller)
     assert await world.revision("api") == ""
+
+
+def _every_key(image: str = "app:1") -> dict[str, object]:
+    """A pod spec that reads every data key of app into its environment."""
+    container = {"name": "main", "image": image, "envFrom": [{"configMapRef": {"name": "app"}}]}
+    return {"containers": [container]}
+
+
+async def test_edit_and_removal_while_down_are_not_proven_by_the_edit(world: World) -> None:
+    """The pods started after the edit and before the removal, which left no time behind."""
+    now = time.time()
+    world.registry.ahead = -600
+    await world.config_map(LEVEL="info", EXTRA="on")
+    world.registry.ahead = 0.0
+    await world.workload(spec=_every_key())
+    await world.pod("web-1", started=now - 500)
+    await _run_once(world)
+    world.registry.ahead = -60
+    await world.edit(LEVEL="debug")
+    world.registry.ahead = 0.0
+    await world.delete("Pod", "web-1")
+    await world.merge("Deployment", "web", {"spec": {"template": {"spec": _every_key("app:2")}}})
+    await world.rolled_out()
+    await world.pod("web-2", started=now - 30)
+    await world.edit(EXTRA=None)
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_revert_while_down_rolls_a_pod_that_started_in_between(world: World) -> None:
+    """The content is what was recorded, and one pod has another."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1")
+    await _run_once(world)
+    await world.edit(LEVEL="debug")
+    await world.pod("web-2", started=time.time())
+    await world.edit(LEVEL="info")
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_revert_while_down_rolls_nobody_where_no_pod_started(world: World) -> None:
+    """Nothing holds other content."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    await _run_once(world)
+    await world.edit(LEVEL="debug")
+    await world.edit(LEVEL="info")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(3)  # a pod may be on its way until then
+        await world.quiet(controller)
+        assert await world.revision() == ""

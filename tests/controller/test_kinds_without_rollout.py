@@ -141,13 +141,13 @@ async def test_crash_between_run_and_record_runs_once(world: World) -> None:
     await world.cron_job(annotations=RUN_NOW)
     async with world.controller() as controller:
         await world.quiet(controller)
-    records = await world.records()
+    records, recorded = await world.records(), await world.recorded()
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
         await world.event("JobStarted")
         await world.quiet(controller)
-    assert await world.records() != records
+    assert await world.recorded() != recorded
     await world.put_records_back(records)
     async with world.controller() as controller:
         await world.quiet(controller)

@@ -80,6 +80,8 @@ class Bench:
         self.now = 0.0
         self.busy = False
         self.pending = False
+        #: Consumers whose pods may have to be replaced.
+        self.reconciles: list[ObjectKey] = []
         #: How often the checker has turned round.
         self.turns = 0
         self.client = ListHook(world.client)
@@ -102,7 +104,11 @@ class Bench:
             ),
             recorder=Recorder(EventWriter(world.client), component="hotmap"),
             settings=SETTINGS,
-            gate=PodCheckGate(is_busy=self._is_busy, is_pending=lambda key: self.pending),
+            gate=PodCheckGate(
+                is_busy=self._is_busy,
+                is_pending=lambda key: self.pending,
+                reconcile=self.reconciles.append,
+            ),
             clock=lambda: self.now,
         )
         for key, source in sources(config_map(data={"LEVEL": "info"})).items():

@@ -22,6 +22,7 @@ from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.errors import AlreadyExists, NotFound
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import Record, read_shard
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 
@@ -408,6 +409,13 @@ class World:
             if item["type"] == "hotmap.dev/state"
         }
 
+    async def recorded(self) -> dict[str, Record]:
+        """The records that have been written, by uid."""
+        found: dict[str, Record] = {}
+        for text in (await self.records()).values():
+            found |= read_shard(b64decode(text).decode())
+        return found
+
     async def pending_jobs(self) -> list[Object]:
         """The manifests of the Jobs that are on their way from their deletion to their return."""
         try:
@@ -473,8 +481,9 @@ class World:
                 return False
             for item in items:
                 metadata = item["metadata"]
-                kept = store.get(ObjectKey(kind, metadata["namespace"], metadata["name"]))
-                if not _is_kept(kind, item):
+                key = ObjectKey(kind, metadata["namespace"], metadata["name"])
+                kept = store.get(key)
+                if not _is_kept(kind, item) or key in store.unreadable:
                     continue
                 if kept is None or kept.resource_version != metadata["resourceVersion"]:
                     return False

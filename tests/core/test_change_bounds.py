@@ -6,8 +6,16 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, sources
 
-from hotmap.core.decide.snapshot import SeenChanges, SourceSnapshot, bound_change, take_snapshots
-from hotmap.core.model.state import SourceRecord
+from hotmap.core.decide.snapshot import SeenChanges, SourceSnapshot, take_snapshots
+from hotmap.core.decide.source_changes import (
+    SourceHistory,
+    WatchGap,
+    bound_change,
+    sighting_of,
+    summarize_changes,
+)
+from hotmap.core.model.source import Source
+from hotmap.core.model.state import Sighting, SourceRecord, Window
 
 #: A pod spec that reads every data key, so that a removed one is missed by nobody.
 EVERY_KEY = """
@@ -42,6 +50,23 @@ def record(of: SourceSnapshot, changed_by: float | None) -> SourceRecord:
 BEFORE = app({"a": "1", "b": "2"})
 
 
+def seen(
+    of: SourceSnapshot,
+    asked: SourceRecord | None = None,
+    *sightings: Sighting,
+    saved: tuple[Sighting, ...] = (),
+    listed: tuple[str, float | None] | None = None,
+    gap: WatchGap | None = None,
+) -> SeenChanges:
+    """Summarize what is known of a source's changes."""
+    return summarize_changes(of, asked, SourceHistory(saved, sightings, listed, gap))
+
+
+def source(data: dict[str, str], *, written: float) -> Source:
+    (made,) = sources(config_map("app", data, changed_at=written)).values()
+    return made
+
+
 def test_witnessed_change_counts_as_seen() -> None:
     """A removal that was seen has happened by then, whatever managedFields tell."""
     removed = app({"a": "1"})
@@ -52,7 +77,19 @@ def test_witnessed_change_counts_as_seen() -> None:
 def test_witnessed_write_keeps_the_time_of_the_api_server() -> None:
     """An ordinary edit carries its own time, a moment before its watch event."""
     edited = app({"a": "2"}, written=500.0)
-    assert bound_change(edited, record(BEFORE, 100.0), SeenChanges(latest=500.9)).changed_at == 500
+    new = source({"a": "2"}, written=500)
+    sighting = sighting_of(new, frozenset("a"), removed=False, created=False, now=500.9)
+    bounded = bound_change(edited, record(BEFORE, 100.0), seen(edited, None, sighting))
+    assert bounded.changed_at == 500
+
+
+def test_witnessed_removal_right_after_an_edit_is_no_older_than_it_was_seen() -> None:
+    """The edit's time is that of the object, and says nothing of the removal 1.4 s later."""
+    removed = app({"a": "2"}, written=500.0)
+    new = source({"a": "2"}, written=500)
+    sighting = sighting_of(new, frozenset("b"), removed=True, created=False, now=501.4)
+    bounded = bound_change(removed, record(BEFORE, 100.0), seen(removed, None, sighting))
+    assert bounded.changed_at == 501.4
 
 
 def test_unwitnessed_removal_has_no_bound() -> None:
@@ -61,10 +98,81 @@ def test_unwitnessed_removal_has_no_bound() -> None:
     assert bound_change(removed, record(BEFORE, 100.0), SeenChanges()).changed_at is None
 
 
-def test_unwitnessed_edit_with_a_newer_time_has_one() -> None:
-    """A value that was written has moved the time."""
-    edited = app({"a": "9", "b": "2"}, written=500.0)
-    assert bound_change(edited, record(BEFORE, 100.0), SeenChanges()).changed_at == 500.0
+#: The ConfigMap as it is recorded, and as it was listed after a gap in which both an edit and a
+#: removal happened: only the edit moved the time.
+AFTER = app({"a": "9"}, written=500.0)._replace(resource_version="7")
+GAP = WatchGap(400.0, 900.0)
+
+
+def test_unwitnessed_edit_and_removal_are_bounded_by_the_listing() -> None:
+    """The removal may have come any time after the edit, whose time is all that is written."""
+    asked = record(BEFORE, 100.0)
+    known = seen(AFTER, asked, gap=GAP)
+    bounded = bound_change(AFTER, asked, known)
+    assert (bounded.changed_at, bounded.changed_since) == (900.0, 500.0)
+    assert known.window == Window(400.0, 900.0)
+
+
+def test_unwitnessed_edit_and_removal_without_a_listing_have_no_bound() -> None:
+    """Nor does a newer time bound them."""
+    assert bound_change(AFTER, record(BEFORE, 100.0), SeenChanges()).changed_at is None
+
+
+def test_unwitnessed_edit_of_a_named_data_key_is_bounded_by_its_time() -> None:
+    """The data key is there, and what put it there moved the time."""
+    before = app({"LEVEL": "info"}, ENV)
+    edited = app({"LEVEL": "debug"}, ENV, written=500.0)._replace(resource_version="7")
+    asked = record(before, 100.0)
+    known = seen(edited, asked, gap=GAP)
+    assert bound_change(edited, asked, known).changed_at == 500.0
+    assert known.window == Window(400.0, 501.0)
+
+
+def test_unwitnessed_changes_after_saved_sightings_are_not_bounded_by_those() -> None:
+    """An earlier controller saw an edit, and ended before the removal."""
+    asked = record(BEFORE, 100.0)
+    saved = (Sighting(399.0, "5", frozenset("a"), 399.0),)
+    known = seen(AFTER, asked, saved=saved, gap=GAP)
+    assert bound_change(AFTER, asked, known).changed_at == 900.0
+    assert known.window == Window(399.0, 900.0)
+
+
+def test_unwitnessed_revert_leaves_a_window_and_the_recorded_bound() -> None:
+    """Equal content under a newer version was maybe another one in between."""
+    again = app({"a": "1", "b": "2"}, written=500.0)._replace(resource_version="7")
+    asked = record(BEFORE, 100.0)
+    known = seen(again, asked, gap=GAP)
+    assert bound_change(again, asked, known).changed_at == 100.0
+    assert known.window == Window(400.0, 900.0)
+
+
+def test_unwitnessed_write_before_the_gap_leaves_no_window() -> None:
+    """A label that was written while a controller watched, and not recorded for its own sake."""
+    before = app({"LEVEL": "info"}, ENV)
+    labelled = before._replace(resource_version="7", changed_at=300.0)
+    assert seen(labelled, record(before, 100.0), gap=GAP).window is None
+
+
+def test_version_that_was_recorded_leaves_no_window() -> None:
+    """Nothing happened to the source while nobody watched."""
+    assert seen(BEFORE, record(BEFORE, 100.0), gap=GAP) == SeenChanges()
+
+
+def test_version_that_was_listed_counts_although_it_moved_since() -> None:
+    """What this controller saw is no gap."""
+    asked = record(BEFORE, 100.0)
+    sighting = Sighting(950.0, "7", frozenset("a"), 950.0)
+    known = seen(AFTER, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
+    assert known.window is None
+    assert bound_change(AFTER, asked, known).changed_at == 950.0
+
+
+def test_gap_of_unknown_begin_leaves_no_window_but_bounds_changes() -> None:
+    """The line that says so was lost."""
+    asked = record(BEFORE, 100.0)
+    known = seen(AFTER, asked, gap=WatchGap(None, 900.0))
+    assert known.window is None
+    assert bound_change(AFTER, asked, known).changed_at == 900.0
 
 
 def test_unchanged_content_keeps_the_recorded_bound() -> None:
@@ -73,10 +181,12 @@ def test_unchanged_content_keeps_the_recorded_bound() -> None:
     assert bound_change(relabelled, record(BEFORE, 100.0), SeenChanges()).changed_at == 100.0
 
 
-def test_recreated_object_does_not_keep_the_recorded_bound() -> None:
+@pytest.mark.parametrize(("spec", "bound"), [(ENV, 900.0), (EVERY_KEY, None)])
+def test_recreated_object_does_not_keep_the_recorded_bound(spec: str, bound: float | None) -> None:
     """Equal content under another uid was away in between."""
-    again = BEFORE._replace(uid="uid-2", changed_at=900.0)
-    assert bound_change(again, record(BEFORE, 100.0), SeenChanges()).changed_at == 900.0
+    before = app({"LEVEL": "info"}, spec)
+    again = before._replace(uid="uid-2", changed_at=900.0)
+    assert bound_change(again, record(before, 100.0), SeenChanges()).changed_at == bound
 
 
 @pytest.mark.parametrize(

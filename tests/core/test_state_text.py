@@ -24,6 +24,7 @@ from hotmap.core.model.state import (
     Window,
     read_shard,
     read_sightings,
+    read_watched_until,
     shard_of,
     shards_for,
     write_shard,
@@ -192,10 +193,24 @@ def test_as_many_shards_as_records_want(records: int, least: int, shards: int) -
 
 SEEN = SeenSource(
     ObjectKey("ConfigMap", "shop", "app"),
-    (Sighting(1.5, "1042", frozenset({"b", "a"})), Sighting(2.0, "", frozenset())),
+    (Sighting(1.5, "1042", frozenset({"b", "a"}), 1.0), Sighting(2.0, "", frozenset())),
 )
 
-SEEN_LINE = '{"source":["ConfigMap","shop","app"],"sightings":[[1.5,"1042",["a","b"]],[2.0,"",[]]]}'
+SEEN_LINE = (
+    '{"source":["ConfigMap","shop","app"],'
+    '"sightings":[[1.5,"1042",["a","b"],1.0,false],[2.0,"",[],null,false]]}'
+)
+
+
+def test_first_shard_says_how_long_sources_were_watched() -> None:
+    """A line of its own, which readers of records and sightings skip."""
+    text = write_shard([RECORD], [SEEN], watched_until=1789.5)
+    assert text.endswith('{"watchedUntil":1789.5}\n')
+    assert read_watched_until(text) == 1789.5
+    assert read_shard(text) == {"6f0c": RECORD}
+    assert read_sightings(text) == {SEEN.source: SEEN}
+    assert read_watched_until(write_shard([RECORD], [SEEN])) is None
+    assert read_watched_until(text.replace("1789.5", "null")) is None
 
 
 def test_sightings_lie_beside_records() -> None:

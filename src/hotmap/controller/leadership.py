@@ -12,16 +12,18 @@ carried over.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple, Self
+from typing import NamedTuple, NoReturn, Self
 
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.reconcile import Reconciler
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.status import LeaderView
+from hotmap.controller.report.unreadable_objects import UnreadableObjects
 from hotmap.controller.settings import Settings
 from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.record_shards import RecordShards
@@ -32,6 +34,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import SeenSource
+from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
@@ -39,6 +42,9 @@ __all__ = ["LeaderTerm", "TermParts"]
 
 #: Number of changes of one source that are stored: enough for an edit and its revert.
 _SIGHTINGS = 8
+
+#: Seconds between two writes of how long the sources were watched.
+_PROGRESS = 60.0
 
 #: Seconds for workers to finish their key at the end.
 _GRACE = 5.0
@@ -55,6 +61,9 @@ class TermParts(NamedTuple):
     pod_checker: PodChecker
     leader_view: LeaderView
     annotation_warnings: AnnotationWarnings
+    unreadable_objects: UnreadableObjects
+    #: Returns until when every change of a source was observed, POSIX seconds.
+    watched_until: Callable[[], float]
     #: None: records are kept in memory alone (shadow mode).
     record_shards: RecordShards | None
     #: None: no Job is ever deleted (shadow mode).
@@ -84,6 +93,8 @@ class LeaderTerm:
         #: The source of the status documents.
         self.leader_view = parts.leader_view
         self._annotation_warnings = parts.annotation_warnings
+        self._unreadable_objects = parts.unreadable_objects
+        self._watched_until = parts.watched_until
         self._settings = settings
         self._may_write = may_write
         self._startup_retry = startup_retry
@@ -107,6 +118,7 @@ class LeaderTerm:
                 self._record_shards.load, what="the records cannot be read"
             )
         self._restore_sightings()
+        self._records.note_watched(self._watched_until())
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._keep_sightings))
         if self._recreations is not None:
@@ -140,13 +152,16 @@ class LeaderTerm:
         if self._record_shards is not None:
             self._background.start("write records", self._record_shards.run)
             self._background.start("check records", self._record_shards.check)
+        self._background.start("note watch progress", self._note_progress)
         self._background.start("check pods", self.pod_checker.run)
+        self._background.start("report unreadable objects", self._unreadable_objects.run)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
         _log.info("watching %d consumers", len(consumers))
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        watched_until = self._watched_until()  # later changes are not kept
         self._index.feed(None)
         self._annotation_warnings.end()
         for unsubscribe in self._unsubscribe:
@@ -159,6 +174,7 @@ class LeaderTerm:
         await self._background.stop()
         if self._may_write():
             self.pod_checker.write()
+            self._records.note_watched(watched_until)
             if self._record_shards is not None:
                 await self._record_shards.flush()
 
@@ -168,6 +184,10 @@ class LeaderTerm:
             "refresh": self._refreshes.statistics(),
             "reconcile": self._reconciles.statistics(),
         }
+
+    def reconcile(self, key: ObjectKey) -> None:
+        """Reconcile a consumer now."""
+        self._reconciles.add(key)
 
     def is_pending(self, key: ObjectKey) -> bool:
         """Return whether a consumer's reconcile is due, settling or under way."""
@@ -180,10 +200,14 @@ class LeaderTerm:
 
     def _restore_sightings(self) -> None:
         """Restore the changes of sources that the previous leader observed and this one did not."""
-        for seen in self._records.seen():
-            store = self._index.sources.get(seen.source.kind)
-            present = store.get(seen.source) if store is not None else None
-            self._index.history.restore(seen.source, seen.sightings, present)
+        saved = {seen.source: seen.sightings for seen in self._records.seen()}
+        self._index.history.restore(saved, until=self._records.watched_until)
+
+    async def _note_progress(self) -> NoReturn:
+        """Write once a minute until when every change was observed."""
+        while True:
+            await asyncio.sleep(_PROGRESS)
+            self._records.note_watched(self._watched_until())
 
     def _keep_sightings(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Store a change of a followed source."""
@@ -198,14 +222,16 @@ class LeaderTerm:
         """
         stores = self._index.consumers.values()
         if all(store.synced.is_set() for store in stores):
+            unreadable = {one.uid for store in stores for one in store.unreadable.values()}
             self._records.retain(
-                {one.uid for store in stores for one in store.values()},
+                unreadable | {one.uid for store in stores for one in store.values()},
                 is_seen=self._settings.serves,
             )
 
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
-            self._records.forget(old.uid)
+            if new is not None or not self._index.is_unreadable(key):
+                self._records.forget(old.uid)
             self._reconciler.forget(key)
             self.leader_view.consumer_states.update(key)
 
@@ -221,6 +247,7 @@ async def _work(
     same way, so that it affects one consumer only.
     """
     while True:
+        await share_loop()
         try:
             key = await queue.get()
         except QueueShutDown:

@@ -28,11 +28,13 @@ from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.events import EventReporter
 from hotmap.controller.report.health import check_health, check_readiness
+from hotmap.controller.report.loop_lag import measure_loop_lag
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSources
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import Endpoints, StatusServer
 from hotmap.controller.report.status import LeaderView, StatusPage
+from hotmap.controller.report.unreadable_objects import UnreadableObjects
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor
@@ -154,6 +156,9 @@ class Controller:
         if self._settings.listen is not None:
             await self._server.start(*self._settings.listen)
             self.port = self._server.port
+        self._background.start(
+            "measure loop lag", lambda: measure_loop_lag(self._metrics.observe_loop_lag)
+        )
         await self._reach()
         if self._shadow:
             self._keys = passing_keyring()
@@ -342,6 +347,8 @@ class Controller:
             annotation_warnings=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),
+            unreadable_objects=UnreadableObjects(self.index, self._recorder),
+            watched_until=self._watched_until,
             record_shards=self.record_shards,
             job_recreations=None if self._shadow else self._recreations,
         )
@@ -362,7 +369,11 @@ class Controller:
             stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
             recorder=self._recorder,
             settings=self._settings.pod_checks,
-            gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
+            gate=PodCheckGate(
+                is_busy=self._has_due_reconciles,
+                is_pending=self._is_pending,
+                reconcile=self._reconcile,
+            ),
         )
 
     async def _reread(self, key: ObjectKey) -> None:
@@ -393,6 +404,19 @@ class Controller:
 
     def _is_pending(self, consumer: ObjectKey) -> bool:
         return self._term is None or self._term.is_pending(consumer)
+
+    def _reconcile(self, consumer: ObjectKey) -> None:
+        if self._term is not None:
+            self._term.reconcile(consumer)
+
+    def _watched_until(self) -> float:
+        """Return until when every change of a source was observed: POSIX seconds."""
+        ages = [
+            one.last_byte_age
+            for one in self.reflector_statistics()
+            if one.resource in ("configmaps", "secrets")
+        ]
+        return self._client.server_time() - max(ages, default=0.0)
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)

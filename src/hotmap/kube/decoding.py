@@ -11,12 +11,21 @@ from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["decode", "decoding_problem", "without_deep_values"]
+__all__ = ["LARGEST_OBJECT", "check_size", "decode", "decoding_problem", "without_deep_values"]
 
 T = TypeVar("T")
 
 #: Levels that are read; the deepest field of any type of ours is at 14 in a list.
 DEEPEST: Final = 64
+
+#: Bytes of one object's JSON. etcd takes 1.5 MiB of an object, which is as much in JSON, a third
+#: more with binary content, and six times as much only where all of it has to be escaped.
+LARGEST_OBJECT: Final = 4 << 20
+
+
+class _ObjectTooLarge(Exception):
+    """Raised when an object's JSON exceeds LARGEST_OBJECT; its text names the bound."""
+
 
 #: A string, or one bracket. Strings have to be recognized, since they may contain brackets.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
@@ -34,13 +43,24 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
         return decoder.decode(without_deep_values(bytes(data)))
 
 
+def check_size(data: bytes | msgspec.Raw) -> None:
+    """Refuse an object that takes too long to decode, while everything else waits.
+
+    Raises:
+        Exception: `decoding_problem` returns which bound it exceeds.
+    """
+    size = len(memoryview(data))
+    if size > LARGEST_OBJECT:
+        raise _ObjectTooLarge(f"{size:,} bytes of JSON (limit {LARGEST_OBJECT:,})")
+
+
 def decoding_problem(error: Exception) -> str:
     """Return why something could not be decoded or processed, without quoting any of it.
 
     msgspec names the place and the expected type; the text of other exceptions may contain the
     data.
     """
-    if isinstance(error, msgspec.DecodeError):
+    if isinstance(error, (msgspec.DecodeError, _ObjectTooLarge)):
         return str(error)
     return f"{type(error).__name__} while it was read"
 

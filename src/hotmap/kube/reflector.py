@@ -27,8 +27,9 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
-from hotmap.kube.decoding import decode, decoding_problem
+from hotmap.kube.decoding import check_size, decode, decoding_problem
 from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.reflector_timing import DEFAULT_TIMING, Timing, pause_after, silent_at
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
@@ -164,7 +165,7 @@ class Reflector(Generic[T, S]):
             bookmarks=self._bookmarks,
             silences=self._silences,
             errors=self._errors,
-            unreadable=len(self._writer.unreadable),
+            unreadable=self._writer.unreadable,
             refused=self._refused,
             last_error=self._last_error,
         )
@@ -278,7 +279,9 @@ class Reflector(Generic[T, S]):
             if page.size > LARGEST_PAGE and self._page > 1:
                 self._page = self._most_listed = max(1, min(self._page, len(page.items)) // 2)
                 _log.debug("%s: %d MiB in one page", self._title, page.size >> 20)
-            seen.update(self._take_listed(raw) for raw in page.items)
+            for raw in page.items:
+                await share_loop()
+                seen.add(self._take_listed(raw))
             token = page.continue_token
             if not token:
                 break
@@ -289,11 +292,12 @@ class Reflector(Generic[T, S]):
         # One by one, so that each decoded object is freed before the next: half the memory of a
         # page (measured).
         try:
+            check_size(raw)
             item = decode(self._decoder, raw)
         except Exception as error:  # any error concerns this object only
-            key = self._key(decode(_bare_decoder, raw).metadata)
-            return self._writer.skip(key, decoding_problem(error))
-        return self._writer.put(self._key(item.metadata), item)
+            metadata = decode(_bare_decoder, raw).metadata
+            return self._writer.skip(self._key(metadata), decoding_problem(error), uid=metadata.uid)
+        return self._writer.put(self._key(item.metadata), item, uid=item.metadata.uid)
 
     async def _follow(self) -> None:
         """Apply changes after the position until the stream ends."""
@@ -362,6 +366,7 @@ class Reflector(Generic[T, S]):
             async for chunk in stream.chunks():
                 self._hear()
                 for event in decoder.feed(chunk):
+                    await share_loop()
                     take(event)
                 # After the events: the one that completes the initial objects changes the limit.
                 if self._position:
@@ -453,11 +458,11 @@ class Reflector(Generic[T, S]):
         self._events += 1
         match event:
             case Unreadable(metadata, problem, deleted=False):
-                return self._writer.skip(self._key(metadata), problem)
+                return self._writer.skip(self._key(metadata), problem, uid=metadata.uid)
             case Deleted() | Unreadable():
                 return self._writer.remove(self._key(event.metadata))
             case Added(item) | Modified(item):
-                return self._writer.put(self._key(item.metadata), item)
+                return self._writer.put(self._key(item.metadata), item, uid=item.metadata.uid)
 
     def _key(self, metadata: ObjectMeta) -> ObjectKey:
         return ObjectKey(

@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from hotmap.core.model.objects import ObjectKey
 
-__all__ = ["Listener", "Store", "StoreStatistics"]
+__all__ = ["Listener", "Store", "StoreStatistics", "UnreadableObject"]
 
 S = TypeVar("S")
 
@@ -25,6 +25,14 @@ Listener = Callable[[ObjectKey, S | None, S | None], None]
 _FEW = 8
 
 _log = logging.getLogger(__name__)
+
+
+class UnreadableObject(NamedTuple):
+    """An object that exists and cannot be decoded, or is larger than what is decoded."""
+
+    uid: str
+    #: Why, without any of its content.
+    problem: str
 
 
 class StoreStatistics(NamedTuple):
@@ -61,6 +69,8 @@ class Store(Generic[S]):
         self.synced = asyncio.Event()
         self.resource_version = ""
         self._objects: dict[ObjectKey, S] = {}
+        #: Objects that exist and cannot be read: neither present nor absent.
+        self.unreadable: dict[ObjectKey, UnreadableObject] = {}
         self._index_functions = dict(indexes or {})
         # Index name → value → keys. Few keys are in a tuple, which has a fifth of the size of a
         # dict; many in a dict, for its order: it is the same after a restart with the same objects.
@@ -135,6 +145,7 @@ class Store(Generic[S]):
 
     def put(self, key: ObjectKey, value: S) -> None:
         """Store a value; an equal one is no change and is not reported."""
+        self.unreadable.pop(key, None)
         old = self._objects.get(key)
         if old is not None and old == value:
             return
@@ -145,6 +156,18 @@ class Store(Generic[S]):
 
     def remove(self, key: ObjectKey) -> None:
         """Drop a key; an unknown one is no change."""
+        self.unreadable.pop(key, None)
+        self._drop(key)
+
+    def put_unreadable(self, key: ObjectKey, found: UnreadableObject) -> None:
+        """Note that an object exists and cannot be read, and drop its value.
+
+        Listeners get that like any other change; `unreadable` tells it from a deletion.
+        """
+        self.unreadable[key] = found
+        self._drop(key)
+
+    def _drop(self, key: ObjectKey) -> None:
         old = self._objects.pop(key, None)
         if old is None:
             return
@@ -155,7 +178,7 @@ class Store(Generic[S]):
         self, keys: Collection[ObjectKey], *, resource_version: str, namespace: str | None = None
     ) -> None:
         """Complete the list of a namespace (None: of all): remove what it did not have."""
-        for key in [key for key in self._objects if key not in keys]:
+        for key in [key for key in (*self._objects, *self.unreadable) if key not in keys]:
             if namespace in (None, key.namespace):
                 self.remove(key)
         self.resource_version = resource_version

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.decoding import decoding_problem
-from hotmap.kube.store import Store
+from hotmap.kube.store import Store, UnreadableObject
 
 __all__ = ["StoreWriter"]
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class StoreWriter(Generic[T, S]):
-    """Fills `store` with the transformed objects; knows those that cannot be read.
+    """Fills `store` with the transformed objects, and with those that cannot be read.
 
     `transform` may return None: such an object is not kept. `key_of` reads the object key from
     values that contain it, so that it is stored once. `transform_known` is `transform` for an
@@ -38,10 +38,13 @@ class StoreWriter(Generic[T, S]):
         self._transform = transform
         self._key_of = key_of
         self._transform_known = transform_known
-        #: Objects that cannot be read, and why.
-        self.unreadable: dict[ObjectKey, str] = {}
 
-    def put(self, key: ObjectKey, item: T) -> ObjectKey:
+    @property
+    def unreadable(self) -> int:
+        """How many objects cannot be read."""
+        return len(self.store.unreadable)
+
+    def put(self, key: ObjectKey, item: T, *, uid: str = "") -> ObjectKey:
         """Store an object, or leave it out; returns the key as it is stored."""
         # One bad object must not stop the watch of all others.
         try:
@@ -52,8 +55,7 @@ class StoreWriter(Generic[T, S]):
                 key = self._key_of(value) if self._key_of else key
                 self.store.put(key, value)
         except Exception as error:
-            return self.skip(key, decoding_problem(error))
-        self.unreadable.pop(key, None)
+            return self.skip(key, decoding_problem(error), uid=uid)
         return key
 
     def _transformed(self, key: ObjectKey, item: T) -> S | None:
@@ -63,22 +65,19 @@ class StoreWriter(Generic[T, S]):
                 return self._transform_known(item, known)
         return self._transform(item)
 
-    def skip(self, key: ObjectKey, problem: str) -> ObjectKey:
+    def skip(self, key: ObjectKey, problem: str, *, uid: str) -> ObjectKey:
         """Leave an object out, and log it once as long as the problem is the same."""
-        if self.unreadable.get(key) != problem:
+        found = UnreadableObject(uid, problem)
+        if self.store.unreadable.get(key) != found:
             _log.warning("%s cannot be read and is ignored: %s", key, problem)
-        self.unreadable[key] = problem
-        self.store.remove(key)
+        self.store.put_unreadable(key, found)
         return key
 
     def remove(self, key: ObjectKey) -> ObjectKey:
         """Drop an object that was deleted."""
-        self.unreadable.pop(key, None)
         self.store.remove(key)
         return key
 
     def retain(self, seen: set[ObjectKey], *, resource_version: str, namespace: str | None) -> None:
         """Drop all objects of a namespace, or of all, but those that were seen."""
-        for key in self.unreadable.keys() - seen:
-            del self.unreadable[key]
         self.store.retain(seen, resource_version=resource_version, namespace=namespace)

@@ -12,7 +12,7 @@ import msgspec
 
 from hotmap.core.errors import ApiError, Unavailable
 from hotmap.core.model.objects import ObjectMeta
-from hotmap.kube.decoding import decode, decoding_problem
+from hotmap.kube.decoding import check_size, decode, decoding_problem
 from hotmap.kube.status import status_error
 
 __all__ = [
@@ -162,6 +162,7 @@ class WatchDecoder(Generic[T]):
     def _decode(self, line: bytes) -> WatchEvent[T]:
         # One step with the type of the object: a third faster than decoding the event type first.
         try:
+            check_size(line)
             decoded = decode(self._decoder, line)
         except Exception as error:  # any error concerns this object only
             return _decode_strange(line, error)

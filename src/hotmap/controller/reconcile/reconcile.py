@@ -73,8 +73,7 @@ class Reconciler:
         async with self._locks.setdefault(key, asyncio.Lock()):
             snapshot = self._observer.snapshot(key)
             if snapshot is None:
-                self.forget(key)
-                return None
+                return self._retry_or_forget(key)
             if snapshot.policy.opted_in:
                 await self._refresh(await self._decide(snapshot))
             return self._executor.second_nudge_in(snapshot)
@@ -106,8 +105,7 @@ class Reconciler:
         async with self._locks.setdefault(key, asyncio.Lock()):
             snapshot = self._observer.snapshot(key)
             if snapshot is None:
-                self.forget(key)
-                return None
+                return self._retry_or_forget(key)
             self._reporter.annotation_problems(snapshot)
             if not snapshot.policy.opted_in:
                 return None
@@ -127,6 +125,13 @@ class Reconciler:
                 self._executor.second_nudge_in(snapshot),
             )
             return min(filter(None, again), default=None)
+
+    def _retry_or_forget(self, key: ObjectKey) -> float | None:
+        """Return seconds until there is a snapshot of a consumer; forget one that is gone."""
+        again = self._observer.retry_in(key)
+        if again is None:
+            self.forget(key)
+        return again
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot)

@@ -74,8 +74,9 @@ class EventReporter:
     def report(self, decision: Decision) -> None:
         """Report a decision that was carried out: log, Event, alert, conflicts."""
         consumer = decision.snapshot.consumer
-        if decision.starts_new_pods and (first := decision.snapshot.first_seen) is not None:
-            self._observe_delay(decision.snapshot.now - first)
+        snapshot = decision.snapshot
+        if decision.starts_new_pods and (first := snapshot.first_witnessed) is not None:
+            self._observe_delay(snapshot.now - first)
         self._decision_log.add(decision)
         self._write_event(decision)
         self._report_missing_sources(decision)
@@ -175,5 +176,7 @@ class EventReporter:
 def missing_sources(snapshot: Snapshot) -> tuple[ObjectKey, ...]:
     """List the sources that some container requires and that do not exist."""
     return tuple(
-        source.source for source in snapshot.sources if source.required and not source.exists
+        source.source
+        for source in snapshot.sources
+        if source.required and not source.exists and source.visible
     )

@@ -30,6 +30,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Seconds from an observed edit to the written rollout. The settle time is part of it.
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.6, 0.75, 1, 2, 5, 10, 30, 60, 300)
 
+#: Nothing is meant to take longer than 50 ms.
+_LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+
 
 class MetricSources(NamedTuple):
     """The parts of the controller whose statistics are shown."""
@@ -59,11 +62,21 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        self._lag = Histogram(
+            "hotmap_event_loop_lag_seconds",
+            "Seconds by which a timer of the event loop was late, measured four times a second.",
+            buckets=_LAG_BUCKETS,
+            registry=self._registry,
+        )
         self._registry.register(_StatisticsCollector(sources))
 
     def observe_delay(self, seconds: float) -> None:
         """Count one rollout that followed a change after some seconds."""
         self._delay.observe(seconds)
+
+    def observe_loop_lag(self, seconds: float) -> None:
+        """Count one measurement of how late the event loop is."""
+        self._lag.observe(seconds)
 
     def render(self) -> bytes:
         """Write all metrics in Prometheus' text format."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple, NoReturn
 
@@ -32,10 +32,11 @@ from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.assessment import Verdict
+from hotmap.core.decide.decide import decide
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, status_from_pods
 from hotmap.core.status.pods import (
@@ -56,6 +57,7 @@ __all__ = [
     "PodCheckStores",
     "PodChecker",
     "check_pods",
+    "conclude_from_pods",
 ]
 
 #: Seconds between two writes of check results, where nothing else has to be written.
@@ -83,13 +85,27 @@ async def check_pods(
     Raises:
         ApiError, Unreachable: as the client raises them.
     """
+    pods = await list_pods(client, snapshot.consumer)
+    return conclude_from_pods(
+        snapshot, pods, now=client.server_time(), stalled=stalled, retried=retried
+    )
+
+
+def conclude_from_pods(
+    snapshot: Snapshot,
+    pods: Sequence[Pod],
+    *,
+    now: float,
+    stalled: bool = False,
+    retried: bool = False,
+) -> PodCheckResult:
+    """Determine which content the pods of a consumer have; see `check_pods`."""
     consumer, record = snapshot.consumer, snapshot.record
     desired = desired_content(snapshot)
-    pods = await list_pods(client, consumer)
     proofs = pod_proofs(
         desired,
         observe_pods(consumer, pods),
-        now=client.server_time(),
+        now=now,
         template_current=has_current_template(snapshot),
         windows=record.windows if record else (),
     )
@@ -120,6 +136,8 @@ class PodCheckGate(NamedTuple):
     is_busy: Callable[[], bool]
     #: Whether a reconcile of this consumer is due, settling or under way.
     is_pending: Callable[[ObjectKey], bool]
+    #: Asks for a reconcile of a consumer whose pods may have to be replaced.
+    reconcile: Callable[[ObjectKey], None]
 
 
 class _Schedule:
@@ -329,7 +347,9 @@ class PodChecker:
     async def _list_and_apply(self, consumer: Consumer, record: Record, *, quiet: float) -> None:
         key, settings = consumer.key, self._settings
         snapshot = self._observer.snapshot(key)
-        assert snapshot is not None, "its consumer was found"
+        if snapshot is None:  # its name patterns are not matched yet
+            self._schedule_again(key, consumer)
+            return
         self.checks += 1
         try:
             result = await check_pods(
@@ -357,8 +377,11 @@ class PodChecker:
             self._drop(key)
             return
         if state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
-            self._report(consumer, Reason.LATENT, status.reason, "Normal")
             self._record_result(record, PodCheck.LATENT)
+            if self._may_be_replaced(key):
+                self._gate.reconcile(key)
+            else:
+                self._report(consumer, Reason.LATENT, status.reason, "Normal")
         elif state is State.STUCK and not self._is_known(key, status):
             self._report(consumer, Reason.STUCK, status.reason, "Warning")
         self._consumer_states.set_pod_check(key, status)
@@ -367,6 +390,11 @@ class PodChecker:
     def _is_known(self, key: ObjectKey, status: ConsumerStatus) -> bool:
         known = self._consumer_states.pod_check(key)
         return known is not None and (known.state, known.reason) == (status.state, status.reason)
+
+    def _may_be_replaced(self, key: ObjectKey) -> bool:
+        """Return whether a decision may replace pods that were just found to be latent."""
+        snapshot = self._observer.snapshot(key)
+        return snapshot is not None and decide(snapshot).needs_pod_starts
 
     def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
         if record.pods_checked is not pods_checked:

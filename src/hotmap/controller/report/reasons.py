@@ -23,6 +23,8 @@ class Reason(enum.StrEnum):
     SOURCE_RESTORED = "SourceRestored"
     #: A pod template exceeds a bound, so the workload is not tracked.
     OBJECT_TOO_LARGE = "ObjectTooLarge"
+    #: An object cannot be decoded, or is larger than what is decoded.
+    OBJECT_UNREADABLE = "ObjectUnreadable"
     HELD = "Held"
     FAILED = "Failed"
     NUDGE_REFUSED = "NudgeRefused"

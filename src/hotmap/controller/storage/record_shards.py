@@ -26,12 +26,12 @@ from hotmap.controller.storage.records import Records, last_seen
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
-    HEADER,
     SHARDS,
     Record,
     SeenSource,
     read_shard,
     read_sightings,
+    read_watched_until,
     record_size,
     seen_size,
     shard_of,
@@ -68,6 +68,10 @@ _RECORD_AT_MOST = 64 << 10
 _SHARD_SPLIT = 256 << 10
 _SHARD_AT_MOST = 768 << 10
 
+#: The shard with the time until which sources were watched; bytes of that line and the header.
+_WATCHED_SHARD = 0
+_EXTRA = 128
+
 _log = logging.getLogger(__name__)
 
 
@@ -103,7 +107,8 @@ class RecordShards:
     ) -> None:
         """`on_too_large` is called once for a record that is not written, with its bytes."""
         self.records = records
-        records.subscribe(self._touch)
+        records.subscribe(self._touch, self._touch_watched)
+        self._written_until: float | None = None
         self._on_too_large = on_too_large
         self._secrets = [
             OwnedSecret(client, namespace, _name(shard), type="hotmap.dev/state", data_key="state")
@@ -136,12 +141,17 @@ class RecordShards:
         reading = asyncio.Semaphore(_READ_AT_ONCE)
         found: dict[int, tuple[dict[str, Record], dict[ObjectKey, SeenSource]]] = {}
 
+        until: float | None = None
+
         async def read(shard: int) -> None:
+            nonlocal until
             async with reading:
                 content = await self._secrets[shard].read()
             if content is not None:
                 text = _text(content)
                 found[shard] = read_shard(text), read_sightings(text)
+                if shard == _WATCHED_SHARD:
+                    until = read_watched_until(text)
 
         self.records.clear()
         self._dirty, self._left_out = {}, {}
@@ -152,6 +162,7 @@ class RecordShards:
                     reads.create_task(read(shard))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
+        self.records.watched_until = self._written_until = until
         sources: dict[ObjectKey, SeenSource] = {}
         for shard in sorted(found):  # of two copies the later shard's is newer
             records, seen = found[shard]
@@ -291,6 +302,10 @@ class RecordShards:
         self._dirty.setdefault(shard_of(uid, self._shards), set()).add(uid)
         self._wake.set()
 
+    def _touch_watched(self) -> None:
+        self._dirty.setdefault(_WATCHED_SHARD, set())
+        self._wake.set()
+
     def _move_to(self, shards: int) -> None:
         """Distribute the records over more shards; mark all of them dirty."""
         if not self._new:
@@ -341,8 +356,13 @@ class RecordShards:
             records, more = self._in(coming)
             own += [record for record in records if record_size(record) <= _RECORD_AT_MOST]
             seen += more
-        content = write_shard(own, seen).encode()
-        if len(content) > _SHARD_AT_MOST + len(HEADER) + 1:
+        until = None
+        if shard == _WATCHED_SHARD:
+            if not self._failed - {shard}:  # nor what another shard should have of it
+                self._written_until = self.records.watched_until
+            until = self._written_until
+        content = write_shard(own, seen, watched_until=until).encode()
+        if len(content) > _SHARD_AT_MOST + _EXTRA:
             raise _ShardTooLarge("it would exceed 768 KiB while others cannot be written")
         return content
 

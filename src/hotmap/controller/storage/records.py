@@ -32,11 +32,20 @@ class Records:
         self._records: dict[str, Record] = {}
         #: Those that changed last are last.
         self._seen: dict[ObjectKey, SeenSource] = {}
+        #: Records that were changed in memory and are not to be written yet.
+        self._noted: set[str] = set()
+        #: By when every change of a source had been observed, POSIX seconds of the API server; the
+        #: value of an earlier controller until `note_watched`. None: unknown.
+        self.watched_until: float | None = None
         self._on_change: Callable[[str], None] = _ignore
+        self._on_watched: Callable[[], None] = _ignore_watched
 
-    def subscribe(self, on_change: Callable[[str], None]) -> None:
-        """Call `on_change` with the uid, or the name of a source, of what is to be written."""
-        self._on_change = on_change
+    def subscribe(self, on_change: Callable[[str], None], on_watched: Callable[[], None]) -> None:
+        """Call `on_change` with the uid, or the name of a source, of what is to be written.
+
+        `on_watched` is called when `watched_until` is to be written.
+        """
+        self._on_change, self._on_watched = on_change, on_watched
 
     @property
     def size(self) -> int:
@@ -59,20 +68,34 @@ class Records:
         """Keep what was asked; it is to be written."""
         if self._records.get(record.uid) != record:
             self._records[record.uid] = record
+            self._noted.discard(record.uid)
             self._on_change(record.uid)
 
     def note(self, record: Record) -> None:
         """Store a record in memory only; it is written with the next change."""
         self._records[record.uid] = record
+        self._noted.add(record.uid)
+
+    def note_watched(self, until: float) -> None:
+        """Write by when every change of a source had been observed, and what was only noted.
+
+        Without any record nothing is written.
+        """
+        self.watched_until = until
+        if self._records:
+            self._on_watched()
+            self.write(tuple(self._noted))
 
     def write(self, uids: Iterable[str]) -> None:
         """Schedule the records of some consumers to be written that were only noted so far."""
         for uid in uids:
+            self._noted.discard(uid)
             if uid in self._records:
                 self._on_change(uid)
 
     def forget(self, uid: str) -> None:
         """Drop the record of a deleted consumer."""
+        self._noted.discard(uid)
         if self._records.pop(uid, None) is not None:
             self._on_change(uid)
 
@@ -113,6 +136,8 @@ class Records:
         """Know nothing."""
         self._records.clear()
         self._seen.clear()
+        self._noted.clear()
+        self.watched_until = None
 
     def restore(self, records: Iterable[Record], seen: Iterable[SeenSource]) -> None:
         """Take over what was read from where it is written."""
@@ -129,4 +154,8 @@ def last_seen(seen: SeenSource) -> float:
 
 
 def _ignore(name: str) -> None:
+    """Write nothing."""
+
+
+def _ignore_watched() -> None:
     """Write nothing."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hotmap.controller.watch.history import History
+from hotmap.controller.watch.pattern_matches import PatternMatches
 from hotmap.controller.watch.policies import NamespaceAnnotations, Policies, is_relevant
 from hotmap.controller.watch.templates import TemplateSightings
 from hotmap.core.model.annotations import FOLLOW
@@ -96,6 +97,7 @@ class Index:
         self._defaults = defaults
         self.history = History(clock)
         self.templates = TemplateSightings(clock)
+        self.matches = PatternMatches()
         self.policies = Policies(
             defaults,
             self.namespaces,
@@ -127,6 +129,11 @@ class Index:
     def knows(self, kind: str, namespace: str) -> bool:
         """Return whether all sources of a kind in a namespace are known."""
         return kind in self.sources and self.sources[kind].is_complete(namespace)
+
+    def is_unreadable(self, key: ObjectKey) -> bool:
+        """Tell whether an object exists and cannot be read, so that nothing is known of it."""
+        store = self.sources.get(key.kind) or self.consumers.get(key.kind)
+        return store is not None and key in store.unreadable
 
     def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
         """Return the sources of some uses, as far as they exist."""
@@ -177,7 +184,7 @@ class Index:
                 if source in consumer.uses.sources():
                     found[consumer.key] = consumer
             for consumer in self._naming(store, source.namespace):
-                if self.policies.of(consumer).follows(source, referenced=False):
+                if self._may_follow(consumer, source, referenced=False):
                     found[consumer.key] = consumer
         return list(found.values())
 
@@ -186,12 +193,20 @@ class Index:
         return [consumer for consumer in self.users_of(source) if self._follows(consumer, source)]
 
     def _follows(self, consumer: Consumer, source: ObjectKey) -> bool:
-        policy = self.policies.of(consumer)
-        return policy.follows(
-            source,
-            referenced=any(use.source == source for use in consumer.uses),
-            offered=policy.searches and self.is_offered(source),
+        return self._may_follow(
+            consumer, source, referenced=any(use.source == source for use in consumer.uses)
         )
+
+    def _may_follow(self, consumer: Consumer, source: ObjectKey, *, referenced: bool) -> bool:
+        """Tell whether a consumer follows a source, as far as there is time to match patterns."""
+        policy = self.policies.of(consumer)
+        if not policy.named.expressions and not policy.excluded.expressions:
+            offered = policy.searches and self.is_offered(source)
+            return policy.follows(source, referenced=referenced, offered=offered)
+        if not policy.opted_in:
+            return False
+        # That an exclusion covers it is found out when the consumer is decided on.
+        return referenced or self.matches.may_cover(policy.named, source)
 
     def _naming(self, store: Store[Consumer], namespace: str) -> list[Consumer]:
         """List the consumers that may follow sources by name."""
@@ -208,6 +223,8 @@ class Index:
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # Sources of the first list have not changed, but they are known now.
         first = not self.knows(key.kind, key.namespace)
+        if first:
+            self.history.note_listed()
         noted = not first and self.history.note(key, old, new)
         if self._queues and (first or noted or _annotations_differ(old, new)):
             for consumer in self.followers_of(key):

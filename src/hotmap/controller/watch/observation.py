@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
-from hotmap.core.decide.snapshot import (
-    SeenChanges,
-    SentNudge,
-    Snapshot,
-    bound_change,
-    take_snapshot,
-)
+from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
+from hotmap.core.decide.source_changes import bound_change, summarize_changes
 from hotmap.core.fingerprint import FingerprintKey
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record, RolloutTimes, records_by_source
-from hotmap.core.policy.policy import followed_uses
+from hotmap.core.policy.policy import Policy, followed_uses
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Observer", "ObserverSettings"]
 
 #: Deleted Jobs and Pods that are remembered; most are recreated within a minute.
 _REPLACED = 1024
+
+
+#: Seconds between two turns of matching the patterns of one consumer.
+_MATCHING_PAUSE = 0.05
 
 
 class ObserverSettings(NamedTuple):
@@ -67,18 +67,17 @@ class Observer:
         self._inherited: dict[ObjectKey, RolloutTimes] = {}
 
     def snapshot(self, key: ObjectKey) -> Snapshot | None:
-        """Take the snapshot of a consumer; None if it was deleted."""
+        """Take the snapshot of a consumer; None if it was deleted, or see `retry_in`."""
         consumer = self._index.consumer(key)
         if consumer is None:
             return None
         policy = self._index.policies.of(consumer)
         record = self._records.get(consumer.uid)
-        uses = followed_uses(
-            consumer,
-            policy,
-            self._named_sources(consumer.key.namespace, record) if policy.named else (),
-            offered=self._index.is_offered,
-        )
+        named = self._named_sources(consumer.key.namespace, record) if policy.named else ()
+        resolved = self._resolve(consumer, policy, named)
+        if resolved is None:
+            return None
+        uses = followed_uses(consumer, resolved, named, offered=self._index.is_offered)
         sources = self._index.sources_of(uses)
         ignored = self._index.ignored(sources)
         snapshot = take_snapshot(
@@ -101,6 +100,12 @@ class Observer:
             detects_conflicts=self._settings.detects_conflicts,
             inherited_rolls=self._inherited.get(key),
         )
+
+    def retry_in(self, key: ObjectKey) -> float | None:
+        """Return the seconds until a consumer has a snapshot again; None: it was deleted."""
+        if self._index.consumer(key) is None:
+            return None
+        return self._index.matches.wait(key.namespace) + _MATCHING_PAUSE
 
     def remember(self, decision: Decision, record: Record | None) -> None:
         """Remember what the next decision on the consumer needs.
@@ -130,20 +135,35 @@ class Observer:
         known = [ObjectKey(source.kind, namespace, source.name) for source in asked]
         return [*self._index.sources_in(namespace), *known]
 
+    def _resolve(
+        self, consumer: Consumer, policy: Policy, sources: Sequence[ObjectKey]
+    ) -> Policy | None:
+        """Replace the name patterns of a policy by names; None: that takes longer."""
+        if not policy.named.expressions and not policy.excluded.expressions:
+            return policy
+        matches, namespace = self._index.matches, consumer.key.namespace
+        named = matches.resolve(policy.named, namespace, sources)
+        tried = [*sources, *sorted(consumer.uses.sources())]
+        by_name = [ObjectKey(kind, namespace, name) for kind, name in sorted(policy.named.names)]
+        excluded = matches.resolve(policy.excluded, namespace, [*tried, *by_name])
+        if named is None or excluded is None:
+            return None
+        return policy._replace(named=named, excluded=excluded)
+
     def _seen(self, snapshot: Snapshot) -> dict[str, Any]:
         """Return the observed changes of each source since the version that was last applied."""
         known, history = records_by_source(snapshot.record), self._index.history
         seen, sources = [], []
         for source in snapshot.sources:
             asked = known.get(source.source.kind_and_name)
-            changes = history.changes_since(source, asked.resource_version if asked else "")
-            if asked is None:
-                changes = SeenChanges(latest=changes.latest)
+            changes = summarize_changes(
+                source, asked, history.of(source.source), is_known=snapshot.record is not None
+            )
             seen.append(changes)
             bounded = bound_change(source, asked, changes)
-            sources.append(
-                bounded._replace(visible=source.exists or self._is_visible(source.source))
-            )
+            unreadable = self._index.is_unreadable(source.source)
+            visible = source.exists or (not unreadable and self._is_visible(source.source))
+            sources.append(bounded._replace(visible=visible, unreadable=unreadable))
         return {"seen": tuple(seen), "sources": tuple(sources)}
 
     def _is_visible(self, source: ObjectKey) -> bool:

@@ -59,6 +59,8 @@ class Facts(NamedTuple):
     template_at: float = 0.0
     #: Sources that a consistent read has confirmed to be older than the applied version.
     confirmed: frozenset[ObjectKey] = frozenset()
+    #: Whether pods that were found to have older content may be replaced for that alone.
+    heals: bool = False
     #: The starts of the consumer's pods, or None if they were not listed.
     starts: tuple[PodStart, ...] | None = None
 
@@ -83,6 +85,11 @@ class Assessment(NamedTuple):
     distinct: bool = False
     #: Windows cannot be examined yet: act on the verdict, record nothing as applied, check again.
     early: bool = False
+    #: Pods that were created in or after this second have the assessed content, since the template
+    #: change that made them came after the last change; POSIX seconds, 0: unknown.
+    proven_since: float = 0.0
+    #: Whether pods are replaced because they were found to have older content.
+    heals: bool = False
 
     def changed(self) -> tuple[Finding, ...]:
         """Select the findings that need an action."""

@@ -32,7 +32,7 @@ from hotmap.core.decide.snapshot import Snapshot, name_content
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes, Window
-from hotmap.core.policy.policy import Policy, Strategy
+from hotmap.core.policy.policy import ROLLABLE, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 
 __all__ = ["Decision", "decide"]
@@ -207,6 +207,9 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         before_template=_changed_before_template(snapshot),
         template_at=snapshot.template.at if snapshot.template else 0.0,
         confirmed=snapshot.confirmed,
+        heals=policy.agent is None
+        and policy.strategy in (Strategy.AUTO, Strategy.ROLLOUT)
+        and snapshot.consumer.key.kind in ROLLABLE,
         starts=None if starts is None else tuple(starts),
     )
 
@@ -232,10 +235,9 @@ def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:
     template, record = snapshot.template, snapshot.record
     if template is None or record is None or template.generation <= record.generation:
         return frozenset()
+    pairs = zip(snapshot.sources, snapshot.seen, strict=True)
     return frozenset(
-        source.source
-        for source, seen, _ in snapshot.recorded()
-        if seen.last is not None and seen.last < template.at
+        source.source for source, seen in pairs if seen.last is not None and seen.last < template.at
     )
 
 

@@ -21,7 +21,10 @@ so downtime, failover, lost watches and recreated objects all converge.
        the hold
     8  the source is used in another way than before: unchanged as a whole → adopt, else as rule 6.
        It is new to a template that changed → check the pods: one started before → frozen change
-    9  the source is not visible (no permission, a selector) → nothing is concluded or recorded
+    9  the source is not visible (no permission, a selector) or not readable → nothing is concluded
+       or recorded
+    10 pods were found to have older content after an observed change, although all is equal →
+       frozen change, once
 
 In addition: a required source or data key that was deleted changes nothing by itself (running pods
 keep their content, new ones could not start); a deleted optional source empties its files, which is
@@ -33,18 +36,20 @@ already.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 
 from hotmap.core.decide.assessment import CHANGED, Assessment, Facts, Finding, Verdict
-from hotmap.core.decide.evidence import MARGIN, started_within
+from hotmap.core.decide.evidence import MARGIN, made_since, proven_younger, started_within
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.decide.source_rules import (
     ROLLOUT_PATIENCE,
     assess_source,
     listed,
+    reads_at_start,
     shows_present,
 )
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.state import Record, records_by_source
+from hotmap.core.model.state import PodCheck, Record, records_by_source
 
 __all__ = ["assess"]
 
@@ -84,8 +89,10 @@ def assess(
     reasons = [f.reason for f in findings if f.verdict is verdict]
     reason = "; ".join(reasons) if reasons else "uses no source that it follows"
     if verdict in _WITHOUT_NEW_PODS and record is not None:
-        plainly = Assessment(verdict, reason, tuple(findings))
-        return _assess_windows(consumer, record, plainly, facts)
+        since = _proven_since(consumer, findings, facts) if verdict is Verdict.ADOPT else 0.0
+        plainly = Assessment(verdict, reason, tuple(findings), proven_since=since)
+        examined = _assess_windows(consumer, record, plainly, facts)
+        return _assess_left_behind(consumer, record, examined, facts)
     if verdict is not Verdict.FROZEN:
         return Assessment(verdict, reason, tuple(findings))
     # An undo may have restored the current revision; writing it again would change nothing.
@@ -100,6 +107,68 @@ def assess(
             Verdict.CHECK_PODS, f"{reason}; this content was current moments ago", tuple(findings)
         )
     return _new_pods(reason, findings, facts, distinct=distinct)
+
+
+def _proven_since(consumer: Consumer, findings: Sequence[Finding], facts: Facts) -> float:
+    """Return since when pods were created by a template change after every change; 0: unknown."""
+    if consumer.rolling or facts.starts is None or not made_since(facts.starts, facts.template_at):
+        return 0.0
+    after = facts.template_at - MARGIN
+    proven = all(
+        f.present.source in facts.before_template
+        or (f.present.changed_at is not None and f.present.changed_at <= after)
+        for f in findings
+    )
+    return facts.template_at if proven else 0.0
+
+
+def _assess_left_behind(
+    consumer: Consumer, record: Record, plainly: Assessment, facts: Facts
+) -> Assessment:
+    """Rule 10: pods were found to have older content after a change that was observed.
+
+    Whatever prevented their replacement (an undo of our rollout, a strategy that only reports, a
+    start within the second of the change) no longer does. This is done once for the same content:
+    pods that stay as they are have another reason then, which their status gives.
+    """
+    concerned = [
+        f for f in plainly.findings if f.present.edited and reads_at_start(f.present, facts)
+    ]
+    if (
+        not concerned
+        or plainly.verdict is not Verdict.UP_TO_DATE
+        or plainly.early
+        or consumer.rolling
+        or not _may_heal(record, facts)
+    ):
+        return plainly
+    if facts.starts is None:
+        reason = "some pods may run with older content: checking when they started"
+        return plainly._replace(verdict=Verdict.CHECK_PODS, reason=reason)
+    older = [
+        start.name
+        for start in facts.starts
+        if not (record.proven_since and start.created >= floor(record.proven_since))
+        and content_of(start.revision) != facts.revision
+        and not all(
+            proven_younger((start,), f.present.changed_at, files=bool(f.present.live))
+            for f in concerned
+        )
+    ]
+    if not older:
+        return plainly
+    reason = f"{listed(older)} may run with older content"
+    findings = [
+        f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in plainly.findings
+    ]
+    return _new_pods(reason, findings, facts, distinct=True)._replace(heals=True)
+
+
+def _may_heal(record: Record, facts: Facts) -> bool:
+    """Return whether pods with older content may be replaced, and were not for this content."""
+    return (
+        facts.heals and record.pods_checked is PodCheck.LATENT and record.healed != facts.revision
+    )
 
 
 def _left_just_now(record: Record, facts: Facts) -> bool:

@@ -93,6 +93,7 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     record = record_applied(consumer, before, findings, key_id=key_id, generation=generation)
     if before is None:
         record = _with_inherited_rollouts(record, snapshot)
+    record = _with_proof(record, decision)
     record = msgspec.structs.replace(record, rolls=release(record.rolls, _request(snapshot)))
     rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
     if rollout is not None:
@@ -173,6 +174,25 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
 def _content(record: Record) -> tuple[object, ...]:
     sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live) for s in record.sources]
     return record.key_id, record.generation, record.windows, record.rolls.release, sources
+
+
+def _with_proof(record: Record, decision: Decision) -> Record:
+    """Add what is known of pods' content beside their starts, while the content is the same."""
+    before, snapshot = decision.snapshot.record, decision.snapshot
+    since = decision.assessment.proven_since
+    if not since and before is not None and _same_content(before, record):
+        since = before.proven_since
+    healed = before.healed if before else ""
+    if decision.assessment.heals:
+        healed = snapshot.revision
+    return msgspec.structs.replace(record, proven_since=since, healed=healed)
+
+
+def _same_content(before: Record, after: Record) -> bool:
+    def content(record: Record) -> list[tuple[str, ...]]:
+        return [(s.kind, s.name, s.uses, s.content) for s in record.sources]
+
+    return content(before) == content(after)
 
 
 def _with_inherited_rollouts(record: Record, snapshot: Snapshot) -> Record:
@@ -343,4 +363,5 @@ def _recorded_source(
         present.immutable,
         present.content,
         present.changed_at,
+        present.edited,
     )

@@ -28,7 +28,6 @@ __all__ = [
     "Snapshot",
     "SourceSnapshot",
     "TemplateSighting",
-    "bound_change",
     "content_of",
     "desired_target",
     "name_content",
@@ -44,9 +43,6 @@ __all__ = [
 
 #: Characters of a name that is compared with the names of a few other contents only.
 _CONTENT_NAME = 6
-
-#: Seconds between a write and the watch event of it, at most, for both to be the same.
-_SAME_WRITE = 2.0
 
 
 class SourceSnapshot(NamedTuple):
@@ -79,10 +75,21 @@ class SourceSnapshot(NamedTuple):
     #: Whether `changed_at` is from managedFields and the change was not observed: the removal of a
     #: data key updates no time there.
     estimated: bool = False
+    #: Whether it exists and could not be decoded; then it is not visible either.
+    unreadable: bool = False
+    #: After when its last change happened, where that is less than `changed_at`; None: that.
+    changed_after: float | None = None
+    #: Whether its last change replaced content that pods may hold, as far as is known.
+    edited: bool = False
+
+    @property
+    def changed_since(self) -> float | None:
+        """After when its last change certainly happened; None: unknown."""
+        return self.changed_at if self.changed_after is None else self.changed_after
 
 
 class SeenChanges(NamedTuple):
-    """The changes of one source that this controller observed since the last applied version."""
+    """What is known of one source's changes since the last applied version."""
 
     #: The data keys that changed.
     keys: frozenset[str] = frozenset()
@@ -94,6 +101,10 @@ class SeenChanges(NamedTuple):
     window: Window | None = None
     #: When a data key that the consumer uses was last observed to change, regardless of the record.
     latest: float | None = None
+    #: By when it had changed if that was not observed; None: that is unknown too.
+    unseen_by: float | None = None
+    #: Whether its last observed change was not its creation.
+    edited: bool = False
 
 
 class TemplateSighting(NamedTuple):
@@ -174,8 +185,13 @@ class Snapshot(NamedTuple):
 
     @property
     def first_seen(self) -> float | None:
-        """When the change was first observed; None: it was not."""
+        """When the change happened, at the earliest; None: unknown."""
         return min((seen.first for seen in self.seen if seen.first is not None), default=None)
+
+    @property
+    def first_witnessed(self) -> float | None:
+        """When the change was first observed; None: it was not."""
+        return None if any(seen.unseen_by for seen in self.seen) else self.first_seen
 
     def recorded(self) -> Iterator[tuple[SourceSnapshot, SeenChanges, SourceRecord]]:
         """Iterate over the sources in the record."""
@@ -233,39 +249,6 @@ def take_snapshot(
         newest_key_id=keys[0].id,
         own_key_ids=frozenset(known),
     )
-
-
-def bound_change(
-    source: SourceSnapshot, asked: SourceRecord | None, seen: SeenChanges
-) -> SourceSnapshot:
-    """Bound when the last change of a source happened.
-
-    A change that this controller observed is bounded by its observation, a recorded one by the
-    record. Otherwise managedFields have the newest write; but the removal of a data key, by any
-    manager, updates no time there (seen on Kubernetes 1.36). So a source that changed without a
-    newer time, and from which a used data key may have been removed, has no bound.
-    """
-    written = source.changed_at
-    if not source.exists:
-        return source
-    if seen.latest is not None:
-        if written is not None and 0 <= seen.latest - written < _SAME_WRITE:
-            return source  # the observed write, by the API server's own clock
-        return source._replace(changed_at=seen.latest)
-    same = asked is not None and (asked.content, asked.uid) == (source.content, source.uid)
-    if asked is not None and same and asked.changed_by is not None:
-        return source._replace(changed_at=asked.changed_by)
-    if not _may_lack_keys(source.uses, source.missing):
-        return source
-    moved = asked is not None and not same and asked.changed_by is not None
-    if moved and asked is not None and written is not None and asked.changed_by is not None:
-        return source if written > asked.changed_by else source._replace(changed_at=None)
-    return source._replace(estimated=True)
-
-
-def _may_lack_keys(uses: Sequence[Use], missing: Sequence[str]) -> bool:
-    """Return whether a used data key may have been removed unnoticed."""
-    return bool(missing) or any(use.keys.names is None or use.optional for use in uses)
 
 
 def take_snapshots(

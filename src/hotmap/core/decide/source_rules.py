@@ -15,7 +15,7 @@ from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
 from hotmap.core.text import parse_number
 
-__all__ = ["ROLLOUT_PATIENCE", "assess_source", "listed", "shows_present"]
+__all__ = ["ROLLOUT_PATIENCE", "assess_source", "listed", "reads_at_start", "shows_present"]
 
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_PATIENCE = 60.0
@@ -34,7 +34,8 @@ def assess_source(
         return Finding(present, verdict, f"{present.source} {reason}")
 
     if not present.visible:
-        return found(Verdict.UP_TO_DATE, "is not visible to hotmap: nothing is known of it")
+        why = "cannot be read" if present.unreadable else "is not visible to hotmap"
+        return found(Verdict.UP_TO_DATE, f"{why}: nothing is known of it")
     if record is not None and asked is None:
         return found(*_assess_new_use(consumer, record, present, facts))
     if record is None or asked is None:
@@ -94,7 +95,7 @@ def _assess_new_use(
     If the generation is unchanged, the source was not visible or not followed before: adopt, as in
     rule 1.
     """
-    if consumer.generation == record.generation or not _reads_at_start(present, facts):
+    if consumer.generation == record.generation or not reads_at_start(present, facts):
         return _assess_unknown(consumer, present, facts)
     if not present.exists or not facts.wants_created:
         return _assess_unknown(consumer, present, facts)
@@ -102,8 +103,14 @@ def _assess_new_use(
         return Verdict.WAIT, "is used now, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.CHECK_PODS, "is used now: checking when its pods started"
-    if started_before(facts.starts, present.changed_at):
+    after_template = present.source in facts.before_template
+    if after_template and made_since(facts.starts, facts.template_at):
+        return Verdict.ADOPT, "is used now: now tracking"
+    if started_before(facts.starts, present.changed_since):
         return Verdict.FROZEN, "is used now, and changed after some pods had started"
+    files = bool(present.live)
+    if present.edited and not proven_younger(facts.starts, present.changed_at, files=files):
+        return Verdict.FROZEN, "is used now, and changed when some pods may have started already"
     return Verdict.ADOPT, "is used now: now tracking"
 
 
@@ -122,7 +129,7 @@ def _assess_other_uses(
         return Verdict.ADOPT, f"{what}: now tracking"
     if not present.exists or not asked.uid:
         return _assess_unknown(consumer, present, facts)
-    if not _reads_at_start(present, facts):
+    if not reads_at_start(present, facts):
         return Verdict.LIVE, f"changed, and {what}"
     return _assess_frozen_change(consumer, record, present, facts, f"changed, and {what}")
 
@@ -134,11 +141,11 @@ def _assess_creation(present: SourceSnapshot, facts: Facts) -> tuple[Verdict, st
     recreated while they ran; so their starts decide.
     """
     waited_for = _was_waited_for(present.uses)
-    if not waited_for and not _reads_at_start(present, facts):
+    if not waited_for and not reads_at_start(present, facts):
         return None
     if facts.starts is None:
         return Verdict.CHECK_PODS, "was created: checking when its pods started"
-    if started_before(facts.starts, present.changed_at):
+    if started_before(facts.starts, present.changed_since):
         return None if not waited_for else (Verdict.FROZEN, "was created after some pods started")
     if waited_for or proven_younger(facts.starts, present.changed_at, files=bool(present.live)):
         return Verdict.ADOPT, "was created; the containers that use it started with it"
@@ -164,7 +171,7 @@ def _assess_recreated_immutable(
     )
 
 
-def _reads_at_start(present: SourceSnapshot, facts: Facts) -> bool:
+def reads_at_start(present: SourceSnapshot, facts: Facts) -> bool:
     """Return whether a change of a source needs containers to restart."""
     return bool(present.frozen) or facts.live_rolls
 
@@ -174,7 +181,7 @@ def _assess_unknown(
 ) -> tuple[Verdict, str]:
     """Rule 1; re-read files are updated without an action."""
     what = "is new to hotmap"
-    if not facts.catch_up or not present.exists or not _reads_at_start(present, facts):
+    if not facts.catch_up or not present.exists or not reads_at_start(present, facts):
         return Verdict.ADOPT, f"{what}: now tracking"
     if facts.writing is not Writing.REVISION and shows_present(consumer, present, facts):
         return Verdict.ADOPT, f"{what}, and the pod template carries its current revision"

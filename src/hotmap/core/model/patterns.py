@@ -69,6 +69,8 @@ class SourcePatterns(NamedTuple):
     names: frozenset[tuple[str, str]] = frozenset()
     #: (kind, RE2 expressions that match a name as a whole), one entry for a kind.
     expressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    #: Instructions of all expressions, which is what a character of a name may cost.
+    size: int = 0
 
     def covers(self, source: ObjectKey) -> bool:
         """Return whether a source is included."""
@@ -99,6 +101,7 @@ def merge_patterns(*patterns: SourcePatterns) -> SourcePatterns:
         frozenset().union(*(one.kinds for one in found)),
         frozenset().union(*(one.names for one in found)),
         tuple(expressions.items()),
+        sum(one.size for one in found),
     )
 
 
@@ -152,11 +155,13 @@ def glob_patterns(text: str) -> SourcePatterns:
         else:
             expressions.setdefault(kind, []).append(_glob_expression(name))
     checked = [check_expression(one) for texts in expressions.values() for one in texts]
-    if any(one.reason for one in checked) or sum(one.size for one in checked) > _MAX_PROGRAMS:
+    size = sum(one.size for one in checked)
+    if any(one.reason for one in checked) or size > _MAX_PROGRAMS:
         raise PatternTooLarge("the patterns are too complex")
     return SourcePatterns(
         names=frozenset(names),
         expressions=tuple((kind, tuple(texts)) for kind, texts in expressions.items()),
+        size=size,
     )
 
 
@@ -246,13 +251,15 @@ def name_patterns(kind: str, items: Iterable[str]) -> tuple[SourcePatterns, list
             if "." not in item:
                 continue
         checked = check_expression(item)
-        left -= checked.size
-        if checked.reason or left < 0:
+        if checked.reason or checked.size > left:
             refused.append((item, checked.reason or "the list is too complex"))
         else:
+            left -= checked.size
             expressions.append(item)
     patterns = SourcePatterns(
-        names=frozenset(names), expressions=((kind, tuple(expressions)),) if expressions else ()
+        names=frozenset(names),
+        expressions=((kind, tuple(expressions)),) if expressions else (),
+        size=_MAX_PROGRAMS - left,
     )
     return patterns, refused
 

@@ -31,6 +31,7 @@ __all__ = [
     "Source",
     "changed_keys",
     "fingerprint_of",
+    "has_removed_keys",
     "missing_keys",
     "parse_time",
     "source_from_config_map",
@@ -272,6 +273,12 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
         for data_key, binary in one.keys() | other.keys()
         if one.get((data_key, binary)) != other.get((data_key, binary))
     )
+
+
+def has_removed_keys(old: Source | None, new: Source | None) -> bool:
+    """Tell whether a data key of one state of a source is not in the next."""
+    before, after = (one.marks[0].names if one and one.marks else "" for one in (old, new))
+    return before != after and not {*_ENDS.split(before)} <= {*_ENDS.split(after)}
 
 
 def _comparable_marks(old: Source | None, new: Source | None) -> tuple[Marks | None, Marks | None]:

@@ -15,6 +15,11 @@ records skips:
 
     {"source":["ConfigMap","shop","app"],"sightings":[[1789.5,"1042",["LEVEL"]]]}
 
+The first shard also has the time until which sources were watched, so that the next controller
+knows since when it may have missed a change:
+
+    {"watchedUntil":1789.5}
+
 A shard in another scheme reads as empty: unknown is a state of its own, not an error.
 """
 
@@ -44,6 +49,7 @@ __all__ = [
     "Window",
     "read_shard",
     "read_sightings",
+    "read_watched_until",
     "record_size",
     "records_by_source",
     "seen_size",
@@ -83,6 +89,8 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     content: str = ""
     #: By when its last change had happened, POSIX seconds of the API server; None: unknown.
     changed_by: float | None = None
+    #: Whether that change replaced content that pods may have, as this installation knows.
+    edited: bool = False
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -104,6 +112,11 @@ class Sighting(msgspec.Struct, array_like=True, frozen=True, gc=False):
     resource_version: str
     #: The data keys that changed; empty if unknown.
     keys: frozenset[str]
+    #: When managedFields say that it was written, if that is when it happened: not if a data key
+    #: was removed, which updates no time. POSIX seconds of the API server, cut to whole ones.
+    written: float | None = None
+    #: Whether it was the first that was ever observed of the source: no pod has other content.
+    created: bool = False
 
 
 class SeenSource(msgspec.Struct, frozen=True, gc=False):
@@ -111,6 +124,12 @@ class SeenSource(msgspec.Struct, frozen=True, gc=False):
 
     source: ObjectKey
     sightings: tuple[Sighting, ...]
+
+
+class _Watched(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """By when every change of a source had been observed, POSIX seconds of the API server."""
+
+    watched_until: float
 
 
 class RetiredRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -176,6 +195,11 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     namespace: str = ""
     #: None: no such writes.
     others: ForeignWrites | None = None
+    #: Pods that were created in or after this second have the recorded content, since a template
+    #: change after the last change made them. POSIX seconds of the API server; 0: unknown.
+    proven_since: float = 0.0
+    #: The revision for which pods with older content were replaced, which is done once.
+    healed: str = ""
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:
@@ -202,15 +226,23 @@ def shards_for(records: int, *, least: int = 1) -> int:
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Record)
 _seen_decoder = msgspec.json.Decoder(SeenSource)
+_watched_decoder = msgspec.json.Decoder(_Watched)
 
 
-def write_shard(records: Iterable[Record], seen: Iterable[SeenSource] = ()) -> str:
+def write_shard(
+    records: Iterable[Record],
+    seen: Iterable[SeenSource] = (),
+    *,
+    watched_until: float | None = None,
+) -> str:
     """Write records as the text of one shard, sorted by uid so that equal states are equal.
 
-    The changes of sources in `seen` follow, sorted by name.
+    The changes of sources in `seen` follow, sorted by name, and `watched_until`.
     """
     lines = [_encoder.encode(record).decode() for record in sorted(records, key=_uid)]
     lines += [_encoder.encode(one).decode() for one in sorted(seen, key=_source)]
+    if watched_until is not None:
+        lines.append(_encoder.encode(_Watched(watched_until)).decode())
     return "\n".join([HEADER, *lines]) + "\n"
 
 
@@ -242,6 +274,16 @@ def read_sightings(text: str) -> dict[ObjectKey, SeenSource]:
             continue
         found[seen.source] = seen
     return found
+
+
+def read_watched_until(text: str) -> float | None:
+    """Read until when sources were watched; None: the shard does not have it."""
+    for line in reversed(_lines(text)):
+        try:
+            return _watched_decoder.decode(line).watched_until
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    return None
 
 
 def _lines(text: str) -> list[str]:

@@ -10,7 +10,8 @@ therefore has a confidence:
 
     proven       started MARGIN or more after the last change
     probable     started less than MARGIN after it: times are whole seconds, and the kubelet's own
-                 watch may lag
+                 watch may lag. In the second of an edit nothing is probable: only a source that was
+                 created then cannot have been read before
     inferred     files: the pod was nudged, or the kubelet's sync period has passed. Content read
                  at start: the pod's template was written for it
     unknown      none of these, or the pod is not ready: it may have older content
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from math import inf
+from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import (
@@ -111,6 +112,10 @@ class DesiredContent(NamedTuple):
     #: Whether these times are from the sources' metadata and the changes were not observed: the
     #: removal of a data key updates no time there.
     estimated: bool = False
+    #: Whether the last change replaced content that a pod of its own second may hold.
+    edited: bool = False
+    #: Pods that were created in or after this second have the content; 0: nothing is known.
+    proven_since: float = 0.0
 
 
 class ObservedPod(NamedTuple):
@@ -147,8 +152,9 @@ class PodProof(NamedTuple):
 
 def desired_content(snapshot: Snapshot) -> DesiredContent:
     """Describe the content that the pods of a consumer should have now."""
-    # Pods may or may not have the content of a required source that was deleted.
-    known = [source for source in snapshot.sources if source.exists or source.required]
+    # Pods may or may not have the content of a required source that was deleted, or of one that
+    # cannot be read.
+    known = [one for one in snapshot.sources if one.exists or one.required or one.unreadable]
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
@@ -158,7 +164,17 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         has_files=any(source.live for source in snapshot.sources),
         files_read_at_start=snapshot.live_rolls,
         estimated=any(source.estimated for source in known),
+        edited=any(source.edited for source in known),
+        proven_since=_proven_since(snapshot),
     )
+
+
+def _proven_since(snapshot: Snapshot) -> float:
+    """Say since when pods were created that have the content, if it is still the recorded one."""
+    record = snapshot.record
+    if record is None or snapshot.content != snapshot.recorded_content:
+        return 0.0
+    return record.proven_since
 
 
 def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:
@@ -274,10 +290,10 @@ def _pod_proof(
     files = _projected_stage(desired, pod, pod.mounted_at, now)
     loaded = []
     if desired.start_changed != -inf:
-        by_time = _stage_by_time(start.at, desired.start_changed)
+        by_time = _stage_by_time(start.at, desired.start_changed, edited=desired.edited)
         loaded.append(_or_by_template(by_time, desired, pod, template_current))
     if desired.files_changed != -inf and desired.files_read_at_start:
-        by_time = _files_at_start(desired.files_changed, start.at, pod.mounted_at)
+        by_time = _files_at_start(desired, start.at, pod.mounted_at)
         loaded.append(_or_by_template(by_time, desired, pod, template_current))
     if in_window and (loaded or not desired.has_files):
         loaded = [Stage(Confidence.UNKNOWN, "started while the source had other content")]
@@ -315,6 +331,8 @@ def _or_by_template(
     """Use the pod's template if times prove nothing."""
     if by_time.reached:
         return by_time
+    if desired.proven_since and pod.start.created >= floor(desired.proven_since):
+        return Stage(Confidence.PROVEN, "created by a template change after the last change")
     if content_of(pod.start.revision) == desired.template:
         return Stage(Confidence.INFERRED, "its template was written for this content")
     if template_current:
@@ -322,14 +340,15 @@ def _or_by_template(
     return by_time
 
 
-def _files_at_start(changed: float | None, started: float, mounted: float) -> Stage:
+def _files_at_start(desired: DesiredContent, started: float, mounted: float) -> Stage:
     """Judge files that are read at container start.
 
     The kubelet writes a volume before it pulls images, so a container that started after the
     change may have read files from before it; only the pod's own start is proof. A container that
     was restarted a sync period later read what its kubelet had updated meanwhile.
     """
-    by_time = _stage_by_time(mounted, changed)
+    changed = desired.files_changed
+    by_time = _stage_by_time(mounted, changed, edited=desired.edited)
     if not by_time.reached and changed is not None and started >= changed + _KUBELET_SYNC:
         return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
     return by_time
@@ -339,7 +358,7 @@ def _projected_stage(
     desired: DesiredContent, pod: ObservedPod, mounted: float, now: float
 ) -> Stage:
     changed = desired.files_changed
-    if (by_time := _stage_by_time(mounted, changed)).reached:
+    if (by_time := _stage_by_time(mounted, changed, edited=desired.edited)).reached:
         return by_time
     if pod.nudged is not None and pod.nudged.live == desired.target.live:
         return Stage(Confidence.INFERRED, "the pod was nudged after the change")
@@ -348,7 +367,7 @@ def _projected_stage(
     return by_time
 
 
-def _stage_by_time(at: float, changed: float | None) -> Stage:
+def _stage_by_time(at: float, changed: float | None, *, edited: bool) -> Stage:
     if changed is None:
         return Stage(Confidence.UNKNOWN, "last change time unknown")
     if changed == -inf:
@@ -359,5 +378,6 @@ def _stage_by_time(at: float, changed: float | None) -> Stage:
     if after >= 1:
         return Stage(Confidence.PROBABLE, f"started {format_age(after)} after the last change")
     if after >= 0:
-        return Stage(Confidence.PROBABLE, "started in the same second as the last change")
+        confidence = Confidence.UNKNOWN if edited else Confidence.PROBABLE
+        return Stage(confidence, "started in the same second as the last change")
     return Stage(Confidence.UNKNOWN, f"started {format_age(-after)} before the last change")

@@ -1,0 +1,58 @@
+"""Reports objects that cannot be read, on the object itself.
+
+Their content is unknown, so nothing is done about them and nothing is concluded from them; whoever
+owns one has to know. Only the leader reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+from hotmap.controller.report.reasons import Reason
+from hotmap.controller.watch.index import Index
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.text import printable
+from hotmap.kube.recorder import Recorder
+from hotmap.kube.resources import BY_KIND
+from hotmap.kube.store import UnreadableObject
+
+__all__ = ["UnreadableObjects"]
+
+#: Seconds between two looks; the log names each object at once.
+_EVERY = 5.0
+
+
+class UnreadableObjects:
+    """Writes one Warning Event for each object that cannot be read, anew for another problem."""
+
+    def __init__(self, index: Index, recorder: Recorder) -> None:
+        self._index = index
+        self._recorder = recorder
+        self._reported: dict[ObjectKey, UnreadableObject] = {}
+
+    async def run(self) -> NoReturn:
+        """Report for ever."""
+        while True:
+            self.report()
+            await asyncio.sleep(_EVERY)
+
+    def report(self) -> None:
+        """Report what has become unreadable since the last call."""
+        found = {
+            **{k: one for s in self._index.sources.values() for k, one in s.unreadable.items()},
+            **{k: one for s in self._index.consumers.values() for k, one in s.unreadable.items()},
+        }
+        for key, one in found.items():
+            if self._reported.get(key) != one:
+                self._recorder.event(
+                    key,
+                    api_version=BY_KIND[key.kind].api_version,
+                    uid=one.uid,
+                    type="Warning",
+                    reason=Reason.OBJECT_UNREADABLE,
+                    message=printable(
+                        f"{key} cannot be read, so its changes are not followed: {one.problem}"
+                    ),
+                )
+        self._reported = found

@@ -1,0 +1,105 @@
+"""Which sources of a namespace name patterns match, worked out a little at a time.
+
+RE2 is linear, and still a list of patterns that is allowed may take 10 ms for one long name: with
+enough names it would hold up everybody. So results are kept, each turn of work is short, and what
+patterns cost a namespace is bounded: until its time has come again, its consumers with patterns
+wait, and nobody else does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.patterns import SourcePatterns
+
+__all__ = ["PatternMatches"]
+
+#: Processor seconds of one turn, and what share of the time one namespace may have.
+_TURN = 0.01
+_SHARE = 0.05
+
+#: Lists of patterns, and names that were tried on one of them, whose results are kept.
+_LISTS = 128
+_NAMES = 10_000
+
+
+class PatternMatches:
+    """What was found out about the patterns of all consumers."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        spent: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """`clock` gives seconds that never run backwards, `spent` those of the processor."""
+        self._clock = clock
+        self._spent = spent
+        #: Latest used last.
+        self._results: dict[tuple[str, SourcePatterns], dict[ObjectKey, bool]] = {}
+        #: When a namespace may have its next turn.
+        self._next: dict[str, float] = {}
+
+    def resolve(
+        self, patterns: SourcePatterns, namespace: str, sources: Iterable[ObjectKey]
+    ) -> SourcePatterns | None:
+        """Replace expressions by the names of those sources that they match.
+
+        None: that takes longer; call again after `wait`.
+        """
+        if not patterns.expressions:
+            return patterns
+        results = self._kept(patterns, namespace)
+        missing = [source for source in sources if source not in results]
+        if missing and not self._match(patterns, namespace, results, missing):
+            return None
+        matched = {source.kind_and_name for source in sources if results.get(source)}
+        return SourcePatterns(patterns.kinds, patterns.names | matched)
+
+    def may_cover(self, patterns: SourcePatterns, source: ObjectKey) -> bool:
+        """Tell whether patterns cover a source; True as well where there is no time to tell."""
+        if not patterns.expressions:
+            return patterns.covers(source)
+        results = self._kept(patterns, source.namespace)
+        if source not in results and not self._match(patterns, source.namespace, results, [source]):
+            return True
+        return results[source]
+
+    def wait(self, namespace: str) -> float:
+        """Say in how many seconds a namespace may have its next turn."""
+        return max(0.0, self._next.get(namespace, 0.0) - self._clock())
+
+    def _kept(self, patterns: SourcePatterns, namespace: str) -> dict[ObjectKey, bool]:
+        key = namespace, patterns
+        results = self._results.pop(key, {})
+        if len(results) > _NAMES:
+            results = {}
+        self._results[key] = results
+        if len(self._results) > _LISTS:
+            del self._results[next(iter(self._results))]
+        return results
+
+    def _match(
+        self,
+        patterns: SourcePatterns,
+        namespace: str,
+        results: dict[ObjectKey, bool],
+        sources: list[ObjectKey],
+    ) -> bool:
+        """Try patterns on names until a turn is over; False when some are left."""
+        if self.wait(namespace):
+            return False
+        begun = self._spent()
+        done = 0
+        for source in sources:
+            results[source] = patterns.covers(source)
+            done += 1
+            if self._spent() - begun >= _TURN:
+                break
+        taken = self._spent() - begun
+        if taken >= _TURN / 10:
+            self._next[namespace] = self._clock() + taken / _SHARE
+        else:
+            self._next.pop(namespace, None)
+        return done == len(sources)

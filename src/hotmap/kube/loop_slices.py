@@ -1,0 +1,52 @@
+"""Lets work that is done object by object give way to everything else on the event loop.
+
+Whoever waits for nothing keeps the loop to itself, however short each of its steps is: a thousand
+objects of a millisecond are a second in which no Lease is renewed and no probe is answered. So
+loops over objects ask here between two of them; all of them together get one slice of each turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+from weakref import WeakKeyDictionary
+
+__all__ = ["SLICE", "share_loop"]
+
+#: Seconds of one turn of the loop after which loops over objects wait for the next one.
+SLICE: Final = 0.01
+
+
+class _Turn:
+    """The present turn of one event loop."""
+
+    __slots__ = ("ends", "is_over")
+
+    def __init__(self) -> None:
+        self.is_over = True
+        self.ends = 0.0
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_over = False
+        self.ends = time.perf_counter() + SLICE
+        loop.call_soon(self._end)  # runs at the begin of the next turn
+
+    def _end(self) -> None:
+        self.is_over = True
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn] = WeakKeyDictionary()
+
+
+async def share_loop() -> None:
+    """Return at once, or in a later turn of the event loop when this one has had its slice."""
+    loop = asyncio.get_running_loop()
+    turn = _turns.get(loop)
+    if turn is None:
+        turn = _turns[loop] = _Turn()
+    while not turn.is_over:
+        if time.perf_counter() < turn.ends:
+            return
+        await asyncio.sleep(0)
+    turn.begin(loop)

@@ -1,0 +1,89 @@
+"""Name patterns of one namespace hold up nobody else, and are matched in the end."""
+
+from __future__ import annotations
+
+from hotmap.controller.watch.pattern_matches import PatternMatches
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.patterns import NO_SOURCES, SourcePatterns, glob_patterns
+
+
+class Clocks:
+    """A namespace's time, and the processor's: each look at it costs a millisecond."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.used = 0.0
+
+    def spent(self) -> float:
+        self.used += 0.001
+        return self.used
+
+
+def sources(count: int) -> list[ObjectKey]:
+    return [ObjectKey("ConfigMap", "shop", f"app-{number}") for number in range(count)]
+
+
+def matches(clocks: Clocks) -> PatternMatches:
+    return PatternMatches(clock=lambda: clocks.now, spent=clocks.spent)
+
+
+def test_few_names_are_matched_at_once() -> None:
+    """Expressions become the names that they match."""
+    found = matches(Clocks()).resolve(glob_patterns("cm/app-[02], cm/x"), "shop", sources(3))
+    names = {("ConfigMap", name) for name in ("app-0", "app-2", "x")}
+    assert found == SourcePatterns(names=frozenset(names))
+
+
+def test_many_names_are_matched_in_turns() -> None:
+    """Between two turns the namespace waits for twenty times as long as the last one took."""
+    clocks = Clocks()
+    found = matches(clocks)
+    patterns = glob_patterns("cm/*")
+    turns = 0
+    while (resolved := found.resolve(patterns, "shop", sources(100))) is None:
+        turns += 1
+        assert 0.1 <= found.wait("shop") <= 0.3
+        assert found.resolve(patterns, "shop", sources(100)) is None, "it is not its turn"
+        clocks.now += found.wait("shop")
+    assert turns >= 9
+    assert len(resolved.names) == 100
+
+
+def test_other_namespace_does_not_wait() -> None:
+    """Each has its own share."""
+    clocks = Clocks()
+    found = matches(clocks)
+    assert found.resolve(glob_patterns("cm/*"), "shop", sources(100)) is None
+    assert found.wait("other") == 0
+    own = [ObjectKey("ConfigMap", "other", "app-1")]
+    assert found.resolve(glob_patterns("cm/*"), "other", own) is not None
+
+
+def test_names_that_are_known_cost_nothing() -> None:
+    """Only what is new is tried."""
+    clocks = Clocks()
+    found = matches(clocks)
+    patterns = glob_patterns("cm/app-*")
+    found.resolve(patterns, "shop", sources(3))
+    clocks.now += 1
+    before = clocks.used
+    assert found.resolve(patterns, "shop", sources(3)) is not None
+    assert clocks.used == before
+
+
+def test_source_may_be_covered_while_it_is_not_its_turn() -> None:
+    """Whoever asks whether to look at a consumer looks once too often, and never misses one."""
+    found = matches(Clocks())
+    patterns = glob_patterns("cm/none-*")
+    found.resolve(glob_patterns("cm/*"), "shop", sources(100))
+    assert found.may_cover(patterns, sources(1)[0])
+
+
+def test_plain_names_need_no_turn() -> None:
+    """A set tells."""
+    found = matches(Clocks())
+    found.resolve(glob_patterns("cm/*"), "shop", sources(100))
+    plain = glob_patterns("cm/app-1")
+    assert found.resolve(plain, "shop", sources(3)) == plain
+    assert found.may_cover(plain, sources(2)[1])
+    assert not found.may_cover(NO_SOURCES, sources(1)[0])

@@ -1,0 +1,502 @@
+"""A cluster on simulated time: ConfigMaps, one Deployment, its controller, and kubelets.
+
+It keeps objects as an API server does (resourceVersions, generations, managedFields whose times a
+removal does not move) and remembers what each pod has read, which the controller never learns.
+Kubelets read from a cache that lags, mount before they start containers, and refresh files later.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
+from hotmap.core.model.objects import ConfigMap, Pod, PodTemplate, Workload
+from hotmap.core.model.references import Use, UseKind
+from hotmap.core.model.template_uses import find_uses
+
+__all__ = ["NAMESPACE", "SOURCES", "TEMPLATES", "Cluster", "SimulatedPod"]
+
+Object = dict[str, Any]
+
+NAMESPACE = "shop"
+SOURCES = ("one", "two")
+
+#: Pod specs that people change between; all of one container `web`.
+TEMPLATES = [
+    yaml.safe_load(text)
+    for text in (
+        """
+        containers:
+        - name: web
+          env: [{name: A, valueFrom: {configMapKeyRef: {name: one, key: a}}}]
+        """,
+        """
+        containers:
+        - name: web
+          env:
+          - {name: A, valueFrom: {configMapKeyRef: {name: one, key: a}}}
+          - {name: B, valueFrom: {configMapKeyRef: {name: one, key: b, optional: true}}}
+        """,
+        """
+        containers:
+        - name: web
+          envFrom: [{configMapRef: {name: one}}, {configMapRef: {name: two, optional: true}}]
+        """,
+        """
+        containers:
+        - name: web
+          env: [{name: A, valueFrom: {configMapKeyRef: {name: one, key: a, optional: true}}}]
+          volumeMounts: [{name: v, mountPath: /v}]
+        volumes: [{name: v, configMap: {name: two, items: [{key: b, path: b}], optional: true}}]
+        """,
+        """
+        containers:
+        - name: web
+          envFrom: [{configMapRef: {name: one}}]
+          volumeMounts: [{name: v, mountPath: /v}, {name: w, mountPath: /w, subPath: a}]
+        volumes:
+        - {name: v, configMap: {name: two, optional: true}}
+        - {name: w, configMap: {name: two, optional: true}}
+        """,
+        """
+        initContainers:
+        - {name: setup, volumeMounts: [{name: v, mountPath: /v}]}
+        containers:
+        - {name: web, volumeMounts: [{name: w, mountPath: /w}]}
+        volumes:
+        - {name: v, configMap: {name: one}}
+        - {name: w, configMap: {name: two, optional: true}}
+        """,
+    )
+]
+
+#: What a use selects of a source; a source that is absent brings nothing.
+Content = dict[str, str]
+
+
+def rfc3339(at: float) -> str:
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _Template(NamedTuple):
+    """A pod template: which of TEMPLATES, which image, and the revision that it carries."""
+
+    spec: int
+    image: int
+    revision: str = ""
+
+    def uses(self) -> tuple[Use, ...]:
+        return _uses(self.spec)
+
+
+@cache
+def _uses(spec: int) -> tuple[Use, ...]:
+    return find_uses(msgspec.convert({"spec": TEMPLATES[spec]}, PodTemplate), NAMESPACE)
+
+
+class SimulatedPod:
+    """One pod, and what it has read."""
+
+    def __init__(self, name: str, template: _Template, at: float) -> None:
+        self.name = name
+        self.template = template
+        self.created = at
+        self.mounted: float | None = None
+        self.started: float | None = None
+        self.ends: float | None = None
+        #: What the files of each live use hold, and what each use brought when its container
+        #: started.
+        self.files: dict[Use, Content] = {}
+        self.read: dict[Use, Content] = {}
+
+    def observed(self) -> Pod:
+        """Show it as the API server does; its node's clock is right."""
+        status: Object = {"phase": "Pending"}
+        if self.mounted is not None:
+            status["startTime"] = rfc3339(self.mounted)
+            status["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "True",
+                    "lastTransitionTime": rfc3339(self.created),
+                }
+            ]
+        if self.started is not None:
+            at = rfc3339(self.started)
+            running = {"running": {"startedAt": at}}
+            status["phase"] = "Running"
+            status["containerStatuses"] = [{"name": "web", "ready": True, "state": running}]
+            status["initContainerStatuses"] = [
+                {"name": "setup", "state": {"terminated": {"startedAt": at, "reason": "Completed"}}}
+            ]
+        annotations = {REVISION: self.template.revision} if self.template.revision else {}
+        return msgspec.convert(
+            {
+                "metadata": {
+                    "name": self.name,
+                    "namespace": NAMESPACE,
+                    "creationTimestamp": rfc3339(self.created),
+                    "deletionTimestamp": None if self.ends is None else rfc3339(self.ends),
+                    "annotations": annotations,
+                },
+                "status": status,
+            },
+            Pod,
+        )
+
+
+class Event(NamedTuple):
+    """A change of an object, for whoever watches."""
+
+    at: float
+    kind: str
+    name: str
+    #: None: it was deleted.
+    object: ConfigMap | Workload | None
+
+
+class Cluster:
+    """The state of everything, and the steps by which it moves on."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.now = 1_000_000.0
+        self._version = 100
+        self._uids = 0
+        self._sources: dict[str, Object] = {}
+        #: What each source held, and since when; None: it did not exist.
+        self._past: dict[str, list[tuple[float, Content | None]]] = {name: [] for name in SOURCES}
+        self.events: list[Event] = []
+        self.template = _Template(chance.randrange(len(TEMPLATES)), 1)
+        #: Templates that were rolled out, the latest last (ReplicaSets).
+        self.rolled = [self.template]
+        self.revisions = 1
+        self.replicas = chance.randint(1, 3)
+        self.paused = False
+        self.generation = 1
+        self.observed_generation = 0
+        self._template_at = self.now
+        self._writers: dict[str, tuple[float, bool]] = {}  # manager → (time, owns the revision)
+        self.pods: list[SimulatedPod] = []
+        self._made = 0
+        self._status: tuple[int, ...] = ()
+        for name in SOURCES:
+            self.write(name, {"a": "0", "b": "0"})
+        self._publish_workload()
+        for _ in range(20):
+            self.now += 1
+            self.step()
+
+    # -- people --------------------------------------------------------------------------------
+
+    def data(self, name: str) -> Content | None:
+        found = self._sources.get(name)
+        return None if found is None else dict(found["data"])
+
+    def write(self, name: str, data: Content | None, *, label: bool = False) -> None:
+        """Create, edit or delete a ConfigMap; a removal moves no time of managedFields."""
+        self._version += 1
+        before = self._sources.get(name)
+        if data is None:
+            if before is not None:
+                del self._sources[name]
+                self._past[name].append((self.now, None))
+                self.events.append(Event(self.now, "ConfigMap", name, None))
+            return
+        if before is None:
+            self._uids += 1
+            before = {"uid": f"uid-{self._uids}", "data": {}, "time": self.now}
+        taken = label or any(before["data"].get(key) != value for key, value in data.items())
+        if not taken and before["data"] == data:
+            return
+        self._sources[name] = {
+            "uid": before["uid"],
+            "data": dict(data),
+            "time": self.now if taken else before["time"],
+            "version": self._version,
+        }
+        self._past[name].append((self.now, dict(data)))
+        self.events.append(Event(self.now, "ConfigMap", name, self.config_map(name)))
+
+    def config_map(self, name: str) -> ConfigMap:
+        found = self._sources[name]
+        return msgspec.convert(
+            {
+                "metadata": {
+                    "name": name,
+                    "namespace": NAMESPACE,
+                    "uid": found["uid"],
+                    "resourceVersion": str(found["version"]),
+                    "managedFields": [{"manager": "kubectl", "time": rfc3339(found["time"])}],
+                },
+                "data": found["data"],
+            },
+            ConfigMap,
+        )
+
+    def set_template(self, spec: int, image: int) -> None:
+        """Change the pod template as people do; what hotmap wrote into it stays."""
+        changed = self.template._replace(spec=spec, image=image)
+        if changed != self.template:
+            self.template = changed
+            self._writers["kubectl"] = self.now, False
+            self._spec_changed()
+
+    def undo(self) -> None:
+        """Bring the template back that was rolled out before, as `kubectl rollout undo` does."""
+        others = [one for one in self.rolled if one != self.template]
+        if not others:
+            return
+        if others[-1].revision != self.template.revision:
+            ours_at, _ = self._writers.get(FIELD_MANAGER, (0.0, False))
+            if ours_at:
+                self._writers[FIELD_MANAGER] = ours_at, False
+            self._writers["kubectl-rollout"] = self.now, bool(others[-1].revision)
+        self.template = others[-1]
+        self._spec_changed()
+
+    def scale(self, replicas: int) -> None:
+        if replicas != self.replicas:
+            self.replicas = replicas
+            self._spec_changed()
+
+    def pause(self, *, paused: bool) -> None:
+        if paused != self.paused:
+            self.paused = paused
+            self._spec_changed()
+
+    def patch_revision(self, version: str, revision: str) -> bool:
+        """Write hotmap's annotation, unless the Deployment moved on."""
+        if version != str(self._workload_version):
+            return False
+        if revision != self.template.revision:
+            self.template = self.template._replace(revision=revision)
+            for manager, (at, _) in tuple(self._writers.items()):
+                self._writers[manager] = at, False
+            self._writers[FIELD_MANAGER] = self.now, True
+            self._spec_changed()
+        return True
+
+    def crash_container(self) -> None:
+        """Let a container end; its kubelet starts it anew, with the files that are there."""
+        running = [pod for pod in self.pods if pod.started is not None and pod.ends is None]
+        if running and self._can_start(pod := self.chance.choice(running)):
+            self._start_container(pod)
+
+    def evict(self) -> None:
+        """Delete a pod; another takes its place."""
+        if self.pods:
+            self._end(self.chance.choice(self.pods))
+
+    # -- what the cluster does -----------------------------------------------------------------
+
+    def step(self) -> None:
+        """Let the Deployment's controller and the kubelets do one thing each."""
+        self.pods = [pod for pod in self.pods if pod.ends is None or pod.ends > self.now]
+        self._roll_on()
+        for pod in self.pods:
+            self._serve(pod)
+        counts = self._counts()
+        if counts != self._status:
+            self._status = counts
+            self._publish_workload()
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether all pods of the newest template run and no other does."""
+        return (
+            self.observed_generation == self.generation
+            and len(self.pods) == self.replicas
+            and all(pod.started is not None and pod.ends is None for pod in self.pods)
+            and (self.paused or all(pod.template == self.template for pod in self.pods))
+        )
+
+    def _roll_on(self) -> None:
+        self.observed_generation = self.generation
+        if self.template not in self.rolled[-1:] and not self.paused:
+            if self.template in self.rolled:
+                self.rolled.remove(self.template)
+            self.rolled.append(self.template)
+            self.revisions += 1
+        alive = [pod for pod in self.pods if pod.ends is None]
+        newest = self.rolled[-1]
+        new = [pod for pod in alive if pod.template == newest]
+        old = [pod for pod in alive if pod.template != newest]
+        if self.paused:
+            if len(alive) < self.replicas:
+                self._make_pod(old[0].template if len(old) > len(new) else newest)
+            elif len(alive) > self.replicas:
+                self._end(alive[0])
+            return
+        if len(new) > self.replicas:
+            self._end(new[0])
+        elif len(new) < self.replicas and len(alive) <= self.replicas:
+            self._make_pod(newest)
+        waiting = [pod for pod in old if pod.started is None]
+        running = [pod for pod in alive if pod.started is not None]
+        if waiting:
+            self._end(waiting[0])
+        elif old and len(running) > self.replicas:
+            self._end(old[0])
+
+    def _make_pod(self, template: _Template) -> None:
+        self._made += 1
+        self.pods.append(SimulatedPod(f"web-{self._made}", template, self.now))
+
+    def _end(self, pod: SimulatedPod) -> None:
+        if pod.ends is None:
+            pod.ends = self.now + self.chance.choice((0.0, 0.5, 3.0))
+
+    def _serve(self, pod: SimulatedPod) -> None:
+        """Let a kubelet do its next step for a pod: mount, then start."""
+        if pod.ends is not None or not self._can_start(pod) or self.chance.random() < 0.3:
+            return
+        if pod.mounted is None:
+            pod.mounted = self.now
+            lag = self._lag()
+            for use in pod.template.uses():
+                pod.files[use] = self._content(use, self.now - lag)
+        elif pod.started is None and self.chance.random() < 0.6:
+            self._start_container(pod)
+        elif pod.started is not None and self.chance.random() < 0.02:
+            self.refresh_files(pod)
+
+    def refresh_files(self, pod: SimulatedPod) -> None:
+        """Update the files of a pod, as its kubelet does at each sync."""
+        for use in pod.files:
+            if use.kind is UseKind.LIVE:
+                pod.files[use] = self._content(use, self.now)
+
+    def _start_container(self, pod: SimulatedPod) -> None:
+        first = pod.started is None
+        pod.started = self.now
+        lag = self._lag()
+        for use in pod.template.uses():
+            by_path = "subPath" in use.path
+            if use.kind is UseKind.LIVE or (use.init and first):
+                pod.read[use] = pod.files[use]
+            elif not use.init:
+                # A container that is restarted binds what the volume holds by then.
+                at = pod.mounted if by_path and first and pod.mounted else self.now - lag
+                pod.read[use] = self._content(use, at)
+
+    def _can_start(self, pod: SimulatedPod) -> bool:
+        """Tell whether all is there that is not optional."""
+        for use in pod.template.uses():
+            held = self.data(use.source.name)
+            if use.optional:
+                continue
+            if held is None or not (use.keys.names or frozenset()) <= held.keys():
+                return False
+        return True
+
+    def _lag(self) -> float:
+        """By how much a kubelet's cache is behind, in seconds."""
+        return self.chance.choice((0.0, 0.0, 0.01, 0.05))
+
+    def _content(self, use: Use, at: float) -> Content:
+        held: Content | None = None
+        for since, data in self._past[use.source.name]:
+            if since <= at:
+                held = data
+        return {
+            key: value for key, value in (held or {}).items() if use.keys.select(key, binary=False)
+        }
+
+    # -- the Deployment as it is seen ----------------------------------------------------------
+
+    def _spec_changed(self) -> None:
+        self.generation += 1
+        self._publish_workload()
+
+    def _counts(self) -> tuple[int, ...]:
+        alive = [pod for pod in self.pods if pod.ends is None]
+        updated = sum(pod.template == self.template for pod in alive)
+        return self.observed_generation, len(alive), updated, self.revisions
+
+    def _publish_workload(self) -> None:
+        self._version += 1
+        self._workload_version = self._version
+        self.events.append(Event(self.now, "Deployment", "web", self.workload()))
+
+    def workload(self) -> Workload:
+        observed, alive, updated, revisions = self._status or (0, 0, 0, 0)
+        annotations = {REVISION: self.template.revision} if self.template.revision else {}
+        managed = [
+            {
+                "manager": manager,
+                "time": rfc3339(at),
+                "fieldsV1": {
+                    "f:spec": {
+                        "f:template": {
+                            "f:metadata": {"f:annotations": {f"f:{REVISION}": {}} if owns else {}}
+                        }
+                    }
+                },
+            }
+            for manager, (at, owns) in self._writers.items()
+        ]
+        body = {
+            "metadata": {
+                "name": "web",
+                "namespace": NAMESPACE,
+                "uid": "uid-web",
+                "resourceVersion": str(self._workload_version),
+                "generation": self.generation,
+                "annotations": {"deployment.kubernetes.io/revision": str(revisions)},
+                "managedFields": managed,
+            },
+            "spec": {
+                "replicas": self.replicas,
+                "paused": self.paused,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"annotations": annotations},
+                    "spec": copy.deepcopy(TEMPLATES[self.template.spec]),
+                },
+            },
+            "status": {
+                "observedGeneration": observed,
+                "replicas": alive,
+                "updatedReplicas": updated,
+            },
+        }
+        return msgspec.json.decode(msgspec.json.encode(body), type=Workload)
+
+    # -- the truth -----------------------------------------------------------------------------
+
+    def stale_pods(self, *, rereads: bool) -> Iterator[str]:
+        """Say of each pod that does not hold the present content what it holds."""
+        for pod in self.pods:
+            if pod.started is None or pod.ends is not None:
+                continue
+            for use in pod.template.uses():
+                is_live = use.kind is UseKind.LIVE and rereads
+                held = pod.files[use] if is_live else pod.read[use]
+                present = self._content(use, self.now)
+                if held != present and not self._keeps(use):
+                    yield f"{pod.name} holds {held} of {use.path}, which is {present}"
+
+    def _keeps(self, use: Use) -> bool:
+        """Tell whether a pod is to keep what it has, since the source is gone."""
+        return self.data(use.source.name) is None
+
+    def missing(self, templates: Iterable[_Template]) -> bool:
+        """Tell whether something is not there that some template needs."""
+        return any(
+            not use.optional
+            and (
+                (held := self.data(use.source.name)) is None
+                or not (use.keys.names or set()) <= held.keys()
+            )
+            for template in templates
+            for use in template.uses()
+        )

@@ -1,0 +1,312 @@
+"""The controller on simulated time: the real index, records, observer and decisions, without I/O.
+
+What it has asked to be written survives a restart as text, as in its Secrets; what it had only in
+memory does not. Watch events reach it late, and in the order of each kind.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+from tests.simulation.cluster import NAMESPACE, SOURCES, Cluster
+from tests.support.objects import KEY
+
+from hotmap.controller.reconcile.executor import rollout_patch
+from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.pod_checks import conclude_from_pods
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch import observation
+from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues
+from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.transforms import Transforms
+from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.plan import ActionType
+from hotmap.core.decide.record import Outcome, first_record, is_worth_writing, next_record
+from hotmap.core.decide.snapshot import SentNudge
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ConfigMap, ObjectKey, Workload
+from hotmap.core.model.source import Source, source_from_config_map
+from hotmap.core.model.state import (
+    PodCheck,
+    SeenSource,
+    read_shard,
+    read_sightings,
+    read_watched_until,
+    write_shard,
+)
+from hotmap.core.policy.policy import Defaults
+from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, derive_status
+from hotmap.kube.store import Store
+
+__all__ = ["Controller", "State"]
+
+WEB = ObjectKey("Deployment", NAMESPACE, "web")
+
+#: Seconds between two pod checks of one consumer.
+CHECK_EVERY = 10.0
+
+
+class Controller:
+    """One process at a time, and what outlives it."""
+
+    def __init__(self, cluster: Cluster, chance: random.Random, *, rereads: bool) -> None:
+        self.cluster = cluster
+        self._chance = chance
+        self._defaults = Defaults(follow="auto")
+        self._annotations = {"hotmap.dev/rereads": "true"} if rereads else {}
+        #: The text of the state.
+        self.state = write_shard([])
+        self.is_up = False
+        #: What was decided, in words, for whoever reads a failure.
+        self.said: list[str] = []
+        self._position = 0
+
+    # -- up and down ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """List everything, read the state, and look at every consumer."""
+        clock = lambda: self.cluster.now  # noqa: E731
+        observation.loop_time = clock  # type: ignore[attr-defined]
+        self.is_up = True
+        self._index = Index(defaults=self._defaults, clock=clock)
+        self._records = Records()
+        self._log = DecisionLog(wall_clock=clock)
+        self._transforms = Transforms(self._defaults)
+        self._sent: SentNudge | None = None
+        self._pod_check: ConsumerStatus | None = None
+        self._due: dict[str, float] = {}
+        self._flush_at: float | None = None
+        self._noted_at = self._checked_at = self.cluster.now
+        self._position = len(self.cluster.events)
+        self._pending: list[tuple[float, Any]] = []
+        for name in SOURCES:
+            if self.cluster.data(name) is not None:
+                self._keep("ConfigMap", name, self.cluster.config_map(name))
+        self._keep("Deployment", "web", self.cluster.workload())
+        for kind in (*SOURCE_KINDS, *CONSUMER_KINDS):
+            store = self._store(kind)
+            store.retain(store.keys(), resource_version="1")
+        self._records.restore(read_shard(self.state).values(), ())
+        saved = {key: seen.sightings for key, seen in read_sightings(self.state).items()}
+        self._seen = {key: SeenSource(key, sightings) for key, sightings in saved.items()}
+        self._index.history.restore(saved, until=read_watched_until(self.state))
+        self._until = self.cluster.now
+        self._flush_soon()
+        for sources in self._index.sources.values():
+            sources.subscribe(self._keep_sightings)
+        self._observer = Observer(
+            index=self._index,
+            records=self._records,
+            settings=ObserverSettings((KEY,)),
+            clock=clock,
+            sent_nudge=lambda key: self._sent,
+        )
+        self._index.feed(Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after))
+        self._due["reconcile"] = self.cluster.now
+
+    def stop(self, *, crash: bool) -> None:
+        """End; what an orderly end writes is lost in a crash."""
+        if self.is_up and not crash:
+            self._write(until=self.cluster.now)
+        self.is_up = False
+
+    # -- what reaches it -----------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Take what has arrived, and do what is due."""
+        if not self.is_up:
+            return
+        now = self.cluster.now
+        events = self.cluster.events
+        while self._position < len(events):
+            event = events[self._position]
+            self._position += 1
+            late = max([at for at, other in self._pending if other.kind == event.kind] + [0.0])
+            self._pending.append(
+                (max(late, event.at + self._chance.choice((0.0, 0.02, 0.3))), event)
+            )
+        ready = [event for at, event in self._pending if at <= now]
+        self._pending = [(at, event) for at, event in self._pending if at > now]
+        for event in ready:
+            self._keep(event.kind, event.name, event.object)
+        for work in ("refresh", "reconcile"):
+            if self._due.get(work, now + 1) <= now:
+                del self._due[work]
+                self._work(work)
+        if now - self._checked_at >= CHECK_EVERY:
+            self._checked_at = now
+            self._check_pods()
+        if now - self._noted_at >= 60:
+            self._noted_at = now
+            self._write(until=now)
+        elif self._flush_at is not None and self._flush_at <= now:
+            self._write()
+
+    def _keep(self, kind: str, name: str, found: ConfigMap | Workload | None) -> None:
+        key = ObjectKey(kind, NAMESPACE, name)
+        store = self._store(kind)
+        if found is None:
+            store.remove(key)
+        elif isinstance(found, ConfigMap):
+            store.put(key, self._source(found))
+        else:
+            store.put(key, self._consumer(found))
+
+    def _store(self, kind: str) -> Store[Any]:
+        stores: dict[str, Store[Any]] = {**self._index.sources, **self._index.consumers}
+        return stores[kind]
+
+    def _source(self, item: ConfigMap) -> Source:
+        return source_from_config_map(item, [KEY])
+
+    def _consumer(self, item: Workload) -> Consumer:
+        consumer: Consumer = self._transforms.workload("Deployment")(item)
+        return msgspec.structs.replace(consumer, annotations=self._annotations)
+
+    def _keep_sightings(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        sightings = self._index.history.sightings(key)[-8:]
+        if sightings and self._index.followers_of(key):
+            self._seen[key] = SeenSource(key, sightings)
+            self._flush_soon()
+
+    def _refresh_soon(self, key: ObjectKey) -> None:
+        self._due["refresh"] = self.cluster.now
+
+    def _reconcile_after(self, key: ObjectKey, settle: float, settle_max: float) -> None:
+        if self._due.get("reconcile", self.cluster.now + 1) > self.cluster.now:
+            self._due["reconcile"] = self.cluster.now + settle
+
+    # -- what it does --------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is due, on its way or unwritten."""
+        return not self._pending and not self._due and self._position == len(self.cluster.events)
+
+    def _work(self, work: str) -> None:
+        snapshot = self._observer.snapshot(WEB)
+        assert snapshot is not None
+        decision = decide(snapshot)
+        if decision.needs_pod_starts:
+            pods = [pod.observed() for pod in self.cluster.pods]
+            decision = decide(snapshot, pod_starts(snapshot.consumer, pods))
+        if work == "refresh":
+            if snapshot.record is None:
+                record = first_record(decision)
+                self._record(decision, record)
+                if record is not None:
+                    self._log.add(decision)
+            elif (
+                decision.only_nudges and not decision.follows_deletion
+            ) or decision.corrects_nudge:
+                self._nudge(decision)
+            return
+        if decision.settle_in:
+            self._due["reconcile"] = self.cluster.now + decision.settle_in
+            return
+        outcome = self._execute(decision)
+        if outcome is None:
+            self._due["reconcile"] = self.cluster.now + 0.1
+            return
+        if self._chance.random() < 0.03:
+            self.said.append(
+                f"{self.cluster.now:.1f} crashed before it recorded: {decision.plan.reason}"
+            )
+            self.stop(crash=True)
+            return
+        self._record(decision, next_record(decision, outcome))
+        self.said.append(
+            f"{self.cluster.now:.1f} {decision.plan.verdict.value}: {decision.plan.reason}"
+        )
+        self._log.add(decision)
+        if decision.plan.requeue_after is not None:
+            self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
+
+    def _execute(self, decision: Decision) -> Outcome | None:
+        """Carry out a plan; None: the Deployment moved on."""
+        consumer = decision.snapshot.consumer
+        revision = consumer.revision
+        for action in decision.plan.actions:
+            if action.type is ActionType.NUDGE:
+                self._nudge(decision)
+            if action.type is ActionType.ROLLOUT:
+                revision = rollout_patch(decision, action).revision
+                if not self.cluster.patch_revision(consumer.resource_version, revision):
+                    return None
+                return Outcome(self.cluster.generation, revision, self.cluster.now)
+        if not decision.plan.actions and decision.corrects_nudge:
+            self._nudge(decision)
+        return Outcome(consumer.generation, revision, self.cluster.now)
+
+    def _nudge(self, decision: Decision) -> None:
+        """Have kubelets sync the pods; a sync a moment too early is repeated (see nudges)."""
+        self._sent = SentNudge(decision.snapshot.target)
+        for pod in self.cluster.pods:
+            if pod.mounted is not None:
+                self.cluster.refresh_files(pod)
+
+    def _record(self, decision: Decision, record: Any) -> None:
+        if record is not None and is_worth_writing(decision, record):
+            self._records.put(record)
+            self._flush_soon()
+        elif record is not None:
+            self._records.note(record)
+        self._observer.remember(decision, record)
+
+    def _flush_soon(self) -> None:
+        if self._flush_at is None:
+            self._flush_at = self.cluster.now + self._chance.choice((0.0, 1.0))
+
+    def _write(self, *, until: float | None = None) -> None:
+        self._flush_at = None
+        self._until = self._until if until is None else until
+        self.state = write_shard(
+            self._records.values(), self._seen.values(), watched_until=self._until
+        )
+
+    # -- what it says --------------------------------------------------------------------------
+
+    def _check_pods(self) -> None:
+        """Check pods as `pod_checks` does, where there is nothing else to do first."""
+        consumer, last = self._index.consumer(WEB), self._log.last_decision(WEB)
+        record = self._records.get(consumer.uid) if consumer else None
+        snapshot = self._observer.snapshot(WEB)
+        if consumer is None or record is None or last is None or snapshot is None:
+            return
+        if record.pods_checked is PodCheck.CURRENT or self._due or not last.is_over:
+            return
+        if consumer.generation < record.generation or consumer.rolling:
+            return
+        if not consumer.wanted:
+            result = NO_PODS if not consumer.pods else None
+        else:
+            pods = [pod.observed() for pod in self.cluster.pods]
+            result = conclude_from_pods(snapshot, pods, now=self.cluster.now).status
+        if result is None:
+            return
+        self._pod_check = None if result.state is State.CURRENT else result
+        checked = {State.CURRENT: PodCheck.CURRENT, State.LATENT: PodCheck.LATENT}.get(result.state)
+        if checked is not None:
+            self._records.note(msgspec.structs.replace(record, pods_checked=checked))
+        if checked is PodCheck.LATENT and record.pods_checked is not PodCheck.LATENT:
+            self._due["reconcile"] = self.cluster.now
+
+    def status(self) -> ConsumerStatus:
+        """Say what `hotmap status` would."""
+        consumer = self._index.consumer(WEB)
+        assert consumer is not None
+        record = self._records.get(consumer.uid)
+        last = self._log.last_decision(WEB)
+        snapshot = self._observer.snapshot(WEB)
+        if last is not None and snapshot is not None:
+            gone = tuple(
+                one.source
+                for one in snapshot.sources
+                if not one.exists and one.required and one.visible
+            )
+            last = last._replace(missing_sources=gone)
+        checked = record.pods_checked if record else None
+        return derive_status(consumer, last, checked, self._pod_check)
