@@ -233,7 +233,7 @@ def test_status_shows_the_target_of_each_directory(tmp_path: Path) -> None:
     pod.annotate(f"1/aa/f1/{announced({'text': 'one'})}")
     flags = ("--dir", config, "--dir", secret, "--target-file", pod.file)
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         stands(running, config, "matched", "exact")
         stands(running, secret, "matched", "order")
         pod.annotate(f"2/bb/f1/{announced({'text': 'two'})}")
@@ -285,7 +285,7 @@ def test_directory_status_has_its_error(tmp_path: Path) -> None:
             assert (stuck["detector"], stuck["kind"]) == ("inotify", "projected")
             assert running.get("/readyz")[0] == 503
             endpoint.status = 200
-            running.reaches("loaded")
+            running.reaches("told")
             done = row(running, one)
             assert (done["loaded"], done["error"], done["pending_seconds"]) == (
                 *(done["projected"], "", 0),
@@ -305,7 +305,7 @@ def test_unreadable_directory_has_its_own_error(tmp_path: Path) -> None:
         assert rows[str(missing)]["error"] == f"{missing} does not exist yet: waiting for it"
         assert rows[str(one)]["error"] == ""
         missing.mkdir()
-        running.reaches("loaded")
+        running.reaches("told")
         rows = {each["directory"]: each for each in running.status()["directories"]}
         assert {each["detector"] for each in rows.values()} == {"inotify", "comparing"}
         assert rows[str(plain)]["detector"] == "comparing"

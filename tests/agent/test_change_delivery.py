@@ -23,7 +23,7 @@ def test_signal_is_sent_after_an_update(tmp_path: Path) -> None:
             assert process.loads == ["one"], "it had read the content at its own start"
             volume.write(text="two")
             eventually(lambda: process.loads == ["one", "two"])
-            running.reaches("loaded")
+            running.reaches("told")
             assert process.loads == ["one", "two"]
 
 
@@ -33,7 +33,7 @@ def test_process_older_than_the_agent_is_signalled_once(tmp_path: Path) -> None:
     with reader(volume.path / "text", tmp_path) as process:
         flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
         with agent(tmp_path, *flags) as running:
-            running.reaches("loaded")
+            running.reaches("told")
             eventually(lambda: process.loads == ["one", "one"])
             assert running.rule()["loads"] == 1
 
@@ -56,7 +56,7 @@ def test_starting_process_is_not_killed_by_a_signal(tmp_path: Path) -> None:
             assert process.poll() is None
             ready.touch()
             assert process.wait(20) == 9
-            running.reaches("loaded")
+            running.reaches("told")
     finally:
         process.kill()
         process.wait()
@@ -68,11 +68,11 @@ def test_last_of_many_updates_is_loaded(tmp_path: Path) -> None:
     with reader(volume.path / "text", tmp_path) as process:
         flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
         with agent(tmp_path, *flags, "--settle", "0") as running:
-            running.reaches("loaded")
+            running.reaches("told")
             for number in range(1, 1001):
                 volume.write(text=str(number))
             eventually(lambda: process.loads[-1] == "1000")
-            running.reaches("loaded")
+            running.reaches("told")
             numbers = [int(text) for text in process.loads]
             assert numbers == sorted(numbers)
             assert running.rule()["loads"] <= 1000
@@ -132,7 +132,7 @@ def test_exec_gets_the_changed_files(tmp_path: Path) -> None:
     script.write_text(f'#!/bin/sh\necho "$HOTMAP_CHANGED" >> {tmp_path}/seen\n')
     script.chmod(0o755)
     with agent(tmp_path, "--dir", volume, "--exec", script) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         volume.write(a="1", b="2")
         seen = tmp_path / "seen"
         eventually(lambda: seen.read_text().splitlines()[2:] == [f"{volume}/b"])
@@ -182,10 +182,10 @@ def test_rule_reacts_to_its_own_files_only(tmp_path: Path) -> None:
         """
     )
     with agent(tmp_path, "--dir", volume, "--rules", rules) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         volume.write(tls__crt="2", app__conf="1")
         eventually(lambda: (tmp_path / "certificates").read_text() == "x\nx\n")
-        running.reaches("loaded")
+        running.reaches("told")
         assert (tmp_path / "configuration").read_text() == "x\n"
 
 
@@ -195,7 +195,7 @@ def test_process_is_found_by_command_line(tmp_path: Path) -> None:
     with reader(volume.path / "text", tmp_path) as process:
         flags = ("--signal", "SIGHUP", "--process", f"command:{process.output}")
         with agent(tmp_path, "--dir", volume, *flags) as running:
-            running.reaches("loaded")
+            running.reaches("told")
             volume.write(text="two")
             eventually(lambda: process.loads[-1] == "two")
 
@@ -250,9 +250,9 @@ def test_status_command_prints_the_state(tmp_path: Path) -> None:
         )
 
     with agent(tmp_path, "--dir", volume, "--not-empty", "text") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         done = status()
-        assert (done.returncode, done.stdout.splitlines()[0]) == (0, "loaded")
+        assert (done.returncode, done.stdout.splitlines()[0]) == (0, "told")
         volume.write(text="")
         running.reaches("rejected")
         done = status()

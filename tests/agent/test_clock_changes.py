@@ -65,7 +65,7 @@ def test_newer_content_is_loaded_after_a_clock_change(
         bend.set(step)
         flags = ("--dir", volume, "--signal", "HUP", "--process", f"command:{process.output}")
         with agent(tmp_path, *flags, **bend.options) as running:
-            running.reaches("loaded")
+            running.reaches("told")
             eventually(lambda: process.loads == ["one", "two"])
 
 
@@ -81,7 +81,7 @@ def test_process_started_with_the_content_is_not_signalled(
         bend.set(step)
         tick()
         with reader(volume.path / "text", tmp_path) as process:
-            running.reaches("loaded")
+            running.reaches("told")
             assert process.loads == ["one"]
 
 
@@ -120,7 +120,7 @@ def test_pid_file_stays_valid_after_a_clock_change(tmp_path: Path, bend: Bend, s
         agent(tmp_path, *flags, "--poll-interval", "20ms", **bend.options) as running,
         reader(volume.path / "text", tmp_path) as process,
     ):
-        running.reaches("loaded")
+        running.reaches("told")
         bend.set(step)
         volume.write(text="two")
         eventually(lambda: process.loads[-1] == "two")

@@ -83,7 +83,7 @@ def test_check_runs_on_a_copy_of_all_directories(tmp_path: Path) -> None:
     check = "sh -c 'cat {dir}/x {dir2}/y > " + str(tmp_path / "seen") + "; ls -d {dir}'"
     flags = ("--dir", first, "--dir", second, "--check", check, "--work-dir", work)
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert (tmp_path / "seen").read_text() == "12"
         running.end()
     assert list(work.iterdir()) == []
@@ -97,7 +97,7 @@ def test_check_timeout_is_not_a_rejection(tmp_path: Path) -> None:
     with agent(tmp_path, *flags) as running:
         eventually(lambda: "timed out after 0.1s" in running.message)
         quick.touch()
-        running.reaches("loaded")
+        running.reaches("told")
 
 
 def test_missing_checker_is_reported(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_built_in_checks(
     """Size, emptiness and syntax are checked by the agent itself; no value is quoted."""
     volume = Volume(tmp_path / "volume", text="1", a__json="{}", a__toml="")
     with agent(tmp_path, "--dir", volume, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         volume.write(**bad)
         assert words in running.reaches("rejected")["check"]["error"]
         assert "hunter2" not in running.log + running.get("/status")[1]
@@ -141,7 +141,7 @@ def test_stage_has_only_content_that_passed(tmp_path: Path) -> None:
         assert running.get("/startupz")[0] == 503
         assert not (stage / "text").exists()
         volume.write(text="good", more="x")
-        running.reaches("loaded")
+        running.reaches("told")
         assert visible(stage) == {"text": b"good", "more": b"x"}
         volume.write(text="evil")
         running.reaches("rejected")
@@ -153,14 +153,14 @@ def test_stage_survives_a_kill(tmp_path: Path) -> None:
     volume, stage = Volume(tmp_path / "volume", text="good"), tmp_path / "stage"
     flags = ("--dir", volume, "--stage", stage, "--check", CHECK)
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         running.process.kill()
     volume.write(text="evil")
     with agent(tmp_path, *flags) as running:
         running.reaches("rejected")
         assert visible(stage) == {"text": b"good"}
         volume.write(text="good again")
-        running.reaches("loaded")
+        running.reaches("told")
         assert visible(stage) == {"text": b"good again"}
 
 
@@ -169,7 +169,7 @@ def test_stage_has_a_subdirectory_for_each_of_several(tmp_path: Path) -> None:
     first, second = Volume(tmp_path / "conf", x="1"), Volume(tmp_path / "certs", y="2")
     stage = tmp_path / "stage"
     with agent(tmp_path, "--dir", first, "--dir", second, "--stage", stage) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert visible(stage / "conf") == {"x": b"1"}
         assert visible(stage / "certs") == {"y": b"2"}
 
@@ -206,12 +206,12 @@ def test_kill_leaves_a_consistent_stage(tmp_path: Path) -> None:
     volume.publish(dict.fromkeys(_NUMBERS, b"0"))
     for round_ in range(1, 16):
         with agent(tmp_path, "--dir", volume, "--stage", stage, "--settle", "0") as running:
-            running.reaches("loaded")
+            running.reaches("told")
             volume.publish(dict.fromkeys(_NUMBERS, str(round_).encode()))
             time.sleep(round_ * 0.0003)  # another moment each time
             os.kill(running.pid, signal.SIGKILL)
         values = {(stage / "..data" / name).read_bytes() for name in _NUMBERS}
         assert len(values) == 1, values
     with agent(tmp_path, "--dir", volume, "--stage", stage) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert set(visible(stage).values()) == {b"15"}

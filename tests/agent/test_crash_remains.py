@@ -54,11 +54,11 @@ def test_unwritable_copy_is_removed(tmp_path: Path, ending: str) -> None:
             assert len(list(work.iterdir())) == 1
         else:
             hold.unlink()
-            running.reaches("loaded")
+            running.reaches("told")
             if ending == "next check":
                 volume.write(text="two")
                 eventually(lambda: running.status()["check"]["counts"]["passed"] == 2)
-                running.reaches("loaded")
+                running.reaches("told")
     if ending == "crash":
         left = {each.name for each in work.iterdir()}
         with agent(place, *flags, before=before):
@@ -85,8 +85,8 @@ def test_copies_of_running_agents_are_kept(tmp_path: Path) -> None:
         with agent(tmp_path / "second", *flags) as second:
             eventually(lambda: len(list(work.iterdir())) == 4)
             hold.unlink()
-            first.reaches("loaded")
-            second.reaches("loaded")
+            first.reaches("told")
+            second.reaches("told")
     assert sorted(each.name for each in work.iterdir()) == [
         "hotmap-agent-file",
         "hotmap-agent-link",
@@ -107,7 +107,7 @@ def test_link_in_the_stage_is_not_followed(tmp_path: Path) -> None:
     (stage / "b").symlink_to(target)
     flags = ("--dir", first, "--dir", second, "--stage", stage)
     with agent(tmp_path / "agent", *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert (stage / "a" / "text").read_text() == "one"
         assert (stage / "b" / "text").read_text() == "one"
         # The application replaces files of the published revision by links.
@@ -130,7 +130,7 @@ def test_unpublished_revision_is_removed_at_the_start(tmp_path: Path) -> None:
     volume, stage = Volume(tmp_path / "volume", text="good"), tmp_path / "stage"
     flags = ("--dir", volume, "--stage", stage, "--check", "grep -q good {dir}/text")
     with agent(tmp_path / "agent", *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
     left = stage / "..2026_01_01_00_00_00.1"
     left.mkdir()
     (left / "text").write_text("half")

@@ -106,7 +106,7 @@ def test_hanging_endpoint_delays_neither_rules_nor_changes(tmp_path: Path) -> No
             eventually(lambda: (tmp_path / "done").read_text() == "x\nx\n")
             assert "within 0.3s" in running.reaches("failing")["message"]
             endpoint.hang.set()
-            running.reaches("loaded")
+            running.reaches("told")
 
 
 def test_revert_after_a_failed_load_loads_again(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
         first = int((tmp_path / "pids").read_text().split()[0])
         eventually(lambda: members_of(first) == [])
         allowed.touch()
-        running.reaches("loaded")
+        running.reaches("told")
 
 
 def test_calls_are_counted_under_configmap_reload_names(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_idle_agent_does_not_wake_up(tmp_path: Path) -> None:
     """Between two checks the process does not wake up at all."""
     volume = Volume(tmp_path / "volume", text="one")
     with agent(tmp_path, "--dir", volume) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         eventually(lambda: _is_asleep(running))
         before = _switches(running)
         # Ten times as long as any of its own short timers; the check interval is 10 s.

@@ -35,12 +35,12 @@ def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
             *("--restart-on", "frozen", "--restart", "all-containers", "--drain-url", drain.url),
         )
         with agent(tmp_path, *flags) as running:
-            running.reaches("loaded")
+            running.reaches("told")
             pod.annotate("2/aa/f2")
             assert running.process.wait(20) == 88
             assert len(drain.calls) == 1
         with agent(tmp_path, *flags) as running:
-            running.reaches("loaded")
+            running.reaches("told")
             assert running.process.poll() is None, "it started with what was announced"
 
 
@@ -56,11 +56,11 @@ def test_main_process_of_another_container_is_terminated(tmp_path: Path) -> None
             *("--restart", "term", "--process", f"command:{tmp_path}/mark", "--grace", "200ms"),
         )
         with agent(tmp_path, *flags) as running:
-            running.reaches("loaded")
+            running.reaches("told")
             assert process.poll() is None
             pod.annotate("2/aa/f2")
             assert process.wait(20) == -9
-            running.reaches("loaded")
+            running.reaches("told")
     finally:
         process.kill()
         process.wait()
@@ -75,7 +75,7 @@ def test_container_restarted_by_itself_is_not_terminated(tmp_path: Path) -> None
         *("--restart", "term", "--process", f"command:{tmp_path}/mark"),
     )
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         pod.annotate("2/aa/f2")
         assert "no process with command" in running.reaches("failing")["message"]
         time.sleep(2.5)  # the kubelet may hear of a source this much later than we
@@ -83,7 +83,7 @@ def test_container_restarted_by_itself_is_not_terminated(tmp_path: Path) -> None
             [sys.executable, "-S", "-c", "import time; time.sleep(60)", str(tmp_path / "mark")]
         )
         try:
-            running.reaches("loaded")
+            running.reaches("told")
             assert process.poll() is None
         finally:
             process.kill()
@@ -99,7 +99,7 @@ def test_announcement_during_agent_downtime_restarts(tmp_path: Path) -> None:
         *("--restart-on", "frozen", "--restart", "all-containers"),
     )
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         running.end()
     pod.annotate("2/aa/f2")
     with agent(tmp_path, *flags) as running:

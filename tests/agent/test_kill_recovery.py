@@ -102,7 +102,7 @@ def _killed_at(number: int, folder: Path, path: Path) -> str:
         f"sh -c 'cat {stage}/a {stage}/b >> {folder}/loads; echo >> {folder}/loads'",
     )
     with agent(folder, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         running.end()
     volume.write(a="2", b="2")
     environment = {**os.environ, "PYTHONPATH": str(path), "KILL_AT": str(number)}
@@ -113,7 +113,7 @@ def _killed_at(number: int, folder: Path, path: Path) -> str:
     shown = (stage / "a").read_text() + (stage / "b").read_text()
     assert shown in ("11", "22"), f"torn at step {number}"
     with agent(folder, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         loads = (folder / "loads").read_text().split()
         assert loads[0] == "11"
         assert loads[-1] == "22"
@@ -147,7 +147,7 @@ def test_children_of_a_killed_agent_have_no_effect(tmp_path: Path) -> None:
         running.process.kill()
         running.process.wait()
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         eventually((tmp_path / "done").exists)
 
 
@@ -158,13 +158,13 @@ def test_restarted_process_is_signalled(tmp_path: Path) -> None:
     with reader(volume.path / "text", tmp_path) as process:
         flags = ("--dir", volume, "--signal", "HUP", "--process", pidfile)
         with agent(tmp_path, *flags) as running:
-            running.reaches("loaded")
+            running.reaches("told")
             process.end()
             process.pidfile.unlink()
             volume.write(text="two")
             running.reaches("failing")
             with reader(volume.path / "text", tmp_path) as successor:
-                running.reaches("loaded")
+                running.reaches("told")
                 assert successor.loads[-1] == "two"
 
 

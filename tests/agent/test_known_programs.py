@@ -10,16 +10,19 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_port
+from tests.support.processes import children_of
 from tests.support.requires import requires
 
 from hotmap.agent.process.process_table import ProcessError, find
@@ -255,6 +258,36 @@ def _try_postgres(
             volume.write(postgresql__conf=conf("'lots'"))
             refuses(running, "work_mem")
             assert memory() == "6MB"
+            volume.write(postgresql__conf=conf("'7MB'"))
+            running.reaches("loaded")
+            _break_postgres(running, data, lambda text: volume.write(postgresql__conf=text), conf)
+            more = "ssl = on\nssl_cert_file = '/nowhere/tls.crt'\n"
+            volume.write(postgresql__conf=conf("'7MB'") + more)
+            assert "tls.crt" in running.reaches("failing")["message"]
+            volume.write(postgresql__conf=conf("'8MB'") + "shared_buffers = 200MB\n")
+            eventually(lambda: "setting could not be applied" in running.message)
+            assert memory() == "8MB", "what needs no restart is there"
+            volume.write(postgresql__conf=conf("'8MB'") + "shared_buffers = 128MB\n")
+            running.reaches("loaded")
+
+
+def _break_postgres(
+    running: Agent, data: Path, write: Callable[[str], None], conf: Callable[[str], str]
+) -> None:
+    """Break the files beside postgresql.conf: postgres goes on with what it had."""
+    for name, text, words in (
+        ("pg_hba.conf", "local all all nonsense\n", "line 1: invalid authentication method"),
+        ("pg_hba.conf", "# nothing\n", "pg_hba.conf has no entries"),
+        ("pg_ident.conf", "map /( postgres\n", "pg_ident.conf has an error"),
+    ):
+        before = (data / name).read_text()
+        (data / name).write_text(text)
+        write(conf("'7MB'") + f"# {words}\n")
+        assert words in running.reaches("failing")["message"]
+        loads = running.rule()["loads"]
+        (data / name).write_text(before)
+        running.reaches("loaded")  # told again, since postgres has what it had before
+        assert running.rule()["loads"] == loads + 1
 
 
 def test_redis(tmp_path: Path) -> None:
@@ -292,6 +325,69 @@ def test_redis(tmp_path: Path) -> None:
             assert users() == ["ada", "default", "eve"]
             volume.write(users__acl=acl("zoe"))
             eventually(lambda: users() == ["default", "zoe"])
+            running.reaches("loaded")
+
+
+def test_redis_conf_takes_a_restart(tmp_path: Path) -> None:
+    """A change of redis.conf is not called loaded until redis has started again."""
+    needs("redis-server", "redis-cli")
+    port = free_port()
+    base = f"port {port}\nbind 127.0.0.1\nsave ''\ndir {tmp_path}\n"
+    volume = Volume(tmp_path / "volume", redis__conf=base + "maxclients 100\n")
+    command = ("redis-server", volume.path / "redis.conf")
+
+    def up() -> bool:
+        words = ["redis-cli", "-p", str(port), "ping"]
+        return b"PONG" in subprocess.run(words, capture_output=True, check=False).stdout
+
+    cli = f"redis-cli -p {port} -e ACL LOAD"
+    flags = ("--dir", volume, "--for", "redis", "--exec", cli, "--verify-timeout", "500ms")
+    with program("redis", tmp_path, *command):
+        eventually(up)
+        with agent(tmp_path, *flags) as running:
+            eventually(running.status)
+            eventually(lambda: running.rule("startup")["state"] == "loaded")
+            volume.write(redis__conf=base + "maxclients 200\n")
+            eventually(lambda: running.rule("startup")["state"] == "failing")
+            subprocess.run(["redis-cli", "-p", str(port), "shutdown"], check=True)
+            eventually(lambda: not up())
+            with program("redis", tmp_path, *command):
+                eventually(up)
+                eventually(lambda: running.rule("startup")["state"] == "loaded")
+
+
+def test_nginx_that_keeps_its_configuration_is_not_loaded(tmp_path: Path) -> None:
+    """The check passes, the port is taken: nginx keeps what it had, also when a worker ends."""
+    needs("nginx", path="/usr/sbin:/usr/bin")
+    port, taken = free_port(), free_port()
+
+    def conf(text: str, more: str = "") -> str:
+        return f"""
+            daemon off; pid {tmp_path}/nginx.pid; error_log stderr; user root; worker_processes 2;
+            events {{}}
+            http {{ access_log off; server {{ listen 127.0.0.1:{port}; {more}
+              location / {{ return 200 "{text}"; }} }} }}
+        """
+
+    volume = Volume(tmp_path / "volume", nginx__conf=conf("one"))
+    with (
+        socket.create_server(("127.0.0.1", taken)),
+        program("nginx", tmp_path, "/usr/sbin/nginx", "-c", volume.path / "nginx.conf") as pid,
+    ):
+        eventually(lambda: served(port) == "one")
+        flags = ("--dir", volume, *own_target("nginx", pid, tmp_path))
+        with agent(
+            tmp_path, *flags, "--check", "none", "--verify-timeout", "4s", "--action-timeout", "9s"
+        ) as running:
+            running.reaches("loaded")
+            volume.write(nginx__conf=conf("two", f"listen 127.0.0.1:{taken};"))
+            eventually(lambda: "bind() to" in (tmp_path / "nginx.log").read_text())
+            os.kill(children_of(pid)[0], signal.SIGKILL)  # another worker takes its place
+            assert "old workers" in running.reaches("failing")["message"]
+            assert served(port) == "one"
+            volume.write(nginx__conf=conf("three"))
+            eventually(lambda: served(port) == "three")
+            running.reaches("loaded")
 
 
 def test_gunicorn(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_full_standard_error_delays_nothing(tmp_path: Path) -> None:
 
 def deliver_without_reader(running: Agent, volume: Volume) -> None:
     """Expect content and a change to be loaded, and dropped lines to be counted."""
-    eventually(lambda: running.status().get("state") == "loaded")
+    eventually(lambda: running.status().get("state") == "told")
     dropped = running.status()["log_lines_dropped"]
     assert dropped > 0
     assert f"hotmap_agent_log_lines_dropped_total {dropped}" in running.get("/metrics")[1]

@@ -94,6 +94,8 @@ def test_thousand_updates_under_load_are_delivered(
         swaps = running.status()["detector"]["updates"]
     assert torn == []
     assert loaded == sorted(loaded)
-    assert rule["loads"] == len(loaded) <= SWAPS + 1
+    # A call that was given up for newer content may have been made, and is no load.
+    assert rule["loads"] <= len(loaded) <= rule["loads"] + rule["superseded"]
+    assert len(loaded) <= SWAPS + 1
     assert rule["failures"] == 0
     record_property("loads", f"{rule['loads']} for {SWAPS} swaps, of which {swaps} were seen")

@@ -80,7 +80,7 @@ def test_file_names_with_control_characters_are_escaped_in_the_log(tmp_path: Pat
     folder.mkdir()
     (folder / "text").write_text("one")
     with agent(tmp_path / "run", "--dir", folder) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         shown = format_status(running.status())
         running.end()
         for text in (running.log, shown):

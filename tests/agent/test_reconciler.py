@@ -49,7 +49,7 @@ def test_new_content_is_checked_and_then_loaded() -> None:
     decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
     assert decided.decide(3.0) == []
     assert decided.directories.rows["/d"].loaded == "a"
-    assert [each.event for each in decided.take_transitions()] == ["changed", "loaded"]
+    assert [each.event for each in decided.take_transitions()] == ["changed", "told"]
 
 
 def test_bytes_of_content_are_kept_only_until_the_check_is_over() -> None:
@@ -186,7 +186,7 @@ def test_content_is_loaded_again_after_rejected_content_was_visible() -> None:
     assert attempt.doubted_since == 4.0
     decided.record(AttemptFinished("default", "", 0, 1234.0), 7.0)
     assert decided.decide(7.0) == []
-    assert decided.rules[0].state == "loaded"
+    assert decided.rules[0].state == "told"
 
 
 def test_content_is_not_loaded_again_after_rejected_content_with_a_stage() -> None:
@@ -202,4 +202,37 @@ def test_content_is_not_loaded_again_after_rejected_content_with_a_stage() -> No
     decided.record(CheckFinished(snapshot("b"), REJECTED, "syntax"), 5.0)
     decided.record(snapshot("a"), 6.0)
     assert decided.decide(6.0) == []
-    assert decided.rules[0].state == "loaded"
+    assert decided.rules[0].state == "told"
+
+
+def test_newer_content_waits_a_moment_for_a_running_attempt() -> None:
+    """Its result still counts; after a tenth of a second it is given up."""
+    decided = reconciler("--url", "http://127.0.0.1:1/")
+    for digest, at in (("a", 1.0), ("b", 2.0)):
+        decided.record(snapshot(digest), at)
+        decided.decide(at)
+        decided.record(CheckFinished(snapshot(digest), PASSED), at)
+        attempts = decided.decide(at)
+        assert len(attempts) == (1 if digest == "a" else 0)
+    assert decided.next_time() == 2.1
+    assert decided.decide(2.09) == []
+    (attempt,) = decided.decide(2.1)
+    assert isinstance(attempt, StartAttempt)
+    assert decided.next_time() is None
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
+    assert (decided.rules[0].state, decided.rules[0].loads) == ("loaded", 1)
+
+
+def test_result_of_an_attempt_counts_while_newer_content_waits() -> None:
+    """It ended in time: both are loads."""
+    decided = reconciler("--url", "http://127.0.0.1:1/")
+    for digest, at in (("a", 1.0), ("b", 2.0)):
+        decided.record(snapshot(digest), at)
+        decided.decide(at)
+        decided.record(CheckFinished(snapshot(digest), PASSED), at)
+        decided.decide(at)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 2.05)
+    (attempt,) = decided.decide(2.05)
+    assert isinstance(attempt, StartAttempt)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
+    assert (decided.rules[0].state, decided.rules[0].loads) == ("loaded", 2)

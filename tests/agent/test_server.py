@@ -19,7 +19,7 @@ def serving(folder: Path) -> Iterator[tuple[Agent, int]]:
     volume, port = Volume(folder / "volume", text="one"), free_port()
     flags = ("--dir", volume, "--touch", folder / "touched", "--listen", f"127.0.0.1:{port}")
     with agent(folder, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         yield running, port
 
 

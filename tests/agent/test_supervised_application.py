@@ -303,7 +303,10 @@ def test_daemon_of_a_command_survives_a_restart(tmp_path: Path) -> None:
         eventually(lambda: len(starts(tmp_path)) == 2)
         volume.write(APP_A="3")
         eventually(lambda: len(starts(tmp_path)) == 3)
+        eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         daemon = int((tmp_path / "pid").read_text())
+        volume.write(APP_A="4")
+        eventually(lambda: len(starts(tmp_path)) == 4)
         assert alive(daemon)
     os.kill(daemon, signal.SIGKILL)
 

@@ -70,7 +70,7 @@ def test_failing_fork_of_an_action_is_retried(tmp_path: Path, name: str) -> None
     environment = failing_forks(tmp_path, name, 2)
     flags = ("--dir", volume, "--exec", f"touch {done}")
     with agent(tmp_path, *flags, env=environment) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert done.exists()
         assert running.rule()["failures"] == 2
         assert "cannot start a process" in running.log
@@ -82,7 +82,7 @@ def test_failing_fork_of_a_check_is_retried(tmp_path: Path) -> None:
     environment = failing_forks(tmp_path, "EAGAIN", 2)
     flags = ("--dir", volume, "--touch", tmp_path / "touched", "--check", "true")
     with agent(tmp_path, *flags, env=environment) as running:
-        status = running.reaches("loaded")
+        status = running.reaches("told")
         assert status["check"]["counts"] == {"passed": 1, "rejected": 0, "error": 2}
 
 
@@ -116,7 +116,7 @@ def test_deeply_nested_state_file_is_ignored(tmp_path: Path) -> None:
     state.write_text("[" * 100_000)
     flags = ("--dir", volume, "--touch", tmp_path / "touched", "--state", state)
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert "is not a state file: nested too deeply" in running.log
 
 
@@ -125,7 +125,7 @@ def test_directory_name_that_is_not_utf8_is_shown(tmp_path: Path) -> None:
     place = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
     Volume(Path(place), text="one")
     with agent(tmp_path, "--dir", place, "--touch", tmp_path / "touched") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert running.get("/metrics")[0] == 200
         assert "caf\\udce9" in running.get("/metrics")[1]
         assert running.get("/healthz")[0] == 200
@@ -147,7 +147,7 @@ def test_unexpected_error_is_counted_and_retried(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     flags = ("--dir", volume, "--touch", tmp_path / "touched")
     with agent(tmp_path, *flags, env=environment) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         volume.write(text="two")
         eventually(lambda: running.rule()["loads"] == 2)
         assert running.status()["internal_errors"] == 2
@@ -160,7 +160,7 @@ def test_exhausted_descriptors_are_retried(tmp_path: Path) -> None:
     """An agent that gets no descriptor for a while continues when there are some again."""
     volume, limit = Volume(tmp_path / "volume", text="one"), tmp_path / "done"
     with agent(tmp_path, "--dir", volume, "--exec", f"touch {limit}") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         used = max(int(path.name) for path in Path(f"/proc/{running.pid}/fd").iterdir()) + 1
         before = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (used, before[1]))

@@ -90,11 +90,11 @@ def test_directory_as_agent_file_is_reported_once(tmp_path: Path, flag: str, wor
         eventually((tmp_path / "touched").exists)
         if flag != "--socket":
             eventually(lambda: [one for one in running.status()["problems"] if words in one])
-            assert running.reaches("loaded")
+            assert running.reaches("told")
         eventually(lambda: words in running.log)
         passes = len(running.log)
         volume.write(text="two")
-        eventually(lambda: running.log.count("loaded: content loaded") == 2)
+        eventually(lambda: running.log.count("told: process told; not confirmed") == 2)
         assert running.log.count(words) == 1
         assert len(running.log) < passes + 1000
     assert place.is_dir()
@@ -167,7 +167,7 @@ def test_missing_target_file_is_reported_until_it_exists(tmp_path: Path) -> None
     file = tmp_path / "pod" / "annotations"
     flags = ("--dir", volume, "--target-file", file, "--poll-interval", "20ms")
     with agent(tmp_path, *flags) as running:
-        (problem,) = running.reaches("loaded")["problems"]
+        (problem,) = running.reaches("told")["problems"]
         assert problem.startswith(
             f"cannot read {file}: no such file or directory; it must be a file"
         )
@@ -185,7 +185,7 @@ def test_links_in_a_revision_are_ignored(tmp_path: Path) -> None:
     (revision / "escape").symlink_to(tmp_path / "outside")
     os.mkfifo(revision / "pipe")
     with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         shown = {path.name for path in (tmp_path / "stage").iterdir() if path.name[:2] != ".."}
         assert shown == {"text"}
 
@@ -195,15 +195,15 @@ def test_json_log_has_one_line_per_transition(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume", password="hunter2-good")
     flags = ("--dir", volume, "--check", "grep -q good {dir}/password", "--exec", "true")
     with agent(tmp_path, *flags, "--log-format", "json") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         volume.write(password="hunter2-evil")
         running.reaches("rejected")
         volume.write(password="hunter2-good again")
-        running.reaches("loaded")
+        running.reaches("told")
         running.end()
     lines = [json.loads(line) for line in running.log.splitlines()]
     assert [one["event"] for one in lines] == [
-        *("started", "changed", "loaded", "changed", "rejected", "changed", "loaded", "stopping"),
+        *("started", "changed", "told", "changed", "rejected", "changed", "told", "stopping"),
     ]
     assert all({"time", "level", "event", "message"} <= one.keys() for one in lines)
     assert [one["level"] for one in lines].count("warning") == 1

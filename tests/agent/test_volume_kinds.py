@@ -72,7 +72,7 @@ def test_single_file_is_reported_as_static(tmp_path: Path) -> None:
     """A file mounted with subPath never changes; that is logged at the start, in one sentence."""
     (tmp_path / "text").write_text("one")
     with agent(tmp_path, "--dir", tmp_path / "text") as running:
-        directory = running.reaches("loaded")["directories"][0]
+        directory = running.reaches("told")["directories"][0]
         assert directory["kind"] == "file"
         assert "with subPath it never changes" in directory["note"]
         assert running.log.count("with subPath it never changes") == 1
@@ -85,7 +85,7 @@ def test_subpath_inside_a_volume_is_reported(tmp_path: Path) -> None:
     script = f'mount --bind {volume}/text {volume}/text && exec "$@"'
     unshared = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
     with agent(tmp_path, "--dir", volume, before=unshared) as running:
-        note = running.reaches("loaded")["directories"][0]["note"]
+        note = running.reaches("told")["directories"][0]["note"]
         assert "mounted with subPath, never changes while the container runs" in note
 
 
@@ -151,7 +151,7 @@ def test_unreadable_file_is_reported(shared: Path) -> None:
         message = running.reaches("waiting")["message"]
         assert "as user 65534: permission denied" in message
         secret.chmod(0o644)
-        running.reaches("loaded")
+        running.reaches("told")
 
 
 def _as_nobody(folder: Path) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ def test_file_names_that_are_not_utf8_are_supported(tmp_path: Path) -> None:
         file.write(b"1")
     flags = ("--dir", plain, "--exec", f"sh -c 'echo \"$HOTMAP_CHANGED\" > {tmp_path}/seen'")
     with agent(tmp_path, *flags) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert (tmp_path / "seen").read_bytes() == os.fsencode(plain) + b"/caf\xe9\n"
 
 
@@ -245,7 +245,7 @@ def test_links_out_of_the_directory_are_ignored(tmp_path: Path) -> None:
     (plain / "escape").symlink_to(tmp_path / "outside")
     (plain / "text").write_text("one")
     with agent(tmp_path, "--dir", plain, "--stage", tmp_path / "stage") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert not (tmp_path / "stage" / "escape").exists()
         assert (tmp_path / "stage" / "text").read_text() == "one"
 
@@ -255,7 +255,7 @@ def test_directory_replacing_a_file_is_read(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume")
     volume.publish({"conf.d/site.conf": b"1", "main": b"2"})
     with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert (tmp_path / "stage" / "conf.d" / "site.conf").read_text() == "1"
 
 
@@ -265,7 +265,7 @@ def test_port_in_use_does_not_stop_the_agent(tmp_path: Path) -> None:
     with webhook() as endpoint:
         flags = ("--dir", volume, "--listen", f"127.0.0.1:{endpoint.port}")
         with agent(tmp_path, *flags, "--poll-interval", "50ms") as running:
-            running.reaches("loaded")
+            running.reaches("told")
             assert running.status()["problems"] == [
                 "cannot listen on the port: address already in use"
             ]
@@ -279,7 +279,7 @@ def test_large_and_many_files_are_delivered(tmp_path: Path) -> None:
     files = {f"file-{number}": b"x" * 100 for number in range(1000)}
     volume.publish({**files, "large": b"y" * (1 << 20)})
     with agent(tmp_path, "--dir", volume, "--stage", tmp_path / "stage") as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert len(list((tmp_path / "stage").iterdir())) == 1001 + 2
         volume.publish({**files, "file-7": b"z", "large": b"y" * (1 << 20)})
         eventually(lambda: (tmp_path / "stage" / "file-7").read_bytes() == b"z")
@@ -297,7 +297,7 @@ def test_plain_file_over_the_limit_is_refused(
     (folder / "file").write_bytes(b"x" * limit)
     more = ("--poll-interval", "50ms", *flags)
     with agent(tmp_path, "--dir", folder, "--stage", stage, *more) as running:
-        running.reaches("loaded")
+        running.reaches("told")
         assert (stage / "file").stat().st_size == limit
         with (folder / "file").open("ab") as file:
             file.write(b"y")
@@ -307,7 +307,7 @@ def test_plain_file_over_the_limit_is_refused(
         assert (stage / "file").stat().st_size == limit
         (folder / "file").write_bytes(b"z")
         eventually(lambda: (stage / "file").read_bytes() == b"z")
-        running.reaches("loaded")
+        running.reaches("told")
 
 
 def test_empty_directory_is_loaded(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def _run(arguments: Arguments) -> int:
 
 
 def _show_status(arguments: Arguments, *, as_json: bool) -> int:
-    """Show the status of a running agent; returns 0 only when everything is loaded."""
+    """Show the status of a running agent; returns 0 only when nothing is left to do."""
     import json
 
     from hotmap.agent.act.http import EndpointError, send_request
@@ -80,7 +80,7 @@ def _show_status(arguments: Arguments, *, as_json: bool) -> int:
         _print_error(f"the response of {call.url} is not an agent's status")
         return 1
     _print(json.dumps(status, indent=2) if as_json else text)
-    return 0 if status["state"] == "loaded" else 1
+    return 0 if status["state"] in ("loaded", "told") else 1
 
 
 def _copy(words: Sequence[str]) -> int:

@@ -11,8 +11,10 @@ again while it loads. Only after `ContentHistory.patience` the actions are perfo
 
 from __future__ import annotations
 
+from math import inf
+
 from hotmap.agent.act.actions import TimedOut, perform
-from hotmap.agent.act.probes import confirm, read_before
+from hotmap.agent.act.probes import Refused, confirm, read_before
 from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.process.process_table import ProcessError, find, started_at
 from hotmap.agent.runtime.clock import wall
@@ -43,12 +45,13 @@ class ContentHistory:
     twice, not for ever.
     """
 
-    def __init__(self, desired_since: float, time_limit: float) -> None:
+    def __init__(self, desired_since: float, time_limit: float, *, repeats: bool) -> None:
+        """`repeats`: performing the actions again may help."""
         self.desired_since = desired_since
         #: Seconds that an action may take.
         self.time_limit = time_limit
         #: Seconds after the actions until they are performed again, if no probe confirms them.
-        self.patience = time_limit
+        self.patience = time_limit if repeats else inf
         self._longest = time_limit * _MAX_FACTOR
         #: What the probes showed before the actions, and when these were performed; None before.
         self.before: list[str] = []
@@ -194,13 +197,16 @@ class Attempt:
         timeout = self._context.settings.actions.verify_timeout
 
         def wait() -> str:
-            for probe, earlier in zip(probes, before, strict=True):
-                confirm(probe, earlier, child, seconds=timeout)
+            try:
+                for probe, earlier in zip(probes, before, strict=True):
+                    confirm(probe, earlier, child, seconds=timeout)
+            except Refused as error:
+                return str(error)
             return ""
 
         def on_waited(outcome: Outcome) -> None:
             if not outcome.status and not outcome.timed_out:
-                self._finish("", 0)
+                self._finish(outcome.output, 0)
                 return
             error = outcome.output or f"verification timed out after {timeout:g}s"
             is_patient = self._history.is_patient(self._context.loop.now())

@@ -165,7 +165,9 @@ class Executor:
         history = self._histories.get(name)
         if history is None or history.desired_since != command.desired_since:
             limit = self._context.settings.actions.timeout
-            history = self._histories[name] = ContentHistory(command.desired_since, limit)
+            history = self._histories[name] = ContentHistory(
+                command.desired_since, limit, repeats=not command.rule.read_at_start
+            )
         attempt = self._attempts[name] = Attempt(command, self._context, history, self._on_attempt)
         attempt.start()
 

@@ -16,8 +16,9 @@ from hotmap.agent.process.process_table import (
     find,
 )
 from hotmap.agent.process.spawn import execute_program, exit_status
+from hotmap.agent.runtime.program_output import mark_output
 
-__all__ = ["NotConfirmed", "confirm", "read_before"]
+__all__ = ["NotConfirmed", "Refused", "confirm", "read_before"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +35,21 @@ _INTERVAL_FIRST, _INTERVAL_MAX = 0.02, 0.5
 #: Seconds that old workers have to hand over; some serve open connections for hours.
 _HAND_OVER = 2.0
 
+_FOREVER = 1.0
+
+#: In the command line of nginx's workers.
+_TITLE = "nginx: worker process"
+
+#: Lines of a reason that are shown.
+_MAX_LINES = 3
+
 
 class NotConfirmed(Exception):
     """Raised when a probe does not show (yet) what it should; one sentence."""
+
+
+class Refused(NotConfirmed):
+    """Raised when the application says what it has not loaded; it has to be told again."""
 
 
 def read_before(probe: Probe, child: int) -> str:
@@ -66,7 +79,8 @@ def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
             _confirm_once(probe, before, child, hand_over=began + _HAND_OVER - time.monotonic())
         except (NotConfirmed, EndpointError, ProcessError) as error:
             if time.monotonic() + interval > deadline:
-                raise NotConfirmed(f"verification failed: {error}") from None
+                kind = Refused if isinstance(error, Refused) else NotConfirmed
+                raise kind(f"verification failed: {error}") from None
         else:
             return ""
         time.sleep(interval)
@@ -81,18 +95,30 @@ def _confirm_once(probe: Probe, before: str, child: int, *, hand_over: float) ->
     now = _read(probe, child)
     if probe.kind in ("http", "exec"):
         return
+    if probe.kind == "empty":
+        if lines := now.splitlines():
+            words = " | ".join(lines[:_MAX_LINES])
+            raise Refused(mark_output(words, f"{probe.command[0]} printed {len(lines)} lines"))
+        return
     if probe.kind == "workers":
-        old, new = set(before.split("\n")), set(now.split("\n"))
-        numbers = {line.partition(" ")[0] for line in old}
-        if all(line.partition(" ")[0] in numbers for line in new):
-            raise NotConfirmed(f"{probe.target} has not started a new worker")
-        if hand_over > 0 and old & new:
-            raise NotConfirmed(f"{probe.target} still has old workers")
+        _confirm_workers(probe, set(before.split("\n")), set(now.split("\n")), hand_over)
     elif probe.value is not None:
         if not _equal(now, probe.value):
             raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
     elif now == before:
         raise NotConfirmed(f"{_name(probe)} has not changed")
+
+
+def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: float) -> None:
+    if any(_TITLE in line for line in old):
+        # Not its cache processes; and an old worker says itself that it is shutting down.
+        old, new = ({line for line in lines if _TITLE in line} for lines in (old, new))
+        hand_over = _FOREVER
+    numbers = {line.partition(" ")[0] for line in old}
+    if all(line.partition(" ")[0] in numbers for line in new):
+        raise NotConfirmed(f"{probe.target} has not started a new worker")
+    if hand_over > 0 and old & new:
+        raise NotConfirmed(f"{probe.target} still has old workers")
 
 
 def _name(probe: Probe) -> str:
@@ -107,7 +133,7 @@ def _equal(now: str, wanted: str) -> bool:
 
 
 def _read(probe: Probe, child: int) -> str:
-    if probe.kind in ("output", "exec"):
+    if probe.kind in ("output", "exec", "empty"):
         return _run(probe.command)
     if probe.kind == "file":
         found = os.stat(probe.path) if os.path.exists(probe.path) else None

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+#: Seconds that newer content waits for the end of an attempt: the default settle time.
+_SUPERSEDE_AFTER = 0.1
+
+
 class Progress:
     """How far one rule is with the content that its process should load."""
 
@@ -32,6 +36,8 @@ class Progress:
         self.doubted_since: float | None = None
         #: An attempt is running.
         self.running = False
+        #: From when on it is given up for newer content; None while there is none.
+        self.superseded_at: float | None = None
         #: Index of the next action: those before it succeeded for this content.
         self.position = 0
         self.failures = 0
@@ -59,6 +65,10 @@ class Progress:
         waits = self.pending and not self.failures and not self.running
         self.desired = digest
         self.desired_since = now
+        if not self.running or self.tried == digest:
+            self.superseded_at = None
+        elif self.superseded_at is None:
+            self.superseded_at = now + _SUPERSEDE_AFTER
         if self.tried is None:
             self.retry_at = now
         else:
@@ -105,18 +115,23 @@ class Progress:
 
     def due(self, now: float) -> bool:
         """Whether an attempt should start."""
-        return self.pending and not self.under_way and now >= self.retry_at
+        return self.next_time() <= now
 
-    @property
-    def under_way(self) -> bool:
-        """Whether an attempt for the desired content is running."""
-        return self.running and self.tried == self.desired
+    def next_time(self) -> float:
+        """When an attempt should start; inf while none is to.
+
+        One for other content that is running may end first, for `_SUPERSEDE_AFTER` at most.
+        """
+        if not self.pending or self.held or (self.running and self.superseded_at is None):
+            return inf
+        return max(self.retry_at, self.superseded_at or 0.0) if self.running else self.retry_at
 
     def begin(self) -> int:
         """Record that an attempt starts; return the index of its first action."""
         if self.tried != self.desired:
             self.position = 0
         self.tried, self.done, self.running = self.desired, False, True
+        self.superseded_at = None
         self.doubted_since = None
         return self.position
 

@@ -10,6 +10,8 @@ Content that is reverted to what is loaded needs nothing, unless other content w
 
 from __future__ import annotations
 
+from math import inf
+
 from hotmap.agent.decide.announcement import Announcement
 from hotmap.agent.decide.backoff import backoff
 from hotmap.agent.decide.digest import tree_digest
@@ -138,7 +140,8 @@ class Reconciler:
         for state in self.rules:
             if not state.progress.due(now) or not (state.is_frozen or self.started):
                 continue
-            if _restarts(state) and state.progress.tried is None:
+            adopts = state.restarts or state.rule.read_at_start
+            if adopts and state.progress.tried is None:
                 # A restart without a cause would be worse than to assume what the process read
                 # at its start.
                 self._log("adopted", "process has loaded it at its start", rule=state.rule.name)
@@ -150,14 +153,11 @@ class Reconciler:
 
     def next_time(self) -> float | None:
         """When to call `decide` again, if no fact arrives before."""
-        times = [
-            state.progress.retry_at
-            for state in self.rules
-            if state.progress.pending and not state.progress.under_way and not state.progress.held
-        ]
+        times = [state.progress.next_time() for state in self.rules]
         if self.gate.undecided and self.gate.checking is None:
             times.append(self.gate.retry_at)
-        return min(times) if times else None
+        first = min(times, default=inf)
+        return first if first < inf else None
 
     def _next_check(self, now: float) -> Command:
         snapshot = self._snapshot
@@ -170,6 +170,7 @@ class Reconciler:
 
     def _next_attempt(self, state: RuleState) -> StartAttempt:
         state.attempted_files = state.files
+        state.superseded += state.progress.running
         changed = tuple(state.changed_files())
         doubted_since = state.progress.doubted_since
         position = state.progress.begin()
@@ -249,6 +250,7 @@ class Reconciler:
             progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
         else:
             progress.succeeded(now)
+            state.loaded_by_itself = attempt.by_itself
             state.loaded_files = state.attempted_files
             if _restarts_application(state) and not attempt.by_itself:
                 self._adopt_held()
@@ -257,7 +259,9 @@ class Reconciler:
             else:
                 state.loads += 1
                 state.loaded_at = attempt.at
-                self._log("loaded", "content loaded", rule=attempt.rule, digest=progress.loaded)
+                told = "loaded" if state.is_confirmed else "told"
+                message = "content loaded" if state.is_confirmed else "process told; not confirmed"
+                self._log(told, message, rule=attempt.rule, digest=progress.loaded)
         self._update_loaded(now)
 
     def _record_start_failure(self, fact: StartFailed, now: float) -> None:
@@ -309,7 +313,7 @@ class Reconciler:
 
     def _splay(self, state: RuleState) -> float:
         """Choose how long a restart waits, so that replicas do not restart at the same moment."""
-        return self._random() * self._settings.actions.splay if _restarts(state) else 0.0
+        return self._random() * self._settings.actions.splay if state.restarts else 0.0
 
     def _delay(self, failures: int) -> float:
         actions = self._settings.actions
@@ -330,7 +334,3 @@ def _progress(attempt: tuple[str, bool] | None) -> Progress:
 
 def _restarts_application(state: RuleState) -> bool:
     return any(action.restart_mode == "supervised" for action in state.rule.actions)
-
-
-def _restarts(state: RuleState) -> bool:
-    return any(action.kind == "restart" for action in state.rule.actions)

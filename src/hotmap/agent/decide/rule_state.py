@@ -28,6 +28,10 @@ class RuleState:
         self.attempted_files: dict[str, str] = {}
         self.loaded_files: dict[str, str] = {}
         self.loads = self.failures = 0
+        #: Number of attempts that were given up for newer content.
+        self.superseded = 0
+        #: Whether the process had loaded the content at its start, so that nothing was done.
+        self.loaded_by_itself = False
         #: POSIX seconds of the last load; 0 before the first.
         self.loaded_at = 0.0
 
@@ -57,14 +61,31 @@ class RuleState:
         """Record that the process has loaded what is desired without an action of ours."""
         if self.progress.desired is not None:
             self.progress.adopt(self.progress.desired)
+            self.loaded_by_itself = True
             self.loaded_files = self.files
 
     @property
+    def restarts(self) -> bool:
+        """Whether the rule restarts its process."""
+        return any(action.kind == "restart" for action in self.rule.actions)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the application itself confirmed the last load.
+
+        By a probe, by the response of its endpoint, or by reading the content at its start. That a
+        signal was delivered or a command succeeded says nothing of that.
+        """
+        if self.rule.probes or self.restarts or self.loaded_by_itself:
+            return True
+        return any(action.kind == "http" or action.replies for action in self.rule.actions)
+
+    @property
     def state(self) -> str:
-        """The rule's state: waiting, loaded, pending or failing."""
+        """The rule's state: waiting, loaded, told, pending or failing."""
         progress = self.progress
         if progress.desired is None:
             return "waiting"
         if not progress.pending:
-            return "loaded"
+            return "loaded" if self.is_confirmed else "told"
         return "failing" if progress.error else "pending"

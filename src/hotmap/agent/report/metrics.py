@@ -57,6 +57,11 @@ def _rule_metrics(rules: list[Mapping[str, Any]]) -> list[Metric]:
             [(labels, int(rule["state"] == "loaded")) for labels, rule in labelled],
         ),
         Metric(
+            "hotmap_agent_told", "gauge",
+            "Whether the process was told of the current content, and nothing confirms the load.",
+            [(labels, int(rule["state"] == "told")) for labels, rule in labelled],
+        ),
+        Metric(
             "hotmap_agent_pending_seconds", "gauge",
             "Seconds that a load has been pending; 0 when none is.",
             [(labels, rule["pending_seconds"]) for labels, rule in labelled],

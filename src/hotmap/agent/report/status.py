@@ -56,7 +56,7 @@ def make_status(
 def _overall_state(observer: ObserverStatus, reconciler: Reconciler) -> tuple[str, str]:
     """Summarize everything in one word and, unless all is well, one sentence.
 
-    waiting, rejected, failing, pending, loaded; the first one that applies.
+    waiting, rejected, failing, pending, told, loaded; the first one that applies.
     """
     gate = reconciler.gate
     if observer.unreadable:
@@ -71,6 +71,8 @@ def _overall_state(observer: ObserverStatus, reconciler: Reconciler) -> tuple[st
     changing = reconciler.undecided or observer.changing
     if changing or any(rule.state == "pending" for rule in reconciler.rules):
         return "pending", ""
+    if any(rule.state == "told" for rule in reconciler.rules):
+        return "told", ""
     return "loaded", ""
 
 
@@ -120,6 +122,7 @@ def _rule(now: float, rule: RuleState) -> dict[str, Any]:
         "error": progress.error,
         "loads": rule.loads,
         "failures": rule.failures,
+        "superseded": rule.superseded,
         "loaded_at": round(rule.loaded_at, 3),
     }
 

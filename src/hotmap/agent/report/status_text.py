@@ -26,7 +26,7 @@ def _lines(status: Mapping[str, Any]) -> list[str]:
     for directory in status["directories"]:
         lines += _directory_lines(directory, shown=check["error"])
     for rule in status["rules"]:
-        waiting = f" for {rule['pending_seconds']:.0f}s" if rule["state"] != "loaded" else ""
+        waiting = f" for {rule['pending_seconds']:.0f}s" if rule["pending_seconds"] else ""
         error = f": {rule['error']}" if rule["error"] else ""
         lines += _indented("  ", f"rule {rule['name']}: {rule['state']}{waiting}{error}")
     target = status["target"]

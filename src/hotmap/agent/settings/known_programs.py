@@ -19,6 +19,8 @@ class KnownProgram(Value):
     signal, process: the reload signal and the process that gets it; or command
     note: what it requires, for the documentation
     files: patterns of the files that it reloads
+    startup_files: patterns of the files that it reads only when it starts
+    startup_query: instead of the last two words of the command: prints what differs after a start
     """
 
     summary: str
@@ -29,6 +31,32 @@ class KnownProgram(Value):
     note: str
     command: str = ""
     files: tuple[str, ...] = ("*",)
+    startup_files: tuple[str, ...] = ()
+    startup_query: str = ""
+
+
+#: Everything for which postgres keeps what it had although it took the signal: settings that are
+#: wrong or need a restart, rules it cannot read, certificates that are not there. It has no view of
+#: the certificate that it uses.
+_POSTGRES_ERRORS = """
+select sourcefile || ' line ' || sourceline || ': ' || error
+  from pg_file_settings where error is not null
+union all select 'pg_hba.conf line ' || line_number || ': ' || error
+  from pg_hba_file_rules where error is not null
+union all select 'pg_hba.conf has no entries'
+  where not exists (select from pg_hba_file_rules)
+union all select 'pg_ident.conf has an error'
+  where case when to_regclass('pg_catalog.pg_ident_file_mappings') is not null then query_to_xml(
+    'select error from pg_ident_file_mappings where error is not null', false, false, '')::text
+    else '' end like '%<row>%'
+union all select name || ' takes effect when postgres is restarted'
+  from pg_settings where pending_restart
+union all select name || ': ' || setting || ' does not exist'
+  from pg_settings where name in ('ssl_cert_file', 'ssl_key_file', 'ssl_ca_file', 'ssl_crl_file')
+  and setting <> '' and current_setting('ssl') = 'on' and (pg_stat_file(setting, true)).size is null
+"""
+
+_POSTGRES_PROBE = f'empty psql -XAtqc "{" ".join(_POSTGRES_ERRORS.split())}"'
 
 
 KNOWN_PROGRAMS: dict[str, KnownProgram] = {
@@ -61,12 +89,14 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         "prometheus listens on port 9090 of the pod",
     ),
     "postgres": KnownProgram(
-        "`postgres -C`, then SIGHUP to the postmaster; verified by pg_conf_load_time()",
+        "`postgres -C`, then SIGHUP to the postmaster; verified by pg_conf_load_time(), and by "
+        "pg_file_settings, pg_hba_file_rules, pg_ident_file_mappings and pending_restart",
         "postgres -C port -D {dir}",
         "HUP",
         "name:postgres",
-        ("output psql -XAtqc 'select pg_conf_load_time()'",),
-        "postgresql.conf is in the first directory; psql can connect (PGHOST, PGUSER …)",
+        (_POSTGRES_PROBE, "output psql -XAtqc 'select pg_conf_load_time()'", _POSTGRES_PROBE),
+        "postgresql.conf is in the first directory; psql can connect (PGHOST, PGUSER …) as a "
+        "superuser, who may read these views",
     ),
     "gunicorn": KnownProgram(
         "`gunicorn --check-config`, then SIGHUP to the master process; verified by a new worker",
@@ -77,7 +107,8 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         "gunicorn.conf.py sets wsgi_app",
     ),
     "redis": KnownProgram(
-        "`ACL LOAD` for users.acl, which redis validates as a whole",
+        "`ACL LOAD` for users.acl, which redis validates as a whole; redis.conf is `failing` after "
+        "a change until redis has been restarted",
         "",
         "",
         "",
@@ -85,5 +116,8 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         "redis-cli can connect (REDISCLI_AUTH …); redis.conf is read only when redis starts",
         command="redis-cli -e ACL LOAD",
         files=("*.acl",),
+        startup_files=("*.conf",),
+        startup_query="EVAL \"return string.match(redis.call('INFO', 'server'), "
+        "'run_id:(%w+)')\" 0",
     ),
 }

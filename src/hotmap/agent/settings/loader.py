@@ -28,6 +28,7 @@ from hotmap.agent.settings.settings import (
     ContentLimits,
     EnvFrom,
     EnvSetting,
+    Probe,
     ReportSettings,
     Rule,
     Settings,
@@ -256,6 +257,7 @@ def _flag_rules(
         files = program.files
         if not actions:
             actions = (_program_action(flags, program),)
+        actions = tuple(_with_reply(action, program) for action in actions)
         if not probes:
             target = flags.process(program.process)
             probes = tuple(
@@ -277,6 +279,8 @@ def _flag_rules(
             ]
         if joined:
             env_directories = ()
+    if program is not None and program.startup_files:
+        rules.append(_startup_rule(program, actions, directories))
     if env_directories:
         rules.append(Rule("environment", ("*",), env_directories, (_SUPERVISED,), ()))
     if flags.one("restart-on", _parse_frozen, ""):
@@ -309,6 +313,26 @@ def _program_action(flags: _Flags, program: KnownProgram) -> Action:
         return Action("exec", command=split_command(program.command))
     target = flags.process(program.process)
     return Action("signal", signal=parse_signal(program.signal), target=target)
+
+
+def _with_reply(action: Action, program: KnownProgram) -> Action:
+    """Mark the command of a program, also one with other options, whose success is its reply."""
+    last = split_command(program.command)[-2:] if program.command else ()
+    is_known = bool(last) and action.command[-2:] == last
+    return action._replace(replies=True) if is_known else action
+
+
+def _startup_rule(
+    program: KnownProgram, actions: tuple[Action, ...], directories: tuple[str, ...]
+) -> Rule:
+    """Follow the files that a program reads only when it starts: only another start loads them."""
+    client = next(
+        (action.command[:-2] for action in actions if action.replies),
+        split_command(program.command)[:-2],
+    )
+    probe = Probe("output", command=(*client, *split_command(program.startup_query)))
+    files = program.startup_files
+    return Rule("startup", files, directories, (Action("none"),), (probe,), read_at_start=True)
 
 
 def _flag_actions(flags: _Flags) -> tuple[Action, ...]:

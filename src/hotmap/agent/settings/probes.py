@@ -5,6 +5,7 @@
     metric URL NAME=VALUE      a sample of a Prometheus page, with its labels if it has any
     output COMMAND             the output of a command
     exec COMMAND               a command succeeds
+    empty COMMAND              a command succeeds and prints nothing: what it prints is the reason
     file PATH                  the file was written
     log PATH TEXT              the file has a new line that contains the text
     workers PROCESS            the process has a new child process, and its previous children have
@@ -22,7 +23,7 @@ from hotmap.agent.settings.values import InvalidValue, parse_url, split_command
 
 __all__ = ["KINDS", "parse_probe", "parse_process"]
 
-KINDS = ("http", "field", "metric", "output", "exec", "file", "log", "workers")
+KINDS = ("http", "field", "metric", "output", "exec", "empty", "file", "log", "workers")
 
 
 def parse_probe(text: str) -> Probe:
@@ -44,7 +45,7 @@ def parse_probe(text: str) -> Probe:
 
 
 def _parse_argument(kind: str, rest: str) -> Probe:
-    if kind in ("output", "exec"):
+    if kind in ("output", "exec", "empty"):
         return Probe(kind, command=split_command(rest))
     if kind == "workers":
         return Probe(kind, target=parse_process(rest))

@@ -60,6 +60,7 @@ class Action(Value):
 
     target: the process, as `process_table.find` takes it, or "child" for the application
     restart_mode: one of RESTART_MODES
+    replies: the command succeeds only once the application has loaded the content
     """
 
     kind: str
@@ -69,10 +70,11 @@ class Action(Value):
     command: tuple[str, ...] = ()
     path: str = ""
     restart_mode: str = ""
+    replies: bool = False
 
 
 class Probe(Value):
-    """A probe that confirms an action: http, field, metric, file, log, workers, exec or output.
+    """A probe that confirms an action; kind: one of `probes.KINDS`.
 
     value: None means any other value than before the action
     """
@@ -91,6 +93,8 @@ class Rule(Value):
 
     files: patterns
     directories: only in these; () for all
+    read_at_start: the process reads the files only when it starts, so what it has at first counts
+        as loaded, and only another start of it loads a change
     The rule FROZEN has no files: it follows the announced frozen fingerprint.
     """
 
@@ -99,6 +103,7 @@ class Rule(Value):
     directories: tuple[str, ...]
     actions: tuple[Action, ...]
     probes: tuple[Probe, ...]
+    read_at_start: bool = False
 
 
 class EnvFrom(Value):
