@@ -14,6 +14,7 @@ async def test_second_controller_says_who_is_the_leader(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It stands by and rolls nothing out."""
+    caplog.set_level("INFO")
     await world.config_map(LEVEL="info")
     await world.workload()
     async with world.controller(identity="first"), world.controller(identity="second"):
