@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, World, both, env, files
 
+from hotmap.controller.storage import record_shards
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube import events
 
@@ -252,6 +253,7 @@ async def test_three_hundred_workloads_of_one_source_are_rolled(
     monkeypatch.setattr(events, "SPACING", 0.0)  # else they take 15 s
     # Else most of them wait for the end, where a busy machine has no time for all.
     monkeypatch.setattr(events, "NAMESPACE_BURST", 1000)
+    monkeypatch.setattr(record_shards, "_CHECK_EVERY", 3600.0)  # a small read, whatever is rolled
     consumers = [f"web-{number}" for number in range(300)]
     await world.config_map(LEVEL="info")
     for name in consumers:

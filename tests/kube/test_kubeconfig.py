@@ -364,3 +364,16 @@ def test_token_file_is_read_again(
     path.write_text("four\nfive")
     assert token.authorization() == "Bearer three"
     assert "it holds more than one word" in caplog.text
+
+
+def test_authority_file_is_read_again(tmp_path: Path, authority: Authority) -> None:
+    """A file that the kubeconfig names may be replaced; what it holds itself may not."""
+    (tmp_path / "ca.crt").write_bytes(Authority("former authority").pem)
+    named = kubeconfig(cluster={"certificate-authority": "ca.crt"})
+    config = load_kubeconfig(write(tmp_path / "k", named))
+    assert config.refreshed() is config
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    assert config.refreshed().tls.ca == authority.pem
+    data = base64.b64encode(authority.pem).decode()
+    both = {"certificate-authority": "ca.crt", "certificate-authority-data": data}
+    assert load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=both))).ca_file is None

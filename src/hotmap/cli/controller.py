@@ -20,7 +20,6 @@ from hotmap.cli.options import invalid_value
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import ReloaderSettings, namespace_name, read_reloader_flags
 from hotmap.cli.shared_options import ClusterOptions
-from hotmap.controller.process import disable_core_dumps
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings, WebhookSettings
 from hotmap.core.errors import SettingsError
@@ -28,6 +27,7 @@ from hotmap.core.policy.annotations import parse_follow
 from hotmap.core.policy.policy import DEFAULTS, Defaults
 from hotmap.core.reloader.annotations import Writing
 from hotmap.kube.client import Client
+from hotmap.kube.process import disable_core_dumps
 
 __all__ = ["run_controller"]
 

@@ -37,13 +37,15 @@ class ClusterOptions(NamedTuple):
     ] = None
 
     def load(self) -> ClusterConfig:
-        """Read the connection to the API server.
+        """Read the connection to the API server; the process then holds credentials.
 
         Raises:
             SettingsError: the kubeconfig cannot be used, or there is none.
         """
         from hotmap.kube.kubeconfig import load_config
+        from hotmap.kube.process import disable_core_dumps
 
+        disable_core_dumps()
         return load_config(self.kubeconfig, self.context)
 
 

@@ -259,8 +259,16 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
         tls=tls,
         namespace=context.namespace or "default",
         proxy=proxy,
+        ca_file=_ca_file(cluster),
         impersonate=tuple(_impersonation(context.user, user)),
     )
+
+
+def _ca_file(cluster: _Cluster) -> Path | None:
+    """Name the file of the authority to trust; None where the kubeconfig holds it, or none."""
+    if cluster.certificate_authority_data or not cluster.certificate_authority:
+        return None
+    return _beside(cluster, cluster.certificate_authority)
 
 
 def _is_server(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""The controller's process leaves no copy of its memory behind."""
+"""A process that talks to an API server leaves no copy of its memory behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 _SHOW = """
 import ctypes, resource
-from hotmap.controller.process import disable_core_dumps
+from hotmap.kube.process import disable_core_dumps
 disable_core_dumps()
 print(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 """

@@ -1,4 +1,4 @@
-"""Operating system settings of the controller's own process."""
+"""What a process that holds credentials and reads Secrets asks of the operating system."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _log = logging.getLogger(__name__)
 
 
 def disable_core_dumps() -> None:
-    """Protect the memory of this process, which decodes Secrets, from core dumps and debuggers.
+    """Keep the memory of this process, which decodes Secrets, from core files and from debuggers.
 
-    RLIMIT_CORE alone does not affect a handler in kernel.core_pattern (core(5)); PR_SET_DUMPABLE
-    does, and also prevents processes of the same user from attaching. Does nothing on systems that
-    have neither.
+    RLIMIT_CORE alone does not bind a handler in kernel.core_pattern (core(5)); PR_SET_DUMPABLE
+    does, and also keeps processes of the same user from attaching. Where the system has neither,
+    nothing happens.
     """
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
