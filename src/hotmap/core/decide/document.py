@@ -131,7 +131,8 @@ def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
         hints = typing.get_type_hints(kind)
         defaults: dict[str, Any] = kind._field_defaults
         names: tuple[str, ...] = kind._fields
-        return {name: (hints[name], defaults.get(name, _MISSING)) for name in names}
+        # Values that the agent shares have no annotations at run time; their fields are plain.
+        return {name: (hints.get(name, object), defaults.get(name, _MISSING)) for name in names}
     return {}
 
 
