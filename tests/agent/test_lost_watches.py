@@ -140,9 +140,9 @@ def test_inotify_limit_is_reported(tmp_path: Path) -> None:
         running.reaches("loaded")
         detector = running.status()["detector"]
         assert (detector["mode"], detector["reason"]) == (
-            *("polling", "no inotify: [Errno 24] Too many open files"),
+            *("polling", "inotify is not available: [Errno 24] Too many open files"),
         )
         assert running.status()["directories"][0]["detector"] == "polling"
         volume.write(text="two")
         eventually(lambda: len(endpoint.calls) == 2)
-        assert running.log.count("no inotify") == 1
+        assert running.log.count("inotify is not available") == 1

@@ -212,7 +212,7 @@ def test_expired_token_is_an_error(plane: Plane, tmp_path: Path) -> None:
     fields: dict[str, Any] = {"server": server_of(plane), "certificate-authority": authority}
     path = kubeconfig(tmp_path / "kubeconfig", **fields)
     problem = (
-        f"{server_of(plane)} refused the credentials (401 Unauthorized): they are wrong or have "
+        f"{server_of(plane)} rejected the credentials (401 Unauthorized): they are wrong or have "
         f"expired; renew those of kubeconfig {path}, context 'shop'"
     )
     call = ("controller", "--listen=none", "--kubeconfig", path)
@@ -234,7 +234,7 @@ def test_silent_server_is_an_error(tmp_path: Path) -> None:
         with started(*call, home=tmp_path) as process:
             assert process.stderr is not None
             line = process.stderr.readline()
-            assert line.endswith(f" WARNING no answer from {server} so far; still waiting\n")
+            assert line.endswith(f" WARNING no response from {server} yet; still waiting\n")
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=20) == 0
             assert process.stderr.read() == ""

@@ -379,7 +379,7 @@ async def test_invalid_key_is_reported(world: World, keys: str) -> None:
     with pytest.raises(SettingsError) as caught:
         await _run_once(world)
     text = str(caught.value)
-    assert text.startswith("Secret hotmap/hotmap-key holds no key under 'keys'; delete it")
+    assert text.startswith("Secret hotmap/hotmap-key has no valid key under 'keys'; delete it")
     assert "c2hvcnQ" not in text
 
 
@@ -473,7 +473,7 @@ async def test_outage_is_logged_once(world: World, caplog: pytest.LogCaptureFixt
     server = world.client.server
     told = [one for one in caplog.records if server in one.message]
     assert [one.levelname for one in told] == ["WARNING", "INFO"]
-    assert told[1].message == f"{server} answers again"
+    assert told[1].message == f"{server} is reachable again"
 
 
 async def test_apiserver_outage_is_survived(world: World) -> None:

@@ -80,7 +80,7 @@ async def test_nothing_is_written(world: World, caplog: pytest.LogCaptureFixture
     assert told(caplog) == [
         "Deployment default/web: Reloader does nothing; hotmap: ConfigMap default/app LEVEL "
         "changed (containers[main].env[LEVEL]): rolling out",
-        "shadow: the same 0 times, different 1 times",
+        "shadow: 0 agreed, 1 differed",
     ]
 
 
@@ -107,7 +107,7 @@ async def test_equal_rollouts_are_no_difference(
                 await reloader_rolls(world, str(number))
             await world.rolled_out()
             await world.quiet(running)
-    assert told(caplog) == ["shadow: the same 1 times, different 0 times"]
+    assert told(caplog) == ["shadow: 1 agreed, 0 differed"]
 
 
 def _rollouts(running: Controller) -> int:
@@ -131,9 +131,9 @@ async def test_reloader_alone(world: World, caplog: pytest.LogCaptureFixture) ->
         await world.rolled_out()
         await world.quiet(running)
     assert told(caplog) == [
-        "Deployment default/web: Reloader rolls it for STAKATER_APP_CONFIGMAP; hotmap does not: "
-        "ConfigMap default/app COLOUR changed, which is not used",
-        "shadow: the same 0 times, different 1 times",
+        "Deployment default/web: Reloader rolls it out for STAKATER_APP_CONFIGMAP; hotmap does "
+        "not: ConfigMap default/app COLOUR changed, which is not used",
+        "shadow: 0 agreed, 1 differed",
     ]
 
 
@@ -150,8 +150,8 @@ async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFix
         await world.rolled_out()
         await world.quiet(running)
     assert told(caplog) == [
-        "Deployment default/web: Reloader rolls it 3 times for STAKATER_APP_CONFIGMAP; hotmap "
+        "Deployment default/web: Reloader rolls it out 3 times for STAKATER_APP_CONFIGMAP; hotmap "
         "once: ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): "
         "rolling out",
-        "shadow: the same 0 times, different 1 times",
+        "shadow: 0 agreed, 1 differed",
     ]

@@ -97,7 +97,7 @@ async def test_silent_apiserver_is_reported(
 ) -> None:
     """It is named after a second, and given up after ten."""
     monkeypatch.setattr(first_answers, "_LATE", 0.05)
-    monkeypatch.setattr(first_answers, "_SILENT", 0.2)
+    monkeypatch.setattr(first_answers, "_RESPONSE_TIMEOUT", 0.2)
 
     async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()  # until the other side gives up
@@ -107,8 +107,8 @@ async def test_silent_apiserver_is_reported(
     port = silent.sockets[0].getsockname()[1]
     config = world.plane.config()._replace(server=f"http://127.0.0.1:{port}")
     async with Client(config) as client:
-        with pytest.raises(Unreachable, match=f"127.0.0.1:{port} takes connections, but did not"):
+        with pytest.raises(Unreachable, match=f"127.0.0.1:{port} accepts connections, but did"):
             await Controller(client, Settings(listen=None)).__aenter__()
-    assert f"no answer from http://127.0.0.1:{port} so far; still waiting" in caplog.text
+    assert f"no response from http://127.0.0.1:{port} yet; still waiting" in caplog.text
     silent.close()
     await silent.wait_closed()

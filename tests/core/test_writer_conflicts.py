@@ -120,7 +120,7 @@ def test_own_reloader_style_writes_are_no_conflict() -> None:
         ),
         (web(""), "hotmap.dev/revision was removed from its pod template. "),
         (web("k.x", ("flux", 20, REVISION)), "in its pod template was overwritten by flux. "),
-        (web("k.x"), "in its pod template was overwritten by somebody. "),
+        (web("k.x"), "in its pod template was overwritten by another client. "),
         (web("z.x", ("hotmap", 4900, REVISION)), "with the fingerprint key z. "),
     ],
 )

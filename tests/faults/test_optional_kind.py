@@ -200,7 +200,7 @@ async def test_failed_discovery_keeps_the_watch(
         await one.until(lambda: one.names() == {"a", "b", "c"})
         one.discovery.says = there
         await one.looks(2)
-    said = [record for record in caplog.records if "whether there are" in record.message]
+    said = [record for record in caplog.records if "cannot determine whether" in record.message]
     assert len([record for record in said if record.levelname == "WARNING"]) == 1
 
 

@@ -359,7 +359,7 @@ async def test_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixtur
         statistics = candidate.elector.statistics()
         assert not statistics.is_leader
         assert f"cannot {verb} it" in statistics.last_error
-        assert "needs the rights get, create, update, list and watch on leases" in (
+        assert "needs the permissions get, create, update, list and watch on leases" in (
             statistics.last_error
         )
         held.registry.withheld = set()

@@ -207,7 +207,7 @@ async def test_object_with_failing_transform_is_skipped(
     ):
         await becomes(store, {"good": 1})
         assert reflector.statistics().unreadable == 1
-    assert "ConfigMap default/bad cannot be read and is ignored" in caplog.text
+    assert "ignoring ConfigMap default/bad, which cannot be decoded" in caplog.text
     assert "geheim" not in caplog.text
 
 

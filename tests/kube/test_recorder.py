@@ -152,7 +152,7 @@ async def test_event_that_cannot_be_written_is_dropped(
     tell(recorder, "second")
     await recorder.aclose()
     assert recorder.statistics() == (1, 0, 1, 0)
-    assert "the Event RolledOut about Deployment shop/web was not written" in caplog.text
+    assert "failed to write Event RolledOut for Deployment shop/web" in caplog.text
     assert sent(server)[-1][1]["message"] == "second"
 
 

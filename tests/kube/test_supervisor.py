@@ -50,7 +50,7 @@ class Work:
 @pytest.mark.parametrize(
     "error",
     [RecursionError("geheim"), asyncio.CancelledError(), None],
-    ids=["exception", "cancelled from within", "return"],
+    ids=["exception", "cancelled itself", "return"],
 )
 async def test_supervisor_restarts_a_task_that_ends(
     supervisor: Supervisor,

@@ -157,7 +157,7 @@ class LeaderTerm:
         self._background.start("report unreadable objects", self._unreadable_objects.run)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
-        _log.info("watching %d consumers", len(consumers))
+        _log.info("watching %d workloads", len(consumers))
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

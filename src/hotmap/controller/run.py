@@ -396,7 +396,7 @@ class Controller:
             NotLeading: the Lease is lost.
         """
         if not self._may_write():
-            raise NotLeading("another replica leads now")
+            raise NotLeading("another replica is the leader")
 
     def _has_due_reconciles(self) -> bool:
         queues = self.queue_statistics().values()

@@ -152,18 +152,18 @@ class Shadow:
     def close(self) -> None:
         """Log what is left, and how often both agreed."""
         self.conclude()
-        _log.info("shadow: the same %d times, different %d times", self.agreed, self.differed)
+        _log.info("shadow: %d agreed, %d differed", self.agreed, self.differed)
 
     def _difference(self, consumer: ObjectKey, mark: str, one: _Comparison) -> str:
         if not one.reloaders:
             return f"{consumer}: Reloader does nothing; hotmap: {one.reason}"
         if one.ours:
             return (
-                f"{consumer}: Reloader rolls it {_times(one.reloaders)} for {mark}; "
+                f"{consumer}: Reloader rolls it out {_times(one.reloaders)} for {mark}; "
                 f"hotmap {_times(one.ours)}: {one.reason}"
             )
-        reason = self._reason_of(consumer) or "it is not hotmap's business"
-        return f"{consumer}: Reloader rolls it for {mark}; hotmap does not: {reason}"
+        reason = self._reason_of(consumer) or "not followed by hotmap"
+        return f"{consumer}: Reloader rolls it out for {mark}; hotmap does not: {reason}"
 
 
 def _new_marks(old: Traces | None, new: Traces | None) -> set[str]:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 #: Seconds after which a silent server is named, and after which it counts as unreachable.
 _LATE = 1.0
-_SILENT = 10.0
+_RESPONSE_TIMEOUT = 10.0
 
 #: The first and the longest pause between attempts, in seconds.
 _PAUSES = 0.5, 15.0
@@ -54,7 +54,7 @@ class StartupRetry:
                     pause = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
                     self.problem = f"{what}: {error}"
                     if complaints.is_news(type(error).__name__, str(error), now=loop_time()):
-                        _log.warning("%s; trying again until it works", self.problem)
+                        _log.warning("%s; retrying", self.problem)
                 await asyncio.sleep(pause)
         finally:
             self.problem = ""
@@ -71,13 +71,16 @@ async def wait_for_apiserver(client: Client) -> None:
     try:
         done, _ = await asyncio.wait((asking,), timeout=_LATE)
         if not done:
-            _log.warning("no answer from %s so far; still waiting", client.server)
-            await asyncio.wait((asking,), timeout=_SILENT - _LATE)
+            _log.warning("no response from %s yet; still waiting", client.server)
+            await asyncio.wait((asking,), timeout=_RESPONSE_TIMEOUT - _LATE)
     finally:
         asking.cancel()
         await asyncio.wait((asking,))
     if asking.cancelled():
-        raise Unreachable(f"{client.server} takes connections, but did not answer in {_SILENT:g} s")
+        raise Unreachable(
+            f"{client.server} accepts connections, but did not respond within"
+            f" {_RESPONSE_TIMEOUT:g}s"
+        )
     asking.result()
 
 

@@ -424,8 +424,7 @@ class Client:
             decoded: T = decode(_decoder(type), body)
         except msgspec.DecodeError as error:
             raise Unavailable(
-                f"{self.server} answered {path} with something that Kubernetes does not send"
-                f" there: {error}",
+                f"{self.server} returned an invalid response to {path}: {error}",
                 code=502,
                 reason="BadGateway",
             ) from error

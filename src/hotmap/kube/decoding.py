@@ -62,7 +62,7 @@ def decoding_problem(error: Exception) -> str:
     """
     if isinstance(error, (msgspec.DecodeError, _ObjectTooLarge)):
         return str(error)
-    return f"{type(error).__name__} while it was read"
+    return f"{type(error).__name__} while decoding it"
 
 
 def without_deep_values(data: bytes, *, deepest: int = DEEPEST) -> bytes:

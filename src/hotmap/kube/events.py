@@ -151,7 +151,7 @@ class EventWriter:
             dropped = self._pending.clear()
             self.dropped += dropped
             lost = 1 + dropped  # including the one that was being written
-            _log.warning("%d Events are lost, the API server has not taken them in time", lost)
+            _log.warning("dropped %d Events: the API server did not accept them in time", lost)
 
     async def _write_pending(self) -> None:
         while self._pending:
@@ -170,11 +170,11 @@ class EventWriter:
             except HotmapError as error:
                 self.dropped += 1
                 _log.warning(
-                    "the Event %s about %s was not written: %s", key.reason, key.regarding, error
+                    "failed to write Event %s for %s: %s", key.reason, key.regarding, error
                 )
             except Exception:
                 self.dropped += 1
-                _log.exception("internal error writing the Event %s", key.reason)
+                _log.exception("internal error writing Event %s", key.reason)
             await asyncio.sleep(SPACING)
         self._pending.drop_unused_budgets(loop_time())
 

@@ -106,9 +106,9 @@ class _Observation(NamedTuple):
 class _Outcome(Enum):
     """Result of an attempt to acquire or renew."""
 
-    HELD = "the Lease is ours"
-    TAKEN = "somebody else holds it"
-    UNKNOWN = "it could not be found out, or somebody was faster"
+    HELD = "this process holds the Lease"
+    TAKEN = "another process holds the Lease"
+    UNKNOWN = "the request failed, or another process updated the Lease first"
 
 
 class _Glimpse(NamedTuple):
@@ -151,7 +151,7 @@ class LeaderElector:
         supervisor: Supervisor | None = None,
     ) -> None:
         if not identity:
-            raise ValueError("an empty identity would say that nobody holds the Lease")
+            raise ValueError("the identity must not be empty: an empty holder releases the Lease")
         if not timing.duration > timing.renew_deadline > JITTER * timing.retry > 0:
             raise ValueError(f"duration > renew deadline > {JITTER} retry > 0 must hold: {timing}")
         self._client = client
@@ -294,7 +294,7 @@ class LeaderElector:
                     await self._pause(self._attempted + timing.retry - self._clock())
                     outcome = await self._attempt()
                 if outcome is _Outcome.TAKEN and self._observed is not None:
-                    return f"{self._observed.record.holder} has taken the Lease"
+                    return f"{self._observed.record.holder} acquired the Lease"
                 if outcome is _Outcome.HELD:
                     if not self.is_leader:
                         break
@@ -304,8 +304,8 @@ class LeaderElector:
         finally:
             self._deadline = -inf
         return (
-            f"the Lease could not be renewed for {timing.renew_deadline:g} s:"
-            f" {self._last_error or 'the process was held up'}"
+            f"could not renew the Lease within {timing.renew_deadline:g}s:"
+            f" {self._last_error or 'the process was suspended or overloaded'}"
         )
 
     def _until_next_look(self) -> float:
@@ -334,7 +334,7 @@ class LeaderElector:
             async with asyncio.timeout(limit):
                 outcome = await self._acquire_or_renew()
         except TimeoutError:
-            text = f"{self._client.server} did not answer within {limit:g} s"
+            text = f"{self._client.server} did not respond within {limit:g}s"
             self._record_error("timeout", text)
             return _Outcome.UNKNOWN
         except Conflict:
@@ -413,10 +413,10 @@ class LeaderElector:
             await asyncio.wait_for(self._give_back(), limit)
         except (TimeoutError, HotmapError) as error:
             _log.warning(
-                "%s was not released and runs out by itself in %d s: %s",
+                "failed to release %s, which expires in %ds: %s",
                 self._leases,
                 self._timing.duration,
-                str(error) or f"no answer within {limit:g} s",
+                str(error) or f"no response within {limit:g}s",
             )
         else:
             self._claimed = False
@@ -442,7 +442,9 @@ class LeaderElector:
         seen = self._observed
         if seen is None or seen.lease.resource_version != lease.resource_version:
             if seen is None or seen.record.holder != lease.record.holder:
-                _log.info("%s is held by %s", self._leases, lease.record.holder or "nobody")
+                holder = lease.record.holder
+                state = f"the leader is {holder}" if holder else "there is no leader"
+                _log.info("%s: %s", self._leases, state)
             self._observed = _Observation(lease, self._clock())
         return lease
 
@@ -482,7 +484,7 @@ def _explain(error: HotmapError) -> str:
     """Describe an error, with the permissions that are needed if one is missing."""
     if isinstance(error, Forbidden):
         return (
-            f"{error}; leader election needs the rights get, create, update, list and watch on"
+            f"{error}; leader election needs the permissions get, create, update, list and watch on"
             " leases.coordination.k8s.io in that namespace"
         )
     return str(error)

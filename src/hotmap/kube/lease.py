@@ -113,8 +113,7 @@ class LeaseClient:
             body = decode(_object_decoder, answer)
         except msgspec.DecodeError as error:
             raise Unavailable(
-                f"{self._client.server} answered with something that is no Lease:"
-                f" {decoding_problem(error)}",
+                f"{self._client.server} returned an invalid Lease: {decoding_problem(error)}",
                 code=502,
                 reason="BadGateway",
             ) from error

@@ -193,7 +193,7 @@ class Reflector(Generic[T, S]):
             lasted = loop_time() - started
             pause = pause_after(lasted, error, backoff=self._backoff, timing=self._timing)
             if error is not None:
-                _log.debug("%s: next try in %.1f s", self._selection.resource.plural, pause)
+                _log.debug("%s: retrying in %.1fs", self._selection.resource.plural, pause)
             elif pause > 0:
                 self._last_error = f"{self._client.server} ended a watch after {lasted:.1f} s"
             await asyncio.sleep(pause)
@@ -208,7 +208,7 @@ class Reflector(Generic[T, S]):
                 return
             except (BadRequest, Invalid, _NoMarker) as error:
                 self._streams_initial = False
-                _log.info("%s: lists instead of streams: %s", self._title, error)
+                _log.info("%s: no streaming lists, using plain lists: %s", self._title, error)
         if not self._position:
             await self._list()
         await self._follow()
@@ -250,9 +250,9 @@ class Reflector(Generic[T, S]):
             if complete:
                 await self._check_silence()
                 return
-            raise _NoMarker("the stream fell silent before it was complete") from error
+            raise _NoMarker("no more data before the initial objects were complete") from error
         if not complete:
-            raise _NoMarker("the stream ended before it was complete")
+            raise _NoMarker("the stream ended before the initial objects were complete")
 
     async def _list(self) -> None:
         """Get all objects in pages; objects on none of them were deleted."""
@@ -324,7 +324,7 @@ class Reflector(Generic[T, S]):
         Raises:
             HotmapError: the server is unreachable.
         """
-        _log.debug("%s: silent for %g s, checking the server", self._title, self._timing.silence)
+        _log.debug("%s: no data for %gs, checking the server", self._title, self._timing.silence)
         self._silences += 1
         try:
             await self._client.list_page(
@@ -376,7 +376,9 @@ class Reflector(Generic[T, S]):
         dropped = decoder.close()
         if dropped:
             _log.debug(
-                "%s: half a line dropped, %d bytes", self._selection.resource.plural, dropped
+                "%s: dropped an incomplete line of %d bytes",
+                self._selection.resource.plural,
+                dropped,
             )
 
     def _watch_params(self, params: dict[str, str]) -> dict[str, str]:
@@ -419,7 +421,7 @@ class Reflector(Generic[T, S]):
         self._last_error = ""
         self._client.complaints.over(self._title)
         if self._client.complaints.over(_GONE):
-            _log.info("%s answers again", self._client.server)
+            _log.info("%s is reachable again", self._client.server)
 
     def _silent(self) -> Unreachable:
         return Unreachable(

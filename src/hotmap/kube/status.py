@@ -45,7 +45,7 @@ def status_error(body: bytes | msgspec.Raw) -> ApiError:
     status = read_status(body)
     return api_error(
         status.code or 500,
-        status.message or "the server ended the watch with an error that it did not name",
+        status.message or "the server ended the watch with an unspecified error",
         reason=status.reason,
         details=status.details,
         retry_after=retry_after(status),

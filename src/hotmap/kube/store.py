@@ -237,7 +237,7 @@ class Store(Generic[S]):
             try:
                 listener(key, old, new)
             except Exception:
-                _log.exception("internal error in a listener on %s; the others are called", key)
+                _log.exception("internal error in an event handler for %s", key)
 
 
 def _with(

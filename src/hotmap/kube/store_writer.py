@@ -69,7 +69,7 @@ class StoreWriter(Generic[T, S]):
         """Leave an object out, and log it once as long as the problem is the same."""
         found = UnreadableObject(uid, problem)
         if self.store.unreadable.get(key) != found:
-            _log.warning("%s cannot be read and is ignored: %s", key, problem)
+            _log.warning("ignoring %s, which cannot be decoded: %s", key, problem)
         self.store.put_unreadable(key, found)
         return key
 

@@ -109,7 +109,7 @@ class Supervisor:
         except asyncio.CancelledError:
             if task.cancelling():
                 raise
-            return "cancelled from within", ""
+            return "cancelled itself", ""
         except HotmapError as error:
             return f"{type(error).__name__}: {error}", ""
         except Exception as error:

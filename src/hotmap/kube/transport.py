@@ -244,7 +244,7 @@ class Transport:
         )
         if response.status == 401:
             message = (
-                f"{self.server} refused the credentials (401 Unauthorized): they are wrong or"
+                f"{self.server} rejected the credentials (401 Unauthorized): they are wrong or"
                 f" have expired; renew those of {self.config.origin}"
             )
         return api_error(
@@ -281,17 +281,17 @@ def is_certificate_error(error: Exception) -> bool:
 def _describe(error: BaseException) -> str:
     """Describe a network error briefly."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message or "its certificate does not verify"
+        return error.verify_message or "its certificate cannot be verified"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"its name {error.host!r} is not known"
+        return f"cannot resolve {error.host!r}"
     if isinstance(error, aiohttp.ClientConnectorError):
         return _describe(error.os_error)
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it closed the connection"
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer is cut short"
+        return "the response is incomplete"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed, {(error.reason or 'without a reason').replace('_', ' ').lower()}"
     if isinstance(error, OSError) and error.errno:

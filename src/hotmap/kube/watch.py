@@ -188,7 +188,7 @@ def _decode_strange(line: bytes, error: Exception | None) -> WatchEvent[T]:
             return Failure(status_error(head.object))
         metadata = decode(_bare_decoder, head.object).metadata
     except Exception as problem:
-        text = f"the server sent a line that is no watch event: {decoding_problem(problem)}"
+        text = f"the server sent an invalid watch event: {decoding_problem(problem)}"
         return Failure(Unavailable(text, code=502, reason="BadGateway"))
     if head.type == "BOOKMARK":
         return _bookmark(metadata)

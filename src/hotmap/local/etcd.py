@@ -178,7 +178,7 @@ class EtcdStore:
         revision = int(answer["header"]["revision"])
         if not answer.get("succeeded"):
             self._reach(revision)
-            raise StaleRead(f"{write.key} is not at revision {expected} any more")
+            raise StaleRead(f"{write.key} is no longer at revision {expected}")
         if revision == self._copy.revision + 1:
             # Nobody else has written; the watch tells of it later.
             self._copy.apply(write.key, write.value, revision)
@@ -239,7 +239,7 @@ class EtcdStore:
 
     def _start_over(self) -> None:
         """Read everything anew; watches end, and their readers have to list."""
-        logger.warning("etcd compacted what was not read yet; reading everything anew")
+        logger.warning("etcd compacted revisions that were not read yet; reading all keys again")
         self._copy.close()
         self._fill()
 

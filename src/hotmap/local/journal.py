@@ -127,7 +127,9 @@ class DiskJournal:
         except OSError as error:
             # Another attempt when as much again was written.
             self._limit = self._end + self._log_limit
-            logger.warning("no snapshot of the store: %s; its log grows", error.strerror)
+            logger.warning(
+                "cannot write a snapshot of the store, so its log grows: %s", error.strerror
+            )
             return
         self._snapshot = threading.Thread(
             target=self._write_snapshot, args=(entries, revision), name="store-snapshot"
@@ -210,7 +212,9 @@ class DiskJournal:
             _sync_directory(self._directory)
             self._remove_older(revision)
         except OSError as error:
-            logger.warning("no snapshot of the store: %s; its log stays", error.strerror)
+            logger.warning(
+                "cannot write a snapshot of the store, so its log is kept: %s", error.strerror
+            )
             partial.unlink(missing_ok=True)
         self._adapt_limit(revision)
         self._snapshot = None

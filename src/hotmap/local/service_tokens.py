@@ -136,7 +136,7 @@ class TokenSigner:
 
             key = serialization.load_pem_private_key(self._path.read_bytes(), None)
             if not isinstance(key, ec.EllipticCurvePrivateKey):
-                raise TypeError(f"{self._path} is not an elliptic key")
+                raise TypeError(f"{self._path} is not an elliptic-curve key")
             public = key.public_key().public_bytes(
                 serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
             )

@@ -106,4 +106,6 @@ def _records_behind_damage(data: bytes, at: int) -> Iterable[tuple[int, Entry]]:
 
 def damaged(path: Path) -> str:
     """Say that a file is damaged."""
-    return f"{path} is damaged in its middle: restore it from a copy, or choose another directory"
+    return (
+        f"{path} is corrupt before its end: restore it from a backup, or choose another directory"
+    )

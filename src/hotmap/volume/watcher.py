@@ -114,7 +114,7 @@ def read_revision(mount: str) -> Revision:
                 return Revision(name, files)
     finally:
         os.close(root)
-    raise TornRead(f"{mount} was published anew during each of {_ATTEMPTS} attempts to read it")
+    raise TornRead(f"{mount} was updated during each of {_ATTEMPTS} attempts to read it")
 
 
 def _data_link(root: int | str) -> str | None:
@@ -175,7 +175,7 @@ class VolumeWatcher:
         try:
             self._inotify = _Inotify()
         except (ImportError, AttributeError, OSError) as error:
-            self._reason = f"no inotify: {error}"
+            self._reason = f"inotify is not available: {error}"
         for watch in self._watches:
             # First the watch, then the link: an event of a swap in between is ignored later.
             self._arm(watch)
@@ -312,7 +312,7 @@ class VolumeWatcher:
         except OSError as error:
             limit = " (fs.inotify.max_user_watches)" if error.errno == errno.ENOSPC else ""
             self._unwatched[watch.directory] = (
-                f"no inotify watch on {watch.directory}: {error}{limit}"
+                f"cannot add an inotify watch on {watch.directory}: {error}{limit}"
             )
 
     def _disarm(self, number: int, *, ended: bool) -> None:

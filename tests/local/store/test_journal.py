@@ -186,7 +186,7 @@ def test_damage_in_middle_is_refused(tmp_path: Path) -> None:
     journal.close()
     log = tmp_path / "log-00000000000000000001"
     log.write_bytes(log.read_bytes().replace(b"y" * 30, b"y" * 29 + b"n"))
-    with pytest.raises(SettingsError, match=r"log-0.*1 is damaged in its middle"):
+    with pytest.raises(SettingsError, match=r"log-0.*1 is corrupt before its end"):
         open_store(tmp_path)
 
 
@@ -245,7 +245,7 @@ def test_failed_snapshot_keeps_log(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", fail)
         fill(store, journal)
-    assert "no snapshot of the store: No space left on device" in caplog.text
+    assert "so its log is kept: No space left on device" in caplog.text
     assert not list(tmp_path.glob("snapshot-*"))
     fill(store, journal)
     assert len(list(tmp_path.glob("snapshot-*"))) == 1

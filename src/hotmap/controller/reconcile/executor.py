@@ -261,7 +261,7 @@ class ClusterExecutor:
         metadata = obj["metadata"]
         saw = (consumer.uid, consumer.resource_version)
         if (metadata["uid"], metadata["resourceVersion"]) != saw:
-            raise Conflict(f"{consumer.key} was written since the decision")
+            raise Conflict(f"{consumer.key} was modified since the decision")
         return obj
 
 

@@ -194,7 +194,7 @@ class JobRecreations:
                 JOBS, namespace, pending.job, type=Job, idempotent=True, attempts=1
             )
         except NotFound:
-            _log.warning("%s is not recreated: its namespace is gone", pending.key)
+            _log.warning("%s is not recreated: its namespace was deleted", pending.key)
             return True
         except (AlreadyExists, Forbidden, Invalid) as error:
             # After a refusal the Job may exist, too, created by another client.
@@ -292,7 +292,7 @@ class JobRecreations:
         self._encoded = self._changes
         text = msgspec.json.encode(list(self._pending.values()))
         if len(text) > _MOST:
-            raise HotmapError("too many Jobs are being created again at once")
+            raise HotmapError("too many Jobs are being recreated at once")
         return text
 
 

@@ -86,7 +86,7 @@ class PayloadDigests:
         for item in page.items:
             if item.metadata.resource_version == resource_version:
                 return _file_digests(item)
-        raise _MovedOn(f"{key} is not in version {resource_version} any more")
+        raise _MovedOn(f"{key} was modified after resourceVersion {resource_version}")
 
 
 class _MovedOn(Exception):

@@ -66,8 +66,8 @@ class StatusServer:
             # asyncio's message repeats the address.
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise SettingsError(
-                f"cannot serve metrics and health on {host}:{port}: {reason}; name another "
-                "address with --listen, or --listen none"
+                f"cannot serve metrics and health on {host}:{port}: {reason}; choose "
+                "another address with --listen, or --listen none"
             ) from error
         addresses = self._runner.addresses
         self.port = addresses[0][1] if addresses else port

@@ -115,8 +115,8 @@ async def _read(secret: OwnedSecret) -> bytes | None:
         return await secret.read()
     except Forbidden as error:
         raise SettingsError(
-            f"may not read {secret}: {error}. Grant get, create and update on the controller's own"
-            " Secrets (docs/reference/rbac.md)"
+            f"no permission to read {secret}: {error}. Grant get, create and update on the"
+            " controller's own Secrets (docs/reference/rbac.md)"
         ) from error
 
 
@@ -127,8 +127,8 @@ def _keys(content: bytes, secret: OwnedSecret) -> tuple[FingerprintKey, ...]:
         keys = []
     if not keys or any(len(key) < _KEY_LENGTH for key in keys):
         raise SettingsError(
-            f"{secret} holds no key under 'keys'; delete it and a new one is made (all consumers"
-            " are then adopted anew, nothing is rolled)"
+            f"{secret} has no valid key under 'keys'; delete it to have a new one created (hotmap"
+            " then adopts all workloads again and rolls none of them out)"
         )
     return tuple(fingerprint_key(key) for key in keys)
 
@@ -153,6 +153,6 @@ async def _create_namespace(client: Client, namespace: str) -> None:
         return
     except Forbidden as error:
         raise SettingsError(
-            f"namespace {namespace} does not exist and may not be made; create it, or name "
-            "another one with --namespace"
+            f"namespace {namespace} does not exist, and hotmap has no permission to create it; "
+            "create it, or choose another one with --namespace"
         ) from error

@@ -220,7 +220,7 @@ class RecordShards:
         if self._writing.locked() or self._writes != writes:
             return  # this may be our own write; the next check shows
         if changed and shard not in self._dirty:
-            _log.warning("%s was changed or deleted by another client: writing it again", secret)
+            _log.warning("%s was modified or deleted by another client: rewriting it", secret)
             self._dirty[shard] = set()
             self._wake.set()
 
@@ -266,7 +266,7 @@ class RecordShards:
             news = self._complaints.is_news(f"{shard}", str(error), now=loop_time())
             _log.log(
                 logging.WARNING if news else logging.DEBUG,
-                "%s: records of %d workloads cannot be written: %s: retrying",
+                "%s: failed to write the records of %d workloads; retrying: %s",
                 self._secrets[shard],
                 len(changed),
                 error,
@@ -374,12 +374,12 @@ class RecordShards:
         )
 
     def _leave_out(self, record: Record, size: int) -> None:
-        told = record.uid in self._left_out
+        is_logged = record.uid in self._left_out
         self._left_out[record.uid] = size
-        if not told:
+        if not is_logged:
             _log.warning(
-                "the record of a workload in namespace %s is too large to be kept (%d KiB, %d"
-                " sources): after a restart it is adopted anew",
+                "the record of a workload in namespace %s is too large to store (%d KiB, %d"
+                " sources): after a restart the workload is adopted again",
                 record.namespace,
                 size >> 10,
                 len(record.sources),

@@ -87,7 +87,7 @@ class OptionalKind:
         except (ApiError, Unreachable) as error:
             # Logged once; the watches continue.
             level = logging.DEBUG if str(error) == self._problem else logging.WARNING
-            _log.log(level, "whether there are %s: %s", self._resource.plural, error)
+            _log.log(level, "cannot determine whether %s exist: %s", self._resource.plural, error)
             self._problem = str(error)
             if isinstance(error, ApiError):
                 # This does not mean that the kind is absent: only its objects are waited for.
@@ -126,7 +126,7 @@ class OptionalKind:
             self._tasks.start(f"watch {self._resource.plural}", reflector.run)
 
     async def _end(self) -> None:
-        _log.info("%s.%s: gone, with their kind", self._resource.plural, self._resource.group)
+        _log.info("%s.%s are no longer served", self._resource.plural, self._resource.group)
         await self._stop()
         for key in list(self._store):
             self._store.remove(key)

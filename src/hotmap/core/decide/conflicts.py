@@ -142,7 +142,7 @@ def _changed_mark(
         return None  # ours: a crash between the patch and the record
     reason = (
         "hotmap.dev/revision in its pod template was overwritten by "
-        f"{consumer.revision_owner or 'somebody'}. {_IGNORE}"
+        f"{consumer.revision_owner or 'another client'}. {_IGNORE}"
     )
     return WriterConflict(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
 

@@ -262,7 +262,9 @@ class Runtime:
         self._socket.close()
         self._socket = None
         if self._ready is not None and not self._ready.done():
-            self._ready.set_result({"op": "refused", "message": "it ended without a word"})
+            self._ready.set_result(
+                {"op": "refused", "message": "it exited without an error message"}
+            )
         self._forget_all()
 
     def _forget_all(self) -> None:

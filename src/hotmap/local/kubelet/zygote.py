@@ -275,8 +275,8 @@ def _take_identity(user: int | None, group: int | None) -> None:
     except OSError as error:
         raise OSError(
             error.errno,
-            f"run as user {user} and group {group}: {error.strerror} (without the rights of root "
-            "a pod can only run as the kubelet's user)",
+            f"run as user {user} and group {group}: {error.strerror} (without root privileges a "
+            "pod can only run as the kubelet's user)",
         ) from None
 
 
