@@ -308,7 +308,7 @@ class Cluster:
         monkeypatch.setattr(observation, "loop_time", lambda: NOW)
         self.defaults = Defaults(follow="auto")
         self.index = Index(defaults=self.defaults, clock=lambda: NOW)
-        self.records = Records(None, "hotmap")  # type: ignore[arg-type]
+        self.records = Records()
         self.observer = Observer(
             index=self.index,
             records=self.records,
