@@ -23,7 +23,6 @@ PLAIN = {
     r"noted, nothing to do": "no action",
     r"content went and came back": "reverted",
     r"a defect met": "internal error",
-    r"holds? the present content": "is up to date",
     r"nobody can tell": "unknown",
     r"nobody noted": "unknown",
     r"written last by": "last modified by",

@@ -77,7 +77,7 @@ def test_failing_listener_does_not_stop_others(
     store.subscribe(lambda key, old, new: heard.append(key))
     store.put(A, "x")
     assert heard == [A]
-    assert "internal error in a listener on ConfigMap default/a" in caplog.text
+    assert "internal error in an event handler for ConfigMap default/a" in caplog.text
 
 
 def test_unsubscribed_listener_is_not_called(store: Store[str]) -> None:

@@ -60,7 +60,7 @@ class _History:
 
     def run(self) -> HistoryResult:
         chance = self._chance
-        # What happened before the first sight, nobody can tell: managedFields show no removal.
+        # Changes before the first sight are unknown: managedFields show no removal.
         while not (self._controller.is_up and read_shard(self._controller.state)):
             if not self._controller.is_up:
                 self._controller.start()
