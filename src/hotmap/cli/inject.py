@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
-from hotmap.cli.injection.agent_addition import Injection, NothingToFollow, add_agent
+from hotmap.cli.injection.agent_addition import Injection, add_agent
 from hotmap.cli.injection.agent_removal import find_record, remove_agent
+from hotmap.cli.injection.application import NothingToFollow
 from hotmap.cli.injection.pod_templates import Template, find_templates
 from hotmap.cli.injection.record import MERGED
 from hotmap.cli.injection.validation import validate_pod_template

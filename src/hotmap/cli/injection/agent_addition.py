@@ -29,6 +29,13 @@ from hotmap.cli.injection.agent_flags import (
     signals,
 )
 from hotmap.cli.injection.agent_paths import agent_path, is_reserved
+from hotmap.cli.injection.application import (
+    NothingToFollow,
+    choose_application,
+    read_pod_spec,
+    source_variables,
+    volume_of,
+)
 from hotmap.cli.injection.containers import (
     AgentContainer,
     User,
@@ -40,15 +47,12 @@ from hotmap.cli.injection.containers import (
 )
 from hotmap.cli.injection.environment import Conversion, convert_environment
 from hotmap.cli.injection.record import (
-    AGENT,
     ANNOTATION,
-    FIRST,
     POD_PATH,
     ChangeRecorder,
     Path,
     Record,
     Texts,
-    is_ours,
 )
 from hotmap.cli.injection.stage_mounts import (
     StagePlan,
@@ -58,19 +62,14 @@ from hotmap.cli.injection.stage_mounts import (
     staged_mounts,
 )
 from hotmap.cli.injection.supervisor_command import wrap_command
-from hotmap.cli.injection.validation import validate_pod_template
 from hotmap.core.errors import ManifestError
 
-__all__ = ["MODES", "Injection", "NothingToFollow", "add_agent"]
+__all__ = ["MODES", "Injection", "add_agent"]
 
 MODES = ("native-sidecar", "sidecar", "init", "supervisor")
 
 #: The agent's user where the pod names none, and any user will do.
 _NOBODY = 65532
-
-
-class NothingToFollow(ManifestError):
-    """The pod has nothing that an agent could follow; other pods of the manifest may."""
 
 
 class Injection(NamedTuple):
@@ -120,68 +119,22 @@ class _TemplateEditor:
         self._injection = injection
         self._name = name
         self._recorder = ChangeRecorder(texts)
-        self._spec: dict[str, Any] = self._pod_spec()
-        self._application = self._choose_application()
+        self._spec: dict[str, Any] = read_pod_spec(template, name)
+        self._application = choose_application(self._spec, injection.container, name)
         self._given = parse_arguments(injection.flags).values
         self._supervises = injection.mode == "supervisor"
         self._once = injection.mode == "init"
 
     # The pod as it is
 
-    def _pod_spec(self) -> dict[str, Any]:
-        validate_pod_template(self.template, self._name)
-        spec: dict[str, Any] = self.template["spec"]
-        everyone = [*spec["containers"], *(spec.get("initContainers") or ())]
-        names = [one["name"] for one in everyone if one["name"] in (AGENT, FIRST)]
-        names += [one["name"] for one in spec.get("volumes") or () if is_ours(one)]
-        if names:
-            raise ManifestError(
-                f"{self._name} already has {names[0]}, a name that injection uses; rename it, or "
-                "remove it if an older version added it"
-            )
-        return spec
-
-    def _choose_application(self) -> dict[str, Any]:
-        wanted = self._injection.container
-        containers: dict[str, dict[str, Any]] = {
-            one["name"]: one for one in self._spec["containers"]
-        }
-        if wanted:
-            if wanted not in containers:
-                raise NothingToFollow(
-                    f"{self._name} has no container {wanted}; its containers are "
-                    f"{', '.join(containers)}"
-                )
-            return containers[wanted]
-        if len(containers) == 1:
-            return next(iter(containers.values()))
-        using = [one for one in containers.values() if self._uses_sources(one)]
-        if len(using) == 1:
-            return using[0]
-        if not using:
-            raise NothingToFollow(
-                f"{self._name}: no container uses a ConfigMap or Secret, so there is nothing to "
-                "follow"
-            )
-        raise ManifestError(
-            f"{self._name} has {len(containers)} containers ({', '.join(containers)}); choose "
-            "one with --container"
-        )
-
-    def _uses_sources(self, container: dict[str, Any]) -> bool:
-        live = any(is_live(self._volume(one)) for one in container.get("volumeMounts") or ())
-        return live or bool(container.get("envFrom") or _variables(container, ()))
-
-    def _volume(self, mount: dict[str, Any]) -> dict[str, Any]:
-        volumes = self._spec.get("volumes") or ()
-        return next((one for one in volumes if one.get("name") == mount.get("name")), {})
-
     def _live_mounts(self) -> list[dict[str, Any]]:
         """List the mounts whose files the kubelet rewrites while the container runs."""
         found = {
             self._agent_path(one): one["name"]
             for one in self._application.get("volumeMounts") or ()
-            if is_live(self._volume(one)) and "subPath" not in one and "subPathExpr" not in one
+            if is_live(volume_of(self._spec, one))
+            and "subPath" not in one
+            and "subPathExpr" not in one
         }
         return [{"name": name, "mountPath": path, "readOnly": True} for path, name in found.items()]
 
@@ -308,13 +261,13 @@ class _TemplateEditor:
     def _frozen_uses(self, stage: StagePlan | None, conversion: Conversion | None) -> list[str]:
         """Name what is fixed when the application's container starts."""
         application = self._application
-        found = _variables(application, conversion.env_taken if conversion else ())
+        found = source_variables(application, conversion.env_taken if conversion else ())
         if conversion is None and application.get("envFrom"):
             found.append("envFrom")
         for index, mount in enumerate(application.get("volumeMounts") or ()):
             part = "subPath" in mount or "subPathExpr" in mount
             staged = stage is not None and index in stage.directories
-            if part and not staged and is_live(self._volume(mount)):
+            if part and not staged and is_live(volume_of(self._spec, mount)):
                 found.append(f"the mount {mount['mountPath']}")
         return found
 
@@ -347,7 +300,7 @@ class _TemplateEditor:
         if self._user(settings).number not in (None, _NOBODY) or "fsGroup" in context:
             return
         for mount in self._application.get("volumeMounts") or ():
-            mode = default_mode(self._volume(mount))
+            mode = default_mode(volume_of(self._spec, mount))
             if mode is not None and not mode & 0o004:
                 self.notes.append(
                     f"volume {mount['name']} has mode {mode:04o} and the application has no "
@@ -479,15 +432,3 @@ class _TemplateEditor:
         self._recorder.record_addition(path)
         holder = self._spec if len(path) == 2 else self._application
         holder[path[-1]] = [*(holder.get(path[-1]) or ()), *items]
-
-
-def _variables(container: dict[str, Any], taken: tuple[int, ...]) -> list[str]:
-    """Name the variables that come from a data key, except those that were removed."""
-    return [
-        f"variable {one['name']}"
-        for index, one in enumerate(container.get("env") or ())
-        if index not in taken
-        and any(
-            kind in (one.get("valueFrom") or {}) for kind in ("configMapKeyRef", "secretKeyRef")
-        )
-    ]

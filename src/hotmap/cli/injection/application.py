@@ -1,0 +1,93 @@
+"""Reads from a pod template which container is the application, and what it uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.cli.injection.record import AGENT, FIRST, is_ours
+from hotmap.cli.injection.stage_mounts import is_live
+from hotmap.cli.injection.validation import validate_pod_template
+from hotmap.core.errors import ManifestError
+
+__all__ = [
+    "NothingToFollow",
+    "choose_application",
+    "read_pod_spec",
+    "source_variables",
+    "volume_of",
+]
+
+
+class NothingToFollow(ManifestError):
+    """The pod has nothing that an agent could follow; other pods of the manifest may."""
+
+
+def read_pod_spec(template: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the pod spec of a template that injection can edit.
+
+    Raises:
+        ManifestError: the template is invalid, or uses a name of injection.
+    """
+    validate_pod_template(template, name)
+    spec: dict[str, Any] = template["spec"]
+    everyone = [*spec["containers"], *(spec.get("initContainers") or ())]
+    names = [one["name"] for one in everyone if one["name"] in (AGENT, FIRST)]
+    names += [one["name"] for one in spec.get("volumes") or () if is_ours(one)]
+    if names:
+        raise ManifestError(
+            f"{name} already has {names[0]}, a name that injection uses; rename it, or "
+            "remove it if an older version added it"
+        )
+    return spec
+
+
+def choose_application(spec: dict[str, Any], wanted: str, name: str) -> dict[str, Any]:
+    """Return the container to watch: the one that is `wanted`, or the only one that uses sources.
+
+    Raises:
+        NothingToFollow: there is no such container, or none uses a source.
+        ManifestError: there are several.
+    """
+    containers: dict[str, dict[str, Any]] = {one["name"]: one for one in spec["containers"]}
+    if wanted:
+        if wanted not in containers:
+            raise NothingToFollow(
+                f"{name} has no container {wanted}; its containers are {', '.join(containers)}"
+            )
+        return containers[wanted]
+    if len(containers) == 1:
+        return next(iter(containers.values()))
+    using = [one for one in containers.values() if _uses_sources(spec, one)]
+    if len(using) == 1:
+        return using[0]
+    if not using:
+        raise NothingToFollow(
+            f"{name}: no container uses a ConfigMap or Secret, so there is nothing to follow"
+        )
+    raise ManifestError(
+        f"{name} has {len(containers)} containers ({', '.join(containers)}); choose "
+        "one with --container"
+    )
+
+
+def _uses_sources(spec: dict[str, Any], container: dict[str, Any]) -> bool:
+    live = any(is_live(volume_of(spec, one)) for one in container.get("volumeMounts") or ())
+    return live or bool(container.get("envFrom") or source_variables(container, ()))
+
+
+def volume_of(spec: dict[str, Any], mount: dict[str, Any]) -> dict[str, Any]:
+    """Return the volume of a mount; {} if there is none."""
+    volumes = spec.get("volumes") or ()
+    return next((one for one in volumes if one.get("name") == mount.get("name")), {})
+
+
+def source_variables(container: dict[str, Any], taken: tuple[int, ...]) -> list[str]:
+    """Name the variables that come from a data key, except those that were removed."""
+    return [
+        f"variable {one['name']}"
+        for index, one in enumerate(container.get("env") or ())
+        if index not in taken
+        and any(
+            kind in (one.get("valueFrom") or {}) for kind in ("configMapKeyRef", "secretKeyRef")
+        )
+    ]
