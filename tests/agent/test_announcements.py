@@ -309,3 +309,28 @@ def test_unreadable_directory_has_its_own_error(tmp_path: Path) -> None:
         rows = {each["directory"]: each for each in running.status()["directories"]}
         assert {each["detector"] for each in rows.values()} == {"inotify", "comparing"}
         assert rows[str(plain)]["detector"] == "comparing"
+
+
+def test_first_announcement_is_compared_with_what_was_there_before() -> None:
+    """A pod that was never told anything is told what it started with, so nothing is assumed."""
+    comparison = Comparison()
+    comparison.compare(None, {"d": "one"}, {})
+    first = Announcement(1, "B", "f2", (), "A", "f1")
+    assert comparison.compare(first, {"d": "one"}, {})["d"].state == "not yet projected"
+    assert comparison.compare(first, {"d": "two"}, {})["d"].state == "matched"
+    assert not comparison.is_assumed
+    comparison = Comparison()
+    comparison.compare(None, {"d": "one"}, {})
+    assert comparison.compare(first, {"d": "two"}, {})["d"].state == "matched"
+    assert not comparison.is_assumed
+
+
+def test_announcement_that_was_there_at_start_is_assumed_to_match() -> None:
+    """The files may be of an earlier one, so that is no evidence."""
+    comparison = Comparison()
+    first = Announcement(1, "B", "f2", (), "A", "f1")
+    assert comparison.compare(first, {"d": "one"}, {})["d"].state == "matched"
+    assert comparison.is_assumed
+    comparison.compare(Announcement(2, "C", "f2"), {"d": "one"}, {})
+    comparison.compare(Announcement(2, "C", "f2"), {"d": "two"}, {})
+    assert not comparison.is_assumed

@@ -104,3 +104,24 @@ def test_announcement_during_agent_downtime_restarts(tmp_path: Path) -> None:
     pod.annotate("2/aa/f2")
     with agent(tmp_path, *flags) as running:
         assert running.process.wait(20) == 88
+
+
+def test_first_announcement_of_a_pod_restarts(tmp_path: Path) -> None:
+    """It says what the pod started with; only a frozen part that is another one restarts."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), PodFile(tmp_path / "pod")
+    flags = ("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen")
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        pod.annotate("1/bb/f1//aa/f1")
+        eventually(lambda: running.status()["target"]["sequence"] == 1)
+        assert running.status()["application"]["starts"] == 1
+        pod.annotate("2/bb/f2")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+    (tmp_path / "second").mkdir()
+    pod = PodFile(tmp_path / "second" / "pod")
+    flags = ("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen")
+    with agent(tmp_path / "second", *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        pod.annotate("1/aa/f2//aa/f1")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+        running.reaches("loaded")

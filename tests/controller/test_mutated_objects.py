@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.support.objects import KEY
 
-from hotmap.controller.report.pod_checks import conclude_from_pods
+from hotmap.controller.report.pod_reader import conclude_from_pods
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch import observation
 from hotmap.controller.watch.index import Index

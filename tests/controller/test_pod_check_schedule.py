@@ -16,9 +16,11 @@ import pytest
 from tests.controller.world import World, rfc3339
 from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, snapshot, sources
 
+from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
+from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
@@ -48,6 +50,10 @@ SETTINGS = PodCheckSettings(
 REST = 0.1
 
 WEB = deployment(ENV)
+
+
+async def no_digests(_: Consumer) -> tuple[str, ...]:
+    return ()
 
 
 class ListHook:
@@ -92,7 +98,7 @@ class Bench:
             index=self.index, decision_log=self.decision_log, records=self.records
         )
         self.pod_checker = PodChecker(
-            cast(Client, self.client),
+            PodReader(cast(Client, self.client), AgentClient(""), no_digests),
             observer=Observer(
                 index=self.index,
                 records=self.records,

@@ -246,7 +246,9 @@ async def test_status(world: World, http: aiohttp.ClientSession) -> None:
         "stuck": 0,
         "latent": 0,
         "held": 0,
+        "refused": 0,
         "failed": 0,
+        "unknown": 0,
     }
     assert body["behind"] == 1
     (consumer,) = body["workloads"]

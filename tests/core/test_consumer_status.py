@@ -25,7 +25,8 @@ from hotmap.core.status.consumer import (
     rollout_status,
     status_from_pods,
 )
-from hotmap.core.status.pods import Confidence, ObservedPod, PodProof, Stage, desired_content
+from hotmap.core.status.pods import ObservedPod, PodProof, desired_content
+from hotmap.core.status.stage import Confidence, Stage
 
 DONE = LastDecision("ConfigMap shop/app LEVEL changed: rolling out")
 DESIRED = desired_content(
@@ -384,4 +385,5 @@ def test_missing_source_is_named(missing: tuple[ObjectKey, ...], reason: str) ->
     """Whatever the pods showed before: the next one cannot start."""
     last = DONE._replace(missing_sources=missing)
     status = derive_status(behind(count=0), last, PodCheck.CURRENT, None)
-    assert status == ConsumerStatus(State.WAITING, reason)
+    assert status == ConsumerStatus(State.WAITING, reason, needs_action=True)
+    assert status.action_required

@@ -52,6 +52,12 @@ OF_CONSUMERS = [
         ': invalid boolean "yes": expected true or false; treating as false',
     ),
     (
+        "hotmap.dev/require-ready",
+        "Deployment",
+        "no",
+        ': invalid boolean "no": expected true or false; treating as true',
+    ),
+    (
         "hotmap.dev/strategy",
         "Deployment",
         "restart",

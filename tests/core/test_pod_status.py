@@ -23,15 +23,14 @@ from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.pods import (
-    Confidence,
     DesiredContent,
     ObservedPod,
-    Stage,
     desired_content,
     has_current_template,
     observe_pods,
     pod_proofs,
 )
+from hotmap.core.status.stage import Confidence, Stage
 
 #: When the sources last changed, and some moment soon after.
 CHANGED, NOW = 1000.0, 1030.0

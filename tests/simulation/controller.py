@@ -15,7 +15,7 @@ from tests.support.objects import KEY
 
 from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.pod_checks import conclude_from_pods
+from hotmap.controller.report.pod_reader import conclude_from_pods
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch import observation
 from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues

@@ -24,8 +24,15 @@ from hotmap.core.text import printable
 
 __all__ = ["run_status", "run_why"]
 
-#: Exit statuses: everything is current, something is not.
-_CURRENT, _NOT_CURRENT = 0, 1
+#: Exit statuses: everything is current, something is not, nobody can tell.
+_CURRENT, _NOT_CURRENT, _UNKNOWN = 0, 1, 2
+
+#: States of which nobody can tell whether pods are current.
+_UNKNOWN_STATES = ("unknown", "unverified")
+
+#: Seconds for which workloads need somebody's doing before waiting ends: a source that is created
+#: together with its workloads may be missing for a moment, and a fix may be on its way.
+_FINAL_AFTER = 2.0
 
 #: The maximum page size (docs/reference/status.md).
 _PAGE = "5000"
@@ -51,10 +58,17 @@ def run_status(
         raise SettingsError("--all-namespaces and NAME exclude each other")
     seconds = read_duration("--wait", options.wait) if options.wait else 0.0
     scope = _Scope(names, workload.namespace, options.all_namespaces)
-    current, document = asyncio.run(_wait_until_current(scope, seconds, cluster, address))
+    document = asyncio.run(_wait_until_current(scope, seconds, cluster, address))
     if not options.quiet:
         _print_status(document, scope, workload.output)
-    return _CURRENT if current else _NOT_CURRENT
+    return _exit_status(document)
+
+
+def _exit_status(document: dict[str, Any]) -> int:
+    states = {one["state"] for one in document["workloads"]} - {"current"}
+    if not states:
+        return _CURRENT
+    return _UNKNOWN if states.issubset(_UNKNOWN_STATES) else _NOT_CURRENT
 
 
 def run_why(
@@ -87,17 +101,26 @@ class _Scope(NamedTuple):
 
 async def _wait_until_current(
     scope: _Scope, seconds: float, cluster: ClusterOptions, address: ControllerAddress
-) -> tuple[bool, dict[str, Any]]:
-    """Get the status, again each second until all is current or the time is over."""
+) -> dict[str, Any]:
+    """Get the status, again each second until all is current or the time is over.
+
+    Ends as soon as some workloads cannot become current without somebody's doing.
+    """
     async with connect(cluster, address) as client:
         deadline = time.monotonic() + seconds
+        final_since: float | None = None
         while True:
             document = await _get_status(client, scope)
-            current = all(one["state"] == "current" for one in document["workloads"])
-            remaining = deadline - time.monotonic()
-            if current or remaining <= 0:
-                return current, document
-            await asyncio.sleep(min(_PERIOD, remaining))
+            now = time.monotonic()
+            if all(one["state"] == "current" for one in document["workloads"]) or now >= deadline:
+                return document
+            if not any(one.get("actionRequired") for one in document["workloads"]):
+                final_since = None
+            elif final_since is None:
+                final_since = now
+            elif now - final_since >= _FINAL_AFTER:
+                return document
+            await asyncio.sleep(min(_PERIOD, deadline - now))
 
 
 async def _get_status(client: StatusClient, scope: _Scope) -> dict[str, Any]:

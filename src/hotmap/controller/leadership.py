@@ -155,6 +155,7 @@ class LeaderTerm:
         self._background.start("note watch progress", self._note_progress)
         self._background.start("check pods", self.pod_checker.run)
         self._background.start("report unreadable objects", self._unreadable_objects.run)
+        self._background.start("ask agents", self.pod_checker.run_told)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
         _log.info("watching %d workloads", len(consumers))

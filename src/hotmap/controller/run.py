@@ -23,6 +23,7 @@ from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
@@ -31,6 +32,7 @@ from hotmap.controller.report.health import check_health, check_readiness
 from hotmap.controller.report.loop_lag import measure_loop_lag
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSources
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
+from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import Endpoints, StatusServer
 from hotmap.controller.report.status import LeaderView, StatusPage
@@ -99,7 +101,14 @@ class Controller:
             client, settings.namespace, recorder=self._recorder, may_write=self._may_write
         )
         self._metrics = self._make_metrics()
-        self._status_page = StatusPage(client, index=self.index, decision_log=self.decision_log)
+        self._payloads = PayloadDigests(client, self.index.sources.get("ConfigMap"))
+        self._pod_reader = PodReader(client, AgentClient(client.server), self._payloads.digests)
+        self._status_page = StatusPage(
+            client,
+            reader=self._pod_reader,
+            index=self.index,
+            decision_log=self.decision_log,
+        )
         self._server = StatusServer(
             Endpoints(
                 metrics=self._metrics.render,
@@ -313,11 +322,16 @@ class Controller:
             found_changed=self._webhooks.source_found_changed,
             observe_delay=self._metrics.observe_delay,
         )
+
+        def agents_told(key: ObjectKey) -> None:
+            pod_checker.agents_told(key)  # it needs an observer, which needs the nudges
+
         nudges = Nudges(
             self._client,
-            PayloadDigests(self._client, self.index.sources.get("ConfigMap")),
+            self._payloads,
             check_leading=self._check_leading,
             report_refusal=reporter.nudge_refused,
+            agents_told=agents_told,
         )
         observer = Observer(
             index=self.index,
@@ -333,6 +347,7 @@ class Controller:
         consumer_states = ConsumerStates(
             index=self.index, decision_log=self.decision_log, records=self.records
         )
+        pod_checker = self._make_pod_checker(observer, consumer_states)
         parts = TermParts(
             reconciler=Reconciler(
                 observer=observer,
@@ -342,7 +357,7 @@ class Controller:
                 reporter=reporter,
                 reread=self._reread,
             ),
-            pod_checker=self._make_pod_checker(observer, consumer_states),
+            pod_checker=pod_checker,
             leader_view=LeaderView(observer, consumer_states),
             annotation_warnings=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
@@ -364,7 +379,7 @@ class Controller:
 
     def _make_pod_checker(self, observer: Observer, consumer_states: ConsumerStates) -> PodChecker:
         return PodChecker(
-            self._client,
+            self._pod_reader,
             observer=observer,
             stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
             recorder=self._recorder,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hotmap.agent.process.child_processes import ChildProcesses, Outcome
     from hotmap.agent.settings.settings import CheckSettings
 
-    Done = Callable[[str, str], None]
+    Done = Callable[[str, str, int | None], None]
 
 
 class Checker:
@@ -48,14 +48,16 @@ class Checker:
             remove_left_directories(self._settings.work_directory)
 
     def check(self, snapshot: Snapshot, done: Done) -> None:
-        """Check content; `done` gets the result and the error, now or from the loop."""
+        """Check content; `done` gets the result, the error and the exit status of a command
+        that did not pass, now or from the loop.
+        """
         error = find_error(snapshot.contents, self._settings.limits)
         if error:
-            done(REJECTED, error)
+            done(REJECTED, error, None)
         elif self._settings.commands:
             self._check_copy(snapshot, done)
         else:
-            done(PASSED, "")
+            done(PASSED, "", None)
 
     def close(self) -> None:
         """Remove what checks left."""
@@ -66,7 +68,7 @@ class Checker:
     def _check_copy(self, snapshot: Snapshot, done: Done) -> None:
         self._work = self._work or make_work_directory(self._settings.work_directory)
         if self._work is None:
-            done(ERROR, "no writable directory for a copy to check: set --work-dir")
+            done(ERROR, "no writable directory for a copy to check: set --work-dir", None)
             return
         try:
             self._work.clear()
@@ -75,14 +77,14 @@ class Checker:
         except OSError as error:
             self.close()  # the next check gets another directory
             reason = (error.strerror or "").lower()
-            done(ERROR, f"cannot make a copy to check: {reason}")
+            done(ERROR, f"cannot make a copy to check: {reason}", None)
             return
         self._run(copies, 0, done)
 
     def _run(self, copies: list[str], index: int, done: Done) -> None:
         commands, timeout = self._settings.commands, self._settings.timeout
         if index == len(commands):
-            done(PASSED, "")
+            done(PASSED, "", None)
             return
 
         def checked(outcome: Outcome) -> None:
@@ -90,15 +92,16 @@ class Checker:
             for directory, copy in zip(self._directories, copies, strict=True):
                 output = output.replace(copy, directory)
             if outcome.timed_out:
-                done(ERROR, f"check timed out after {timeout:g}s")
+                done(ERROR, f"check timed out after {timeout:g}s", None)
             elif not outcome.started:
-                done(ERROR, f"check could not run: {output}")
+                done(ERROR, f"check could not run: {output}", outcome.status)
             elif outcome.status in (126, 127) or outcome.status >= 128:
                 instead = f"check could not run: exit status {outcome.status}"
-                done(ERROR, mark_output(output and f"check could not run: {output}", instead))
+                text = mark_output(output and f"check could not run: {output}", instead)
+                done(ERROR, text, outcome.status)
             elif outcome.status:
                 instead = f"check failed with exit status {outcome.status}"
-                done(REJECTED, mark_output(output, instead))
+                done(REJECTED, mark_output(output, instead), outcome.status)
             else:
                 self._run(copies, index + 1, done)
 

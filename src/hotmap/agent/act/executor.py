@@ -124,14 +124,14 @@ class Executor:
         self._checker.close()
 
     def _check(self, snapshot: Snapshot) -> None:
-        def checked(result: str, error: str) -> None:
+        def checked(result: str, error: str, exit_status: int | None) -> None:
             if result == PASSED:
                 result, error = self._publish(snapshot)
-            self._results.append(CheckFinished(snapshot, result, error))
+            self._results.append(CheckFinished(snapshot, result, error, exit_status))
 
         # Before anything else: a program that cannot be started must not replace a running one.
         if error := self.application.find_error(snapshot.contents):
-            checked(REJECTED, error)
+            checked(REJECTED, error, None)
         else:
             self._checker.check(snapshot, checked)
 

@@ -1,6 +1,7 @@
 """The controller's announcement to this pod: the annotation `hotmap.dev/target`, read from a file.
 
-    hotmap.dev/target="<seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]"
+    hotmap.dev/target="<seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]
+                      [/<live fingerprint before>/<frozen fingerprint before>]]"
 
 A downwardAPI volume projects the pod's annotations into a file, so no API access is needed.
 
@@ -8,6 +9,9 @@ Fingerprints are keyed with a key that the pod does not have, so they can only b
 equality, and each is paired with what was projected with it: evidence "order". Where payload
 digests are announced (`core.payload_digest`; one for each volume made of ConfigMaps only), a
 directory is compared with them: evidence "exact".
+
+The fingerprints before are those of the content that the pod started with. A pod that is told for
+the first time has nothing else to compare with, and would take the change for what it has.
 """
 
 from __future__ import annotations
@@ -38,12 +42,15 @@ class Announcement(Value):
 
     live, frozen: fingerprints, opaque
     payloads: digests of `core.payload_digest`
+    live_before, frozen_before: of the content before, in the first announcement to a pod, else ""
     """
 
     sequence: int
     live: str
     frozen: str
     payloads: tuple[str, ...] = ()
+    live_before: str = ""
+    frozen_before: str = ""
 
 
 class TargetState(Value):
@@ -78,7 +85,8 @@ def parse_announcement(text: str) -> Announcement | None:
         parts = quoted.strip().strip('"').split("/")
         if len(parts) >= 3 and parts[0].isascii() and parts[0].isdecimal():
             payloads = tuple(one for one in "".join(parts[3:4]).split(".") if one)
-            return Announcement(int(parts[0]), parts[1], parts[2], payloads)
+            before = parts[4:6] if len(parts) >= 6 else ("", "")
+            return Announcement(int(parts[0]), parts[1], parts[2], payloads, *before)
     return None
 
 
@@ -112,6 +120,7 @@ class Comparison:
         Until then, and always for Secrets, the order is used.
         """
         live = announcement.live if announcement else None
+        self._order.start(announcement.live_before if announcement else "")
         states = {
             directory: TargetState(state, "order" if state != NONE else "")
             for directory, state in self._order.compare(live, digests).items()
@@ -127,6 +136,11 @@ class Comparison:
                 state = NOT_ANNOUNCED if same else NOT_PROJECTED
                 states[directory] = TargetState(state, "exact")
         return states
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether order is not known: the files were there when the announcement was first seen."""
+        return self._order.is_assumed
 
 
 #: Pairs that are kept, to recognize edits that are reverted.
@@ -144,15 +158,33 @@ class _Order:
     def __init__(self) -> None:
         self._pairs: dict[str, dict[str, str]] = {}
         self._last: str | None = None
+        #: What was there before anything was announced.
+        self._initial: dict[str, str] | None = None
+        #: The announcement that was paired with what was there.
+        self._assumed: str | None = None
+
+    def start(self, live_before: str) -> None:
+        """Pair the content before the first announcement with the fingerprint before it."""
+        if live_before and not self._pairs and self._initial is not None:
+            self._pairs[live_before] = self._initial
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether the last announcement was paired with what was there anyway."""
+        return self._last is None or self._last == self._assumed
 
     def compare(self, live: str | None, digests: Mapping[str, str]) -> dict[str, str]:
         if live is None or not digests:
             self._last = live
+            if live is None and digests and self._initial is None:
+                self._initial = dict(digests)
             return dict.fromkeys(digests, NONE)
         known = self._pairs.get(live)
         if known is None:
             if self._pairs and not self._is_new(digests):
                 return dict.fromkeys(digests, NOT_PROJECTED)
+            if not self._pairs:
+                self._assumed = live
             self._remember(live, dict(digests))
             return dict.fromkeys(digests, MATCHED)
         if known == digests:

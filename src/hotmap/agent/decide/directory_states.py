@@ -21,6 +21,8 @@ class DirectoryState:
         #: What the last reading found; what passed its check last; what every rule about the
         #: directory has loaded.
         self.projected: str | None = None
+        #: When that changed, seconds since boot; None: it has not since the agent started.
+        self.changed_at: float | None = None
         self.passed: str | None = None
         self.loaded: str | None = None
         #: Since when it has held content that is not loaded.
@@ -53,7 +55,10 @@ class DirectoryStates:
     def project(self, snapshot: Snapshot, now: float) -> None:
         """Record what was read."""
         for directory, row in self.rows.items():
-            row.projected = snapshot.directories[directory]
+            found = snapshot.directories[directory]
+            if row.projected is not None and found != row.projected:
+                row.changed_at = now
+            row.projected = found
             row.update_pending_since(now)
         self._payloads = snapshot.payloads
         self._compare()
@@ -80,6 +85,20 @@ class DirectoryStates:
     def target_state(self) -> str:
         """How all of them together compare with the announcement."""
         return overall_state(row.target for row in self.rows.values())
+
+    @property
+    def order_is_assumed(self) -> bool:
+        """Whether evidence by order rests on no update that was seen."""
+        return self._comparison.is_assumed
+
+    def payload(self, directory: str) -> str:
+        """Return the payload digest of a directory that has one of the announced ones, or "".
+
+        Those of Secrets are never announced, so nothing can be guessed from it.
+        """
+        announced = self.announcement.payloads if self.announcement else ()
+        found = self._payloads.get(directory, "")
+        return found if found in announced else ""
 
     def _compare(self) -> None:
         digests = {d: row.projected for d, row in self.rows.items() if row.projected is not None}

@@ -33,11 +33,15 @@ PASSED, REJECTED, ERROR = "passed", "rejected", "error"
 
 
 class CheckFinished(Value):
-    """A check ended; result: PASSED (and published), REJECTED or ERROR."""
+    """A check ended; result: PASSED (and published), REJECTED or ERROR.
+
+    exit_status: of the command that did not pass; None where none ended by itself
+    """
 
     snapshot: Snapshot
     result: str
     error: str = ""
+    exit_status: int | None = None
 
 
 class AttemptFinished(Value):

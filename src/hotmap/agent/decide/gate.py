@@ -23,6 +23,8 @@ class Gate:
         self.passed: str | None = None
         self.rejected: str | None = None
         self.error = ""
+        #: Of the check command that led to the error; None where there was none.
+        self.exit_status: int | None = None
         self.failures = 0
         self.retry_at = 0.0
 
@@ -68,16 +70,25 @@ class Gate:
         self.failures = 0
         self.error = ""
 
-    def reject(self, error: str) -> None:
+    def reject(self, error: str, exit_status: int | None = None) -> None:
         """Record that the checked content was rejected, and why."""
         self.rejected, self.checking = self.checking, None
         self.error = error
+        self.exit_status = exit_status
 
-    def fail(self, error: str, *, now: float, delay: Callable[[int], float]) -> None:
+    def fail(
+        self,
+        error: str,
+        exit_status: int | None = None,
+        *,
+        now: float,
+        delay: Callable[[int], float],
+    ) -> None:
         """Record that the check itself failed; `delay(failures)` is the time to the next."""
         self.checking = None
         self.failures += 1
         self.error = error
+        self.exit_status = exit_status
         self.retry_at = now + delay(self.failures)
 
     def postpone(self, until: float) -> None:

@@ -205,17 +205,26 @@ class Reconciler:
         for state in self.rules:
             if state.is_frozen:
                 if state.progress.tried is None:
-                    # The containers started with what is announced at first.
-                    state.progress.adopt(announcement.frozen)
+                    state.progress.adopt(self._frozen_at_start(announcement))
                 state.progress.set_desired(announcement.frozen, now, delay=self._splay(state))
+
+    def _frozen_at_start(self, announcement: Announcement) -> str:
+        """Name what the containers started with, at the first announcement.
+
+        If it came while this agent was running, that is what was there before; an announcement
+        that was there at the agent's own start may be older than the containers.
+        """
+        came_later = self.gate.seen is not None
+        before = announcement.frozen_before if came_later else ""
+        return before or announcement.frozen
 
     def _record_check(self, check: CheckFinished, now: float) -> None:
         self.checks[check.result] += 1
         if check.result == ERROR:
-            self.gate.fail(check.error, now=now, delay=self._delay)
+            self.gate.fail(check.error, check.exit_status, now=now, delay=self._delay)
             self._warn("check", check.error)
         elif check.result == REJECTED:
-            self.gate.reject(check.error)
+            self.gate.reject(check.error, check.exit_status)
             self._snapshot = None
             self._warn("rejected", check.error, digest=self.gate.rejected)
             if self._settings.once:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hotmap.agent.report.pod_document import make_pod_document
 from hotmap.agent.report.server import Server
 from hotmap.agent.report.status import make_status
 from hotmap.agent.runtime.errors import describe_unexpected
@@ -99,6 +100,14 @@ class Reporter:
             "log_lines_dropped": self._log.dropped,
         }
 
+    def _pod_document(self) -> bytes:
+        return make_pod_document(
+            self._loop.now(),
+            self._observer.pod_uid(),
+            self._observer.status(),
+            self._reconciler,
+        )
+
     def respond(self, path: str, *, is_local: bool = False) -> tuple[int, str, bytes]:
         """Return status code, content type and body for a path.
 
@@ -114,6 +123,8 @@ class Reporter:
 
             status = _map_texts(self.status(), reveal_output if is_local else omit_output)
             return 200, "application/json", json.dumps(status).encode() + b"\n"
+        if path == "/v1/pod":
+            return 200, "application/json", self._pod_document()
         if path == "/healthz":
             age = f"{self._observer.poll_age:.1f}\n".encode()
             return _code(self._observer.healthy), _TEXT, age
@@ -122,7 +133,7 @@ class Reporter:
         if path == "/readyz":
             state = str(self.status()["state"])
             return _code(self._reconciler.directories.all_loaded_once), _TEXT, f"{state}\n".encode()
-        return 404, _TEXT, b"try /status, /metrics, /healthz, /startupz or /readyz\n"
+        return 404, _TEXT, b"try /status, /v1/pod, /metrics, /healthz, /startupz or /readyz\n"
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -30,7 +30,7 @@ def make_status(
         "state": state,
         "message": message,
         "directories": _directories(now, observer, reconciler),
-        "rules": [_rule(now, rule) for rule in reconciler.rules],
+        "rules": [_rule(now, rule, reconciler) for rule in reconciler.rules],
         "check": {"state": gate.state, "error": gate.error, "counts": dict(reconciler.checks)},
         "target": {
             "state": directories.target_state,
@@ -110,14 +110,20 @@ def _directory_error(path: str, observer: ObserverStatus, reconciler: Reconciler
     return next((error for error in errors if error), "")
 
 
-def _rule(now: float, rule: RuleState) -> dict[str, Any]:
+def _rule(now: float, rule: RuleState, reconciler: Reconciler) -> dict[str, Any]:
     progress = rule.progress
+    state, since = rule.state, progress.pending_since
+    unchecked = _unchecked_since(rule, reconciler)
+    if unchecked is not None:
+        # What the process should load is not known before the check passes, and is not loaded.
+        state = "pending" if state in ("loaded", "told") else state
+        since = unchecked if since is None else min(since, unchecked)
     return {
         "name": rule.rule.name,
-        "state": rule.state,
+        "state": state,
         "desired": progress.desired,
         "loaded": progress.loaded,
-        "pending_seconds": _seconds_since(progress.pending_since, now),
+        "pending_seconds": _seconds_since(since, now),
         "consecutive_failures": progress.failures,
         "error": progress.error,
         "loads": rule.loads,
@@ -125,6 +131,17 @@ def _rule(now: float, rule: RuleState) -> dict[str, Any]:
         "superseded": rule.superseded,
         "loaded_at": round(rule.loaded_at, 3),
     }
+
+
+def _unchecked_since(rule: RuleState, reconciler: Reconciler) -> float | None:
+    """Return since when a rule's directories have had content that did not pass; None: it did."""
+    rows = [reconciler.directories.rows[path] for path in rule.directories]
+    times = [
+        row.pending_since
+        for row in rows
+        if row.projected != row.passed and row.pending_since is not None
+    ]
+    return min(times, default=None)
 
 
 def _seconds_since(then: float | None, now: float) -> float:

@@ -125,6 +125,16 @@ class Observer:
             poll_age=self.poll_age,
         )
 
+    def pod_uid(self) -> str:
+        """Read the pod's uid, which injection puts beside its annotations; "" where it is not."""
+        if not self._target_directory:
+            return ""
+        try:
+            with open(os.path.join(self._target_directory, "uid"), encoding="ascii") as file:
+                return file.read(128).strip()
+        except (OSError, ValueError):
+            return ""
+
     @property
     def mode(self) -> str:
         """How changes are detected: inotify or polling."""

@@ -39,9 +39,12 @@ def stage_mount() -> dict[str, Any]:
 
 
 def pod_volume() -> dict[str, Any]:
-    """Make the volume with the pod's annotations."""
-    annotations = {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}
-    return {"name": POD, "downwardAPI": {"items": [annotations]}}
+    """Make the volume with the pod's annotations, and with its uid for the answers of the agent."""
+    items = [
+        {"path": path, "fieldRef": {"fieldPath": f"metadata.{path}"}}
+        for path in ("annotations", "uid")
+    ]
+    return {"name": POD, "downwardAPI": {"items": items}}
 
 
 def run_volume() -> dict[str, Any]:

@@ -66,12 +66,17 @@ class Nudges:
         *,
         check_leading: Callable[[], None],
         report_refusal: Callable[[Consumer, str], None],
+        agents_told: Callable[[ObjectKey], None] = lambda _: None,
     ) -> None:
-        """`report_refusal` gets the reason why pods refused a nudge."""
+        """`report_refusal` gets the reason why pods refused a nudge.
+
+        `agents_told` gets the consumers in whose pods agents are told of other content.
+        """
         self._client = client
         self._payloads = payloads
         self._check_leading = check_leading
         self._report_refusal = report_refusal
+        self._agents_told = agents_told
         self._slots = asyncio.Semaphore(_NUDGES_AT_ONCE)
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
         self._sent: dict[ObjectKey, Target] = {}
@@ -118,7 +123,7 @@ class Nudges:
         due = {uid for uid, at in second.items() if at <= now}
         annotated = target._replace(payloads=await self._payloads.digests(consumer))
         new, results = await self._nudge_pods(
-            consumer, annotated, recorded=snapshot.recorded_target, again=due
+            snapshot, annotated, recorded=snapshot.recorded_target, again=due
         )
         failures = {result.uid: result.failure for result in results if result.failure}
         refusals = {result.uid: result.refusal for result in results if result.refusal}
@@ -128,13 +133,15 @@ class Nudges:
         self._second[key] = left | dict.fromkeys(told, now + SECOND_NUDGE)
         for refusal in list(refusals.values())[:1]:
             self._report_refusal(consumer, refusal)
+        if new and snapshot.policy.agent is not None:
+            self._agents_told(consumer.key)
         for failure in failures.values():
             raise failure
         return len(told) + len(due)
 
     async def _nudge_pods(
         self,
-        consumer: Consumer,
+        snapshot: Snapshot,
         target: Target,
         *,
         recorded: Target | None,
@@ -145,16 +152,21 @@ class Nudges:
         `recorded` counts as the last nudge of a pod without one. A failure does not stop the
         others. Returns the uids of the newly nudged pods, and the result of each request.
         """
+        consumer = snapshot.consumer
         pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
         needing = [pod for pod in pods if pod.metadata.uid in new or pod.metadata.uid in again]
-        nudges = (self._nudge_pod(consumer, pod, target) for pod in _spread(needing))
+        before = recorded if snapshot.policy.agent is not None else None
+        nudges = (self._nudge_pod(consumer, pod, target, before) for pod in _spread(needing))
         return new, await asyncio.gather(*nudges)
 
-    async def _nudge_pod(self, consumer: Consumer, pod: Pod, target: Target) -> _Result:
+    async def _nudge_pod(
+        self, consumer: Consumer, pod: Pod, target: Target, before: Target | None
+    ) -> _Result:
         uid = pod.metadata.uid
         told = read_target(pod)
-        value = target._replace(sequence=(told.sequence if told else 0) + 1)
+        value = _with_content_before(target, told, before)
+        value = value._replace(sequence=(told.sequence if told else 0) + 1)
         body = {"metadata": {"uid": uid, "annotations": {TARGET: str(value)}}}
         async with self._slots:
             try:
@@ -181,7 +193,16 @@ class Nudges:
 
 def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
     told = read_target(pod) or recorded
-    return told is None or (told.live, told.frozen) != (target.live, target.frozen)
+    return told is None or not told.names_same_content(target)
+
+
+def _with_content_before(target: Target, told: Target | None, before: Target | None) -> Target:
+    """Add to the first nudge of a pod, and to its repetitions, what the pod started with."""
+    if told is None and before is not None:
+        return target._replace(live_before=before.live, frozen_before=before.frozen)
+    if told is not None and told.names_same_content(target):
+        return target._replace(live_before=told.live_before, frozen_before=told.frozen_before)
+    return target
 
 
 def _spread(pods: Sequence[Pod]) -> list[Pod]:

@@ -8,6 +8,7 @@ consumers that are not current are kept.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hotmap.controller.report.decision_log import DecisionLog
@@ -16,6 +17,7 @@ from hotmap.controller.watch.index import Index
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import UP_TO_DATE, ConsumerStatus, State, derive_status
+from hotmap.core.status.stage import PodState
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 
@@ -25,6 +27,8 @@ class ConsumerStateStatistics(NamedTuple):
     consumers: dict[State, int]
     #: pods that are not known to be up to date, as far as they were counted
     behind: int
+    #: pods by state, as of the last check of their consumer; every state is there
+    pods: dict[PodState, int]
 
 
 class ConsumerStates:
@@ -40,6 +44,11 @@ class ConsumerStates:
         self._not_current: dict[ObjectKey, ConsumerStatus] = {}
         self._counts: Counter[State] = Counter()
         self._behind = 0
+        #: Consumers whose agents were told of other content and have not been asked since.
+        self._announced: set[ObjectKey] = set()
+        #: Pods by state at the last check of each consumer, and in total.
+        self._pod_states: dict[ObjectKey, Mapping[PodState, int]] = {}
+        self._pod_counts: Counter[PodState] = Counter()
 
     def get(self, consumer: Consumer) -> ConsumerStatus:
         """Return the status of a followed consumer as of its last update."""
@@ -54,10 +63,24 @@ class ConsumerStates:
     def set_pod_check(self, key: ObjectKey, status: ConsumerStatus | None) -> None:
         """Keep the result of a check of a consumer's pods; None: it no longer holds."""
         if status is None or status.state is State.CURRENT:
+            self._announced.discard(key)
             self._pod_checks.pop(key, None)
         else:
             self._pod_checks[key] = status
         self.update(key)
+
+    def set_announced(self, key: ObjectKey) -> None:
+        """Keep that agents were told of other content: what was known of pods does not hold."""
+        self.set_pod_check(key, None)
+        self._announced.add(key)
+        self.update(key)
+
+    def set_pod_states(self, key: ObjectKey, states: Mapping[PodState, int]) -> None:
+        """Keep how many pods of a consumer are in each state, as of a check."""
+        self._pod_counts.subtract(self._pod_states.pop(key, {}))
+        if states:
+            self._pod_states[key] = states
+            self._pod_counts.update(states)
 
     def update(self, key: ObjectKey) -> None:
         """Derive a consumer's status anew; one without a decision is not counted."""
@@ -65,6 +88,8 @@ class ConsumerStates:
         consumer = self._index.consumer(key)
         if consumer is None or self._decision_log.latest(key) is None:
             self._pod_checks.pop(key, None)
+            self._announced.discard(key)
+            self.set_pod_states(key, {})
             return
         status = self._derive(consumer)
         if status.state is not State.CURRENT:
@@ -79,6 +104,7 @@ class ConsumerStates:
             self._decision_log.last_decision(consumer.key),
             record.pods_checked if record else None,
             self._pod_checks.get(consumer.key),
+            announced=consumer.key in self._announced,
         )
 
     def _drop(self, key: ObjectKey) -> None:
@@ -91,4 +117,5 @@ class ConsumerStates:
         """Count consumers by state, and the pods that they wait for."""
         counts = {state: self._counts[state] for state in State}
         counts[State.CURRENT] = len(self._decision_log) - len(self._not_current)
-        return ConsumerStateStatistics(counts, self._behind)
+        pods = {state: self._pod_counts[state] for state in PodState}
+        return ConsumerStateStatistics(counts, self._behind, pods)

@@ -141,6 +141,14 @@ class _StatisticsCollector(Collector):
             for state, count in statistics.consumers.items():
                 consumers.add_metric([state.value], count)
         yield consumers
+        pods = GaugeMetricFamily(
+            "hotmap_pods",
+            "Pods by state, as of the last check of their workload.",
+            labels=["state"],
+        )
+        for pod_state, count in (statistics.pods if statistics else {}).items():
+            pods.add_metric([pod_state.value], count)
+        yield pods
         behind = statistics.behind if statistics else 0
         yield _gauge("hotmap_pods_behind", "Pods that are not known to be up to date.", behind)
         yield _counter(

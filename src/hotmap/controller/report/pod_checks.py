@@ -10,13 +10,17 @@ cause. Checks only ever report. They run in the background:
    consumer whose reconcile is due or settling: it may be about to be rolled
 3. a rollout that makes no progress is checked after a while, to report what it waits for
 4. a consumer that is not current yet, or latent, is checked again with growing pauses
+5. one whose agents were told of other content is checked as soon as they may have loaded it, beside
+   all others, and again while they are at work
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from heapq import heappop, heappush
 from typing import NamedTuple, NoReturn
 
@@ -25,99 +29,56 @@ import msgspec
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.event_writer import EventType, write_consumer_event
+from hotmap.controller.report.pod_reader import PodCheckResult, PodReader
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
-from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
-from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
-from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, status_from_pods
-from hotmap.core.status.pods import (
-    DesiredContent,
-    PodProof,
-    desired_content,
-    has_current_template,
-    observe_pods,
-    pod_proofs,
-)
-from hotmap.kube.client import Client
+from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, describe_agents
+from hotmap.core.status.stage import PodState
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 
 __all__ = [
     "PodCheckGate",
-    "PodCheckResult",
     "PodCheckStores",
     "PodChecker",
-    "check_pods",
-    "conclude_from_pods",
 ]
 
 #: Seconds between two writes of check results, where nothing else has to be written.
 _WRITE_INTERVAL = 60.0
 
+#: Seconds until a consumer whose agents were told is checked, if something is decided on it.
+_DECIDED_PAUSE = 0.25
+
+#: Seconds between its checks while agents are at work or in trouble; after these, as all others.
+_TOLD_PAUSES = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0, 15.0)
+
+#: Consumers whose agents are asked at the same time.
+_MAX_TOLD_CHECKS = 8
+
+#: States of pods that end by themselves within seconds.
+_AT_WORK = frozenset(
+    (
+        PodState.WAITING,
+        PodState.SETTLING,
+        PodState.CHECKING,
+        PodState.LOADING,
+        PodState.RESTARTING,
+    )
+)
+
+#: The Events on what agents say.
+_AGENT_REASONS = {PodState.REFUSED: Reason.REFUSED, PodState.FAILED: Reason.LOAD_FAILED}
+
 _log = logging.getLogger(__name__)
-
-
-class PodCheckResult(NamedTuple):
-    """The result of one check of a consumer's pods."""
-
-    desired: DesiredContent
-    pods: tuple[PodProof, ...]
-    status: ConsumerStatus
-
-
-async def check_pods(
-    client: Client, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
-) -> PodCheckResult:
-    """List a consumer's pods and determine which content they have; one LIST, no writes.
-
-    `stalled` means that its own controller has reported no progress for a while, `retried` for
-    longer than the back-off of kubelets.
-
-    Raises:
-        ApiError, Unreachable: as the client raises them.
-    """
-    pods = await list_pods(client, snapshot.consumer)
-    return conclude_from_pods(
-        snapshot, pods, now=client.server_time(), stalled=stalled, retried=retried
-    )
-
-
-def conclude_from_pods(
-    snapshot: Snapshot,
-    pods: Sequence[Pod],
-    *,
-    now: float,
-    stalled: bool = False,
-    retried: bool = False,
-) -> PodCheckResult:
-    """Determine which content the pods of a consumer have; see `check_pods`."""
-    consumer, record = snapshot.consumer, snapshot.record
-    desired = desired_content(snapshot)
-    proofs = pod_proofs(
-        desired,
-        observe_pods(consumer, pods),
-        now=now,
-        template_current=has_current_template(snapshot),
-        windows=record.windows if record else (),
-    )
-    status = status_from_pods(
-        consumer,
-        proofs,
-        desired,
-        stalled=stalled,
-        retried=retried,
-        agents_restart=snapshot.policy.agent_restarts,
-    )
-    return PodCheckResult(desired, proofs, status)
 
 
 class PodCheckStores(NamedTuple):
@@ -161,7 +122,7 @@ class PodChecker:
 
     def __init__(
         self,
-        client: Client,
+        reader: PodReader,
         *,
         observer: Observer,
         stores: PodCheckStores,
@@ -170,7 +131,7 @@ class PodChecker:
         gate: PodCheckGate,
         clock: Callable[[], float] = loop_time,
     ) -> None:
-        self._client = client
+        self._reader = reader
         self._observer = observer
         self._index, self._records, self._decision_log, self._consumer_states = stores
         self._recorder = recorder
@@ -183,8 +144,15 @@ class PodChecker:
         #: Consumers with a time of their own, and the times; a key may be in the heap repeatedly.
         self._schedules: dict[ObjectKey, _Schedule] = {}
         self._heap: list[tuple[float, ObjectKey]] = []
+        #: Consumers whose agents were told of other content: when they are checked, and how often
+        #: they were; and the same by time.
+        self._told: dict[ObjectKey, tuple[float, int]] = {}
+        self._told_heap: list[tuple[float, ObjectKey]] = []
+        self._told_wake = asyncio.Event()
         #: uids of records with a check result that is not written yet.
         self._unwritten: set[str] = set()
+        #: The content of the last Event on what agents say, since they were told of it.
+        self._reported_agents: dict[tuple[ObjectKey, Reason], str] = {}
         self._wake = asyncio.Event()
         #: Checks that cost a LIST.
         self.checks = 0
@@ -199,14 +167,35 @@ class PodChecker:
             consumer is None
             or record is None
             or latest is None
-            or record.pods_checked is PodCheck.CURRENT
+            or (record.pods_checked is PodCheck.CURRENT and key not in self._told)
         ):
             self._drop(key)
+        elif key in self._told:
+            return
         elif latest.verdict == Verdict.FROZEN.value and record.pods_checked is PodCheck.NOT_YET:
             self._schedule_rollout(key, consumer, requested_at=latest.at)
         elif key not in self._schedules and key not in self._adopted:
             self._adopted[key] = self._clock() + self._settings.initial_delay
             self._wake.set()
+
+    def agents_told(self, key: ObjectKey) -> None:
+        """Schedule a consumer whose agents were told of other content than before."""
+        self._reader.agents_told(key)
+        self._adopted.pop(key, None)
+        self._schedules.pop(key, None)
+        self._forget_reports(key)
+        self._consumer_states.set_announced(key)
+        self._schedule_told(key, self._settings.told_delay, 0)
+
+    def _forget_reports(self, key: ObjectKey) -> None:
+        for reason in _AGENT_REASONS.values():
+            self._reported_agents.pop((key, reason), None)
+
+    def _schedule_told(self, key: ObjectKey, seconds: float, checks: int) -> None:
+        due = self._clock() + seconds
+        self._told[key] = due, checks
+        heappush(self._told_heap, (due, key))
+        self._told_wake.set()
 
     def _schedule_rollout(self, key: ObjectKey, consumer: Consumer, *, requested_at: float) -> None:
         """Schedule a consumer that was rolled out, anew for each rollout."""
@@ -221,6 +210,8 @@ class PodChecker:
         """Follow what a consumer's own controller reports; the consumers' stores call this."""
         if new is None or old is None or old.uid != new.uid:
             self._drop(key)
+            self._forget_reports(key)
+            self._reader.forget(key)
             return
         if (old.behind, old.rolling, old.paused) == (new.behind, new.rolling, new.paused):
             return
@@ -248,12 +239,15 @@ class PodChecker:
         if schedule is None:
             return  # it was deleted while its pods were listed
         longest = settings.max_pause_rolling if consumer.rolling else settings.max_pause
+        if self._index.policies.of(consumer).agent is not None:
+            longest = min(longest, settings.max_pause_agents)
         schedule.pause = min(longest, max(settings.pause, schedule.pause * 2))
         self._schedule_after(key, consumer, schedule.pause)
 
     def _drop(self, key: ObjectKey) -> None:
         self._adopted.pop(key, None)
         self._schedules.pop(key, None)
+        self._told.pop(key, None)
         self._consumer_states.set_pod_check(key, None)
 
     # -- run -----------------------------------------------------------------------------------
@@ -277,6 +271,70 @@ class PodChecker:
             if self._clock() - written_at >= _WRITE_INTERVAL:
                 self.write()
                 written_at = self._clock()
+
+    async def run_told(self) -> NoReturn:
+        """Check consumers whose agents were told, several at a time, until cancelled."""
+        if not self._settings.rate:
+            await asyncio.Event().wait()
+        slots = asyncio.Semaphore(_MAX_TOLD_CHECKS)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await slots.acquire()
+                key = await self._next_told()
+                task = tasks.create_task(self._check_told_safely(key))
+                task.add_done_callback(lambda _: slots.release())
+
+    async def _next_told(self) -> ObjectKey:
+        """Wait for the next consumer whose time has come."""
+        while True:
+            self._told_wake.clear()
+            while self._told_heap:
+                due, key = self._told_heap[0]
+                if self._told.get(key, (None, 0))[0] == due and due > self._clock():
+                    break
+                heappop(self._told_heap)
+                if self._told.get(key, (None, 0))[0] == due:
+                    return key
+            left = self._told_heap[0][0] - self._clock() if self._told_heap else None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._told_wake.wait()
+
+    async def _check_told_safely(self, key: ObjectKey) -> None:
+        _, checks = self._told[key]
+        try:
+            if not await self._check_told(key, checks):
+                self._schedule_told(key, _DECIDED_PAUSE, checks)
+        except Exception:
+            _log.exception("internal error checking pods", extra={"workload": str(key)})
+            self._schedule_told(key, _TOLD_PAUSES[-1], checks)
+
+    async def _check_told(self, key: ObjectKey, checks: int) -> bool:
+        """Check one consumer; False: something is being decided on it, so that comes first."""
+        consumer = self._index.consumer(key)
+        record = self._records.get(consumer.uid) if consumer else None
+        last = self._decision_log.last_decision(key)
+        if consumer is None or record is None or last is None:
+            self._drop(key)
+            return True
+        if self._gate.is_pending(key):
+            return False
+        told = self._told.get(key)
+        schedule = self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
+        quiet = self._clock() - schedule.progress_at
+        result = await self._read_pods(consumer, record, quiet=quiet)
+        if self._told.get(key) != told:
+            return True  # they were told of something else meanwhile, or it is gone
+        if result is None:
+            return False
+        self._apply_result(consumer, record, result.status, result)
+        if result.status.state is State.CURRENT:
+            return True
+        if checks < len(_TOLD_PAUSES):
+            self._schedule_told(key, _TOLD_PAUSES[checks], checks + 1)
+        else:
+            self._told.pop(key, None)
+        return True
 
     async def _wait_for_work(self, written_at: float) -> None:
         """Wait until a consumer is scheduled, or check results have to be written."""
@@ -345,33 +403,50 @@ class PodChecker:
             self._apply_result(consumer, record, NO_PODS)
 
     async def _list_and_apply(self, consumer: Consumer, record: Record, *, quiet: float) -> None:
+        result = await self._read_pods(consumer, record, quiet=quiet)
+        if result is None:
+            self._schedule_again(consumer.key, consumer)
+        else:
+            self._apply_result(consumer, record, result.status, result)
+
+    async def _read_pods(
+        self, consumer: Consumer, record: Record, *, quiet: float
+    ) -> PodCheckResult | None:
+        """Check a consumer's pods; None: that failed, or does not count any more."""
         key, settings = consumer.key, self._settings
         snapshot = self._observer.snapshot(key)
         if snapshot is None:  # its name patterns are not matched yet
-            self._schedule_again(key, consumer)
-            return
+            return None
         self.checks += 1
         try:
-            result = await check_pods(
-                self._client,
+            result = await self._reader.check(
                 snapshot,
                 stalled=quiet >= settings.stalled_after,
                 retried=quiet >= settings.retried_after,
             )
         except (ApiError, Unreachable) as error:
             _log.info("pods not checked, retrying later: %s", error, extra={"workload": str(key)})
-            self._schedule_again(key, consumer)
-            return
+            return None
         if self._records.get(consumer.uid) != record or self._gate.is_pending(key):
-            self._schedule_again(key, consumer)  # another decision was made or is due
-        else:
-            self._apply_result(consumer, record, result.status)
+            return None  # something was decided meanwhile, or will be
+        return result
 
     # -- results -------------------------------------------------------------------------------
 
-    def _apply_result(self, consumer: Consumer, record: Record, status: ConsumerStatus) -> None:
+    def _apply_result(
+        self,
+        consumer: Consumer,
+        record: Record,
+        status: ConsumerStatus,
+        result: PodCheckResult | None = None,
+    ) -> None:
         """Record a check result, report what is new about it, and schedule the next check."""
         key, state = consumer.key, status.state
+        self._consumer_states.set_pod_states(
+            key, Counter(proof.state for proof in result.pods) if result else {}
+        )
+        if result is not None:
+            self._report_agents(consumer, result)
         if state is State.CURRENT:
             self._record_result(record, PodCheck.CURRENT)
             self._drop(key)
@@ -384,6 +459,8 @@ class PodChecker:
                 self._report(consumer, Reason.LATENT, status.reason, "Normal")
         elif state is State.STUCK and not self._is_known(key, status):
             self._report(consumer, Reason.STUCK, status.reason, "Warning")
+        if record.pods_checked is PodCheck.CURRENT and state is not State.LATENT:
+            self._record_result(record, PodCheck.NOT_YET)
         self._consumer_states.set_pod_check(key, status)
         self._schedule_again(key, consumer)
 
@@ -395,6 +472,21 @@ class PodChecker:
         """Return whether a decision may replace pods that were just found to be latent."""
         snapshot = self._observer.snapshot(key)
         return snapshot is not None and decide(snapshot).needs_pod_starts
+
+    def _report_agents(self, consumer: Consumer, result: PodCheckResult) -> None:
+        """Write a Warning Event on what agents refused or could not load, once for each change.
+
+        It counts pods, so it waits for those whose agents are at work.
+        """
+        if any(proof.state in _AT_WORK for proof in result.pods):
+            return
+        change = result.desired.revision
+        for state, reason in _AGENT_REASONS.items():
+            found = [proof for proof in result.pods if proof.state is state]
+            if found and self._reported_agents.get((consumer.key, reason)) != change:
+                self._reported_agents[consumer.key, reason] = change
+                message = describe_agents(found, len(result.pods))
+                self._report(consumer, reason, message, "Warning")
 
     def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
         if record.pods_checked is not pods_checked:

@@ -28,6 +28,9 @@ class Reason(enum.StrEnum):
     HELD = "Held"
     FAILED = "Failed"
     NUDGE_REFUSED = "NudgeRefused"
+    #: Agents in pods refused content, or could not load it.
+    REFUSED = "Refused"
+    LOAD_FAILED = "LoadFailed"
     SOURCE_MISSING = "SourceMissing"
     INVALID_ANNOTATION = "InvalidAnnotation"
     REVISION_CHANGED = "RevisionChanged"

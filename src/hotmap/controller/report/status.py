@@ -16,7 +16,7 @@ from hotmap import __version__
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
 from hotmap.controller.report.events import missing_sources
-from hotmap.controller.report.pod_checks import PodCheckResult, check_pods
+from hotmap.controller.report.pod_reader import PodCheckResult, PodReader
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
@@ -26,7 +26,8 @@ from hotmap.core.errors import ApiError, BadRequest, HotmapError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import ConsumerStatus, State
-from hotmap.core.status.pods import PodProof, Stage
+from hotmap.core.status.pods import PodProof
+from hotmap.core.status.stage import Stage
 from hotmap.core.text import printable, quote
 from hotmap.kube.client import Client
 
@@ -64,8 +65,11 @@ class _Query(NamedTuple):
 class StatusPage:
     """Serves queries for the status."""
 
-    def __init__(self, client: Client, *, index: Index, decision_log: DecisionLog) -> None:
+    def __init__(
+        self, client: Client, *, reader: PodReader, index: Index, decision_log: DecisionLog
+    ) -> None:
         self._client = client
+        self._reader = reader
         self._index = index
         self._decision_log = decision_log
         self._list_limit = asyncio.Semaphore(_MAX_LISTS)
@@ -135,6 +139,7 @@ class StatusPage:
             "name": name,
             "state": status.state.value,
             "reason": status.reason,
+            "actionRequired": status.action_required,
             "behind": status.behind,
             "strategy": policy.strategy.value,
             "policy": printable(policy.origin),
@@ -172,7 +177,7 @@ class StatusPage:
         result: PodCheckResult | HotmapError
         try:
             async with self._list_limit:
-                result = await check_pods(self._client, snapshot)
+                result = await self._reader.check(snapshot)
         except (ApiError, Unreachable) as error:
             result = error
         status = _status_after_check(snapshot, leader.consumer_states.get(consumer), result)
@@ -195,7 +200,8 @@ def _status_after_check(
 
     States that need a user or time have priority over the pods.
     """
-    if snapshot.record is None or known.state in (State.FAILED, State.HELD):
+    failed = known.state is State.FAILED and not known.behind  # a write, not a load
+    if snapshot.record is None or failed or known.state is State.HELD:
         return known
     if snapshot.recorded_target != snapshot.target and not missing_sources(snapshot):
         return ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
@@ -232,6 +238,7 @@ def _pod_document(proof: PodProof, desired: str) -> dict[str, Any]:
     pod = proof.pod
     return {
         "name": pod.start.name,
+        "state": proof.state.value,
         "startedAt": pod.start.at,
         "ready": pod.ready,
         "waitingReason": pod.waiting_reason,

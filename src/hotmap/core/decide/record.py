@@ -122,6 +122,9 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
         return msgspec.structs.replace(record, rolls=rolls)
     if _leaves_older_pods(decision):
         return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
+    if snapshot.policy.agent is not None and decision.assessment.verdict is Verdict.LIVE:
+        # The agents load it, or refuse it: they are asked.
+        return msgspec.structs.replace(record, pods_checked=PodCheck.NOT_YET)
     return record
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "ON_CHANGE",
     "OURS",
     "RELEASE",
+    "REQUIRE_READY",
     "REREADS",
     "SETTLE",
     "SETTLE_MAX",
@@ -41,6 +42,7 @@ FOLLOW = "hotmap.dev/follow"
 EXCLUDE = "hotmap.dev/exclude"
 IGNORE = "hotmap.dev/ignore"
 REREADS = "hotmap.dev/rereads"
+REQUIRE_READY = "hotmap.dev/require-ready"
 STRATEGY = "hotmap.dev/strategy"
 SETTLE = "hotmap.dev/settle"
 SETTLE_MAX = "hotmap.dev/settle-max"
@@ -56,6 +58,7 @@ ANNOTATIONS = (
     EXCLUDE,
     IGNORE,
     REREADS,
+    REQUIRE_READY,
     STRATEGY,
     SETTLE,
     SETTLE_MAX,

@@ -443,6 +443,7 @@ class PodCondition(_Part, frozen=True, gc=False):
 
 class PodStatus(_Part, frozen=True):
     phase: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None

@@ -1,10 +1,12 @@
 """The annotation by which a nudge announces the desired content to a pod.
 
-    hotmap.dev/target: <sequence>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]]
+    hotmap.dev/target: <sequence>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]
+                       [/<live fingerprint before>/<frozen fingerprint before>]]
 
 `sequence` increases with every nudge, since an equal value would cause no sync. Whether a pod needs
 one depends on its last nudge, so a reverted edit is nudged again. Payload digests
-(`config_volumes`) are for an agent in the pod; they are not used here.
+(`config_volumes`) are for an agent in the pod; they are not used here. The fingerprints before are
+for it too, in the first nudge of a pod: they name the content that the pod started with.
 """
 
 from __future__ import annotations
@@ -27,10 +29,19 @@ class Target(NamedTuple):
     frozen: str
     #: One for each of the pod's volumes that consists of ConfigMaps only.
     payloads: tuple[str, ...] = ()
+    #: What a pod counted as told that had never been told anything; "" otherwise.
+    live_before: str = ""
+    frozen_before: str = ""
 
     def __str__(self) -> str:
         text = f"{self.sequence}/{self.live}/{self.frozen}"
-        return f"{text}/{'.'.join(self.payloads)}" if self.payloads else text
+        if self.payloads or self.live_before:
+            text += f"/{'.'.join(self.payloads)}"
+        return f"{text}/{self.live_before}/{self.frozen_before}" if self.live_before else text
+
+    def names_same_content(self, other: Target) -> bool:
+        """Tell whether two targets name the same content."""
+        return (self.live, self.frozen) == (other.live, other.frozen)
 
 
 def read_target(pod: Pod) -> Target | None:
@@ -39,7 +50,8 @@ def read_target(pod: Pod) -> Target | None:
     sequence = parse_number(parts[0])
     if len(parts) < 3 or sequence is None:
         return None
-    return Target(sequence, parts[1], parts[2])
+    before = parts[4:6] if len(parts) >= 6 else ("", "")
+    return Target(sequence, parts[1], parts[2], (), *before)
 
 
 _MIRROR = "kubernetes.io/config.mirror"

@@ -21,6 +21,7 @@ from hotmap.core.model.annotations import (
     FOLLOW,
     IGNORE,
     ON_CHANGE,
+    REQUIRE_READY,
     REREADS,
     SETTLE,
     SETTLE_MAX,
@@ -105,6 +106,7 @@ def read_policy(
         strategy=Strategy.NOTIFY if defaults.muted else strategy or Strategy.AUTO,
         muted=defaults.muted,
         rereads=reader.read(REREADS, _parse_bool, "false", False) or False,
+        require_ready=_read_require_ready(reader),
         settle=settle,
         settle_max=settle_max,
         catch_up=defaults.catch_up if catch_up is None else catch_up,
@@ -124,6 +126,11 @@ def read_policy(
         ),
         over_budget=consumer.over_budget if follow != _NOTHING else "",
     )
+
+
+def _read_require_ready(reader: _Reader) -> bool:
+    found = reader.read(REQUIRE_READY, _parse_bool, "true", True)
+    return found is None or found
 
 
 def _read_settle(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[float, float]:

@@ -98,6 +98,8 @@ class Policy(NamedTuple):
     #: Why it is only reported regardless of its own strategy; "" if it is not.
     muted: str = ""
     rereads: bool = False
+    #: Whether a pod has to be Ready to count as current; some never are, by design.
+    require_ready: bool = True
     #: Seconds of quiet before a rollout, and its bound.
     settle: float = 0.5
     settle_max: float = 5.0

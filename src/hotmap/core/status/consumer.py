@@ -9,7 +9,9 @@
 | stuck | the same, and no progress by itself: a user has to delete a pod |
 | latent | pods may have older content; it takes effect at their next restart |
 | held | a rollout would do harm or nothing; a user has to act |
-| failed | a write was refused; it is retried |
+| refused | agents refused the content, so the old one stays in use; a user has to act |
+| failed | a write was refused, or agents could not load the content; it is retried |
+| unknown | agents in pods cannot be asked |
 
 A StatefulSet replaces one pod at a time and waits for each to be ready. A pod that runs with a bad
 value and never gets ready therefore stays, even if the value is reverted: the newest template is
@@ -29,6 +31,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck
 from hotmap.core.status.pods import DesiredContent, PodProof
+from hotmap.core.status.stage import PodState
 
 __all__ = [
     "NO_PODS",
@@ -37,6 +40,7 @@ __all__ = [
     "LastDecision",
     "State",
     "derive_status",
+    "describe_agents",
     "rollout_status",
     "status_from_pods",
 ]
@@ -52,7 +56,9 @@ class State(enum.Enum):
     STUCK = "stuck"
     LATENT = "latent"
     HELD = "held"
+    REFUSED = "refused"
     FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 class ConsumerStatus(NamedTuple):
@@ -62,6 +68,17 @@ class ConsumerStatus(NamedTuple):
     reason: str
     #: How many of its pods are not known to be up to date, as far as they were counted.
     behind: int = 0
+    #: Whether it stays like this until somebody does something, whatever the state says.
+    needs_action: bool = False
+
+    @property
+    def action_required(self) -> bool:
+        """Whether it cannot become current by itself."""
+        return self.needs_action or self.state in _FINAL
+
+
+#: The states that somebody has to end.
+_FINAL = (State.STUCK, State.HELD, State.REFUSED, State.LATENT)
 
 
 class LastDecision(NamedTuple):
@@ -95,11 +112,14 @@ def derive_status(
     last: LastDecision | None,
     pods_checked: PodCheck | None,
     pod_check: ConsumerStatus | None,
+    *,
+    announced: bool = False,
 ) -> ConsumerStatus:
     """Derive a consumer's status without a request.
 
     `last` is None before the first decision, `pods_checked` when there is no record of it, and
     `pod_check` is the result of the last check of its pods, None where all were current.
+    `announced` says that agents in its pods were told something since that check.
     """
     if last is None or pods_checked is None:
         return _NOT_RECONCILED
@@ -111,9 +131,9 @@ def derive_status(
         return _missing_source_status(last.missing_sources)
     if last.waits:
         return ConsumerStatus(State.WAITING, last.reason)
-    if pods_checked is PodCheck.CURRENT:
+    if pods_checked is PodCheck.CURRENT and not announced:
         return UP_TO_DATE
-    if pods_checked is PodCheck.LATENT:
+    if pods_checked is PodCheck.LATENT and not announced:
         reported = ConsumerStatus(State.LATENT, last.reason) if last.only_reported else _LATENT
         return pod_check or reported
     return pod_check or rollout_status(consumer) or _NOT_VERIFIED
@@ -125,6 +145,7 @@ def _missing_source_status(sources: Sequence[ObjectKey]) -> ConsumerStatus:
     return ConsumerStatus(
         State.WAITING,
         f"{names} {verb} gone; running pods keep what they have, new pods cannot start",
+        needs_action=True,
     )
 
 
@@ -156,7 +177,8 @@ def status_from_pods(
     """Derive the status of a consumer from its pods, after a rollout or an adoption.
 
     It is current when every pod is ready and has evidence for the desired content; otherwise the
-    reason is the first of: stuck, not running, rollout not complete, older content, not ready.
+    reason is the first of: stuck, refused or not loaded by agents, not running, rollout not
+    complete, agents at work, unknown, older content, not ready.
 
     `stalled` says that its own controller has reported no progress for a while, `retried` that it
     has not for so long that kubelets have restarted what crashes; `agents_restart` says that
@@ -166,19 +188,63 @@ def status_from_pods(
     if rollout is not None and stalled and (name := _find_stuck_pod(consumer, proofs, retried)):
         why = f"{name} is not ready and not of the newest template, so it is not replaced"
         return _waiting(consumer.behind, f"{why}; delete pod {name}", state=State.STUCK)
+    for state in (PodState.REFUSED, PodState.FAILED):
+        if found := [proof for proof in proofs if proof.state is state]:
+            return _status_of_agents(found, len(proofs))
     down = [proof for proof in proofs if proof.pod.is_down]
-    unready = [proof for proof in proofs if not proof.pod.ready]
+    unready = [proof for proof in proofs if not proof.pod.ready and desired.require_ready]
     if any(proof.pod.waiting_reason for proof in down) or (down and rollout is None):
         return _waiting_for(down, max(len(down), consumer.behind), "running")
     if rollout is not None:
         blocked = stalled and rollout.state is not State.PAUSED and unready
         return _waiting_for(unready, consumer.behind, "ready") if blocked else rollout
-    older = [proof for proof in proofs if proof.pod.ready and not proof.loaded.reached]
+    serving = [proof for proof in proofs if proof not in unready]
+    older = [proof for proof in serving if not proof.loaded.reached]
+    if found := [proof for proof in older if proof.loaded.state is not None]:
+        return _status_of_agents(found, len(proofs))
     if older:
         return _status_of_older_pods(older, len(proofs), desired, agents_restart=agents_restart)
     if unready:
-        return _waiting_for(unready, len(unready), "ready")
+        waiting = _waiting_for(unready, len(unready), "ready")
+        if all(proof.long_unready for proof in unready):
+            return waiting._replace(reason=f"{waiting.reason}; {_NEVER_READY}")
+        return waiting
     return _current_status(proofs)
+
+
+#: What an agent says, and the state of its consumer; other states are waited for.
+_BY_POD_STATE = {
+    PodState.REFUSED: State.REFUSED,
+    PodState.FAILED: State.FAILED,
+    PodState.UNKNOWN: State.UNKNOWN,
+}
+
+
+#: What to do about a pod that is never Ready, and need not be.
+_NEVER_READY = 'if it never is by design, annotate the workload hotmap.dev/require-ready: "false"'
+
+
+def _status_of_agents(found: Sequence[PodProof], total: int) -> ConsumerStatus:
+    """Say what agents say of pods that do not have the desired content; the worst goes first."""
+    known = [proof for proof in found if proof.state is not PodState.UNKNOWN] or found
+    first = known[0]
+    same = [proof for proof in known if proof.state is first.state]
+    reason = describe_agents(same, total)
+    state = _BY_POD_STATE.get(first.state, State.WAITING)
+    if state is State.WAITING:
+        reason = f"waiting for {reason}"
+    cannot_run = any(proof.loaded.permanent for proof in same)
+    return ConsumerStatus(state, reason, len(found), needs_action=cannot_run)
+
+
+def describe_agents(proofs: Sequence[PodProof], total: int) -> str:
+    """Say what the agents of some of `total` pods say, all the same, and where their words are."""
+    first = proofs[0]
+    names = _join_names([proof.pod.start.name for proof in proofs])
+    text = f"{len(proofs)} of {_count_pods(total)} ({names}): {first.loaded.reason}"
+    if first.state in (PodState.REFUSED, PodState.FAILED):
+        text += f"; see {first.pod.log_command}"
+    return text
 
 
 def _status_of_older_pods(

@@ -23,32 +23,36 @@ init containers or is not ready proves nothing.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import (
-    MARGIN,
     PodStart,
     earliest_mount,
     pod_starts,
     started_within,
 )
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
-from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, Pod
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target, read_target
+from hotmap.core.status.agents import (
+    AgentAnnouncement,
+    AgentReport,
+    agent_log_command,
+    agent_stage,
+    projected_by_agent,
+    restart_stage,
+)
+from hotmap.core.status.stage import Confidence, PodState, Stage, stage_by_time, weakest
 from hotmap.core.text import printable
 
 __all__ = [
-    "Confidence",
     "DesiredContent",
     "ObservedPod",
     "PodProof",
-    "Stage",
     "desired_content",
     "has_current_template",
     "observe_pods",
@@ -59,35 +63,14 @@ __all__ = [
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
 _KUBELET_SYNC = 92.0
 
+#: Seconds in which a pod that ever gets Ready mostly does.
+_READY_WITHIN = 120.0
+
 #: The label by which workload controllers name the template that a pod was made from.
 _TEMPLATE_LABEL = "controller-revision-hash"
 
 #: Waiting reasons that are ordinary steps of a container's start.
 _STARTING = ("ContainerCreating", "PodInitializing")
-
-
-class Confidence(enum.Enum):
-    """How it is known that a pod has the desired content; strongest first."""
-
-    PROVEN = "proven"
-    PROBABLE = "probable"
-    INFERRED = "inferred"
-    UNKNOWN = "unknown"
-
-
-_STRENGTH = tuple(Confidence)
-
-
-class Stage(NamedTuple):
-    """Whether the desired content has reached one stage of a pod, and why."""
-
-    confidence: Confidence
-    reason: str
-
-    @property
-    def reached(self) -> bool:
-        """Whether there is any evidence for it."""
-        return self.confidence is not Confidence.UNKNOWN
 
 
 class DesiredContent(NamedTuple):
@@ -116,6 +99,10 @@ class DesiredContent(NamedTuple):
     edited: bool = False
     #: Pods that were created in or after this second have the content; 0: nothing is known.
     proven_since: float = 0.0
+    #: Last change of what is in live use and not covered by payload digests (Secrets).
+    order_changed: float | None = -inf
+    #: Whether a pod has to be Ready to count.
+    require_ready: bool = True
 
 
 class ObservedPod(NamedTuple):
@@ -132,6 +119,9 @@ class ObservedPod(NamedTuple):
     template: str
     #: The target of its last nudge.
     nudged: Target | None
+    uid: str = ""
+    #: The command that shows the words of its agent.
+    log_command: str = ""
 
     @property
     def is_down(self) -> bool:
@@ -148,6 +138,17 @@ class PodProof(NamedTuple):
     loaded: Stage
     #: Whether only files are missing, which the kubelet updates without an action.
     files_pending: bool = False
+    #: Whether it runs and has had time to become Ready, and is not.
+    long_unready: bool = False
+
+    @property
+    def state(self) -> PodState:
+        """The pod's state in one word; what an agent says goes first."""
+        if self.loaded.state is not None:
+            return self.loaded.state
+        if self.loaded.reached:
+            return PodState.CURRENT
+        return PodState.UNKNOWN if self.pod.ready else PodState.NOT_READY
 
 
 def desired_content(snapshot: Snapshot) -> DesiredContent:
@@ -166,6 +167,8 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         estimated=any(source.estimated for source in known),
         edited=any(source.edited for source in known),
         proven_since=_proven_since(snapshot),
+        order_changed=_last_change(_known_by_order(snapshot, known)),
+        require_ready=snapshot.policy.require_ready,
     )
 
 
@@ -175,6 +178,14 @@ def _proven_since(snapshot: Snapshot) -> float:
     if record is None or snapshot.content != snapshot.recorded_content:
         return 0.0
     return record.proven_since
+
+
+def _known_by_order(
+    snapshot: Snapshot, known: Sequence[SourceSnapshot]
+) -> Sequence[SourceSnapshot]:
+    """Select the sources in live use that no payload digest can be announced for."""
+    digested = {key for volume in snapshot.consumer.config_volumes for key in volume.sources()}
+    return [source for source in known if source.live and source.source not in digested]
 
 
 def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:
@@ -212,6 +223,8 @@ def _observe_pod(start: PodStart, pod: Pod) -> ObservedPod:
         waiting_reason=printable(_waiting_reason(pod)),
         template=(pod.metadata.labels or {}).get(_TEMPLATE_LABEL, ""),
         nudged=read_target(pod),
+        uid=pod.metadata.uid,
+        log_command=agent_log_command(pod),
     )
 
 
@@ -255,129 +268,164 @@ def pod_proofs(
     now: float,
     template_current: bool = False,
     windows: Sequence[Window] = (),
+    agents: Mapping[str, AgentReport] | None = None,
 ) -> tuple[PodProof, ...]:
     """Conclude for each pod how far the desired content has got, and how that is known.
 
     `now` is POSIX seconds of the API server. `template_current` says that all pods are of a
     template that was written for the desired content; `windows` are times in which the sources
-    had other content.
+    had other content. `agents` has the reports of agents by the uid of their pods, where an agent
+    reloads the application; None where none does.
     """
     in_window = set(started_within([pod.start for pod in pods], windows))
     return tuple(
-        _pod_proof(
+        _Judge(
             desired,
             pod,
             now=now,
             template_current=template_current,
             in_window=pod.start.name in in_window,
-        )
+            agent=None if agents is None else agents.get(pod.uid, _NOT_ASKED),
+        ).proof()
         for pod in pods
     )
 
 
-def _pod_proof(
-    desired: DesiredContent,
-    pod: ObservedPod,
-    *,
-    now: float,
-    template_current: bool,
-    in_window: bool,
-) -> PodProof:
-    start = pod.start
-    if start.at is None or pod.mounted_at is None or not pod.ready:
-        unknown = Stage(Confidence.UNKNOWN, _why_not_serving(pod))
-        return PodProof(pod, unknown if desired.has_files else None, unknown)
-    files = _projected_stage(desired, pod, pod.mounted_at, now)
-    loaded = []
-    if desired.start_changed != -inf:
-        by_time = _stage_by_time(start.at, desired.start_changed, edited=desired.edited)
-        loaded.append(_or_by_template(by_time, desired, pod, template_current))
-    if desired.files_changed != -inf and desired.files_read_at_start:
-        by_time = _files_at_start(desired, start.at, pod.mounted_at)
-        loaded.append(_or_by_template(by_time, desired, pod, template_current))
-    if in_window and (loaded or not desired.has_files):
-        loaded = [Stage(Confidence.UNKNOWN, "started while the source had other content")]
-    files_pending = False
-    if desired.files_changed != -inf and not desired.files_read_at_start:
-        files_pending = not files.reached and all(stage.reached for stage in loaded)
-        again = "; the application re-reads files" if files.reached else ""
-        loaded.append(files._replace(reason=files.reason + again))
-    projected = _as_known(desired, files) if desired.has_files else None
-    return PodProof(pod, projected, _as_known(desired, _weakest(loaded)), files_pending)
+_NOT_ASKED = AgentReport(None, "its agent was not asked yet")
 
 
-def _as_known(desired: DesiredContent, stage: Stage) -> Stage:
-    """Limit the confidence to times that the removal of a data key would have updated."""
-    if desired.estimated and stage.confidence in (Confidence.PROVEN, Confidence.PROBABLE):
-        return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
-    return stage
+class _Judge:
+    """Concludes how far the desired content has got in one pod."""
+
+    def __init__(
+        self,
+        desired: DesiredContent,
+        pod: ObservedPod,
+        *,
+        now: float,
+        template_current: bool,
+        in_window: bool,
+        agent: AgentReport | None,
+    ) -> None:
+        self._desired, self._pod, self._now = desired, pod, now
+        self._template_current, self._in_window = template_current, in_window
+        self._agent = agent
+        self._announcement = AgentAnnouncement(
+            desired.target, pod.nudged, desired.order_changed, now
+        )
+
+    def proof(self) -> PodProof:
+        desired, pod = self._desired, self._pod
+        counts = pod.ready or not desired.require_ready
+        if pod.start.at is None or pod.mounted_at is None or pod.waiting_reason or not counts:
+            nothing = self._not_serving()
+            started = self._now if pod.start.at is None else pod.start.at
+            return PodProof(
+                pod,
+                nothing if desired.has_files else None,
+                nothing,
+                long_unready=self._now - started >= _READY_WITHIN,
+            )
+        files = self._files(pod.mounted_at)
+        loaded = self._read_at_start(pod.start.at, pod.mounted_at)
+        if self._in_window and (loaded or not desired.has_files):
+            loaded = [Stage(Confidence.UNKNOWN, "started while the source had other content")]
+        files_pending = False
+        if desired.files_changed != -inf and not desired.files_read_at_start:
+            files_pending = (
+                self._agent is None and not files.reached and all(stage.reached for stage in loaded)
+            )
+            loaded.append(self._reloaded(files, pod.mounted_at))
+        return PodProof(pod, files if desired.has_files else None, weakest(loaded), files_pending)
+
+    def _not_serving(self) -> Stage:
+        """Say why a pod proves nothing; a refusal of its agent explains more than its readiness."""
+        if self._agent is not None:
+            unreached = Stage(Confidence.UNKNOWN, "")
+            stage = agent_stage(self._agent, self._announcement, synced=unreached)
+            if stage.state in (PodState.REFUSED, PodState.FAILED):
+                return stage
+        return Stage(Confidence.UNKNOWN, _why_not_serving(self._pod))
+
+    def _read_at_start(self, started: float, mounted: float) -> list[Stage]:
+        desired = self._desired
+        stages: list[Stage] = []
+        if desired.start_changed != -inf:
+            stage = self._or_by_template(self._known_by_time(started, desired.start_changed))
+            if not stage.reached and self._agent is not None:
+                stage = restart_stage(self._agent, self._announcement) or stage
+            stages.append(stage)
+        if desired.files_changed != -inf and desired.files_read_at_start:
+            stages.append(self._or_by_template(self._files_at_start(started, mounted)))
+        return stages
+
+    def _reloaded(self, files: Stage, mounted: float) -> Stage:
+        """Judge files that something in the pod reloads while it runs."""
+        if self._agent is None:
+            again = "; the application re-reads files" if files.reached else ""
+            return files._replace(reason=files.reason + again)
+        by_start = self._known_by_time(mounted, self._desired.files_changed)
+        if by_start.reached:
+            return by_start
+        return agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
+
+    def _files(self, mounted: float) -> Stage:
+        """Judge the content of mounted files."""
+        by_time = self._known_by_time(mounted, self._desired.files_changed)
+        if by_time.reached:
+            return by_time
+        synced = self._synced(by_time)
+        if self._agent is not None:
+            by_agent = projected_by_agent(self._agent, self._announcement, synced=synced)
+            if by_agent is not None:
+                return by_agent
+        nudged = self._pod.nudged
+        if nudged is not None and nudged.live == self._desired.target.live:
+            return Stage(Confidence.INFERRED, "the pod was nudged after the change")
+        return synced
+
+    def _synced(self, by_time: Stage) -> Stage:
+        changed = self._desired.files_changed
+        if changed is not None and self._now >= changed + _KUBELET_SYNC:
+            return Stage(Confidence.INFERRED, "the kubelet has synced the pod since the change")
+        return by_time
+
+    def _known_by_time(self, at: float, changed: float | None) -> Stage:
+        """Compare times; nothing is proven by one that a removed data key would not have moved."""
+        stage = stage_by_time(at, changed, edited=self._desired.edited)
+        if self._desired.estimated and stage.reached and changed != -inf:
+            return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
+        return stage
+
+    def _or_by_template(self, by_time: Stage) -> Stage:
+        """Fall back on the pod's template where times prove nothing."""
+        if by_time.reached:
+            return by_time
+        since = self._desired.proven_since
+        if since and self._pod.start.created >= floor(since):
+            return Stage(Confidence.PROVEN, "created by a template change after the last change")
+        if content_of(self._pod.start.revision) == self._desired.template:
+            return Stage(Confidence.INFERRED, "its template was written for this content")
+        if self._template_current:
+            why = "all pods are of the template written for this content"
+            return Stage(Confidence.INFERRED, why)
+        return by_time
+
+    def _files_at_start(self, started: float, mounted: float) -> Stage:
+        """Judge files that are read at container start.
+
+        The kubelet writes a volume before it pulls images, so a container that started after the
+        change may have read files from before it; only the pod's own start is proof. A container
+        that was restarted a sync period later read what its kubelet had updated meanwhile.
+        """
+        changed = self._desired.files_changed
+        by_time = self._known_by_time(mounted, changed)
+        if not by_time.reached and changed is not None and started >= changed + _KUBELET_SYNC:
+            return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
+        return by_time
 
 
 def _why_not_serving(pod: ObservedPod) -> str:
     if pod.waiting_reason:
         return f"not running ({pod.waiting_reason})"
     return "not started" if pod.start.at is None or pod.mounted_at is None else "not ready"
-
-
-def _weakest(stages: Sequence[Stage]) -> Stage:
-    if not stages:
-        return Stage(Confidence.PROVEN, "uses no source")
-    return max(stages, key=lambda stage: _STRENGTH.index(stage.confidence))
-
-
-def _or_by_template(
-    by_time: Stage, desired: DesiredContent, pod: ObservedPod, template_current: bool
-) -> Stage:
-    """Use the pod's template if times prove nothing."""
-    if by_time.reached:
-        return by_time
-    if desired.proven_since and pod.start.created >= floor(desired.proven_since):
-        return Stage(Confidence.PROVEN, "created by a template change after the last change")
-    if content_of(pod.start.revision) == desired.template:
-        return Stage(Confidence.INFERRED, "its template was written for this content")
-    if template_current:
-        return Stage(Confidence.INFERRED, "all pods are of the template written for this content")
-    return by_time
-
-
-def _files_at_start(desired: DesiredContent, started: float, mounted: float) -> Stage:
-    """Judge files that are read at container start.
-
-    The kubelet writes a volume before it pulls images, so a container that started after the
-    change may have read files from before it; only the pod's own start is proof. A container that
-    was restarted a sync period later read what its kubelet had updated meanwhile.
-    """
-    changed = desired.files_changed
-    by_time = _stage_by_time(mounted, changed, edited=desired.edited)
-    if not by_time.reached and changed is not None and started >= changed + _KUBELET_SYNC:
-        return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
-    return by_time
-
-
-def _projected_stage(
-    desired: DesiredContent, pod: ObservedPod, mounted: float, now: float
-) -> Stage:
-    changed = desired.files_changed
-    if (by_time := _stage_by_time(mounted, changed, edited=desired.edited)).reached:
-        return by_time
-    if pod.nudged is not None and pod.nudged.live == desired.target.live:
-        return Stage(Confidence.INFERRED, "the pod was nudged after the change")
-    if changed is not None and now >= changed + _KUBELET_SYNC:
-        return Stage(Confidence.INFERRED, "the kubelet has synced the pod since the change")
-    return by_time
-
-
-def _stage_by_time(at: float, changed: float | None, *, edited: bool) -> Stage:
-    if changed is None:
-        return Stage(Confidence.UNKNOWN, "last change time unknown")
-    if changed == -inf:
-        return Stage(Confidence.PROVEN, "uses no source")
-    after = at - changed
-    if after >= MARGIN:
-        return Stage(Confidence.PROVEN, f"started {format_age(after)} after the last change")
-    if after >= 1:
-        return Stage(Confidence.PROBABLE, f"started {format_age(after)} after the last change")
-    if after >= 0:
-        confidence = Confidence.UNKNOWN if edited else Confidence.PROBABLE
-        return Stage(confidence, "started in the same second as the last change")
-    return Stage(Confidence.UNKNOWN, f"started {format_age(-after)} before the last change")

@@ -1,0 +1,104 @@
+"""The document that the controller reads (GET /v1/pod): how far the pod's content is.
+
+`hotmap.core.status.agents` describes it. Small, and without words: those of a check can quote
+content, and whoever reaches the port can read it.
+"""
+
+from __future__ import annotations
+
+from hotmap.agent.decide.announcement import MATCHED, NOT_PROJECTED
+
+__all__ = ["PROTOCOL", "make_pod_document"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hotmap.agent.decide.directory_states import DirectoryState
+    from hotmap.agent.decide.reconciler import Reconciler
+    from hotmap.agent.decide.rule_state import RuleState
+    from hotmap.agent.watch.observer import ObserverStatus
+
+#: The version of the document.
+PROTOCOL = 1
+
+
+def make_pod_document(
+    now: float, uid: str, observer: ObserverStatus, reconciler: Reconciler
+) -> bytes:
+    """Make the document; `now` is seconds since boot. JSON by hand: `json` takes 1 MB."""
+    announcement = reconciler.directories.announcement
+    directories = [
+        _directory(now, path, row, observer, reconciler)
+        for path, row in reconciler.directories.rows.items()
+    ]
+    gate = reconciler.gate
+    failed = gate.state in ("rejected", "error")
+    fields = (
+        f'"protocol":{PROTOCOL}',
+        f'"uid":{_quoted(uid)}',
+        f'"live":{_quoted(announcement.live if announcement else "")}',
+        f'"frozen":{_quoted(announcement.frozen if announcement else "")}',
+        f'"exitStatus":{"null" if gate.exit_status is None or not failed else gate.exit_status}',
+        f'"restart":{_restart(reconciler)}',
+        f'"directories":[{",".join(directories)}]',
+    )
+    return f"{{{','.join(fields)}}}\n".encode("ascii")
+
+
+def _directory(
+    now: float, path: str, row: DirectoryState, observer: ObserverStatus, reconciler: Reconciler
+) -> str:
+    evidence = row.target.evidence
+    if evidence == "order" and (
+        reconciler.directories.order_is_assumed or row.target.state != MATCHED
+    ):
+        evidence = "assumed"
+    payload = reconciler.directories.payload(path) if evidence == "exact" else ""
+    age = "null" if row.changed_at is None else f"{max(now - row.changed_at, 0.0):.3f}"
+    state = _directory_state(path, row, observer, reconciler)
+    return f'{{"state":"{state}","evidence":"{evidence}","payload":{_quoted(payload)},"age":{age}}}'
+
+
+def _directory_state(
+    path: str, row: DirectoryState, observer: ObserverStatus, reconciler: Reconciler
+) -> str:
+    """Say how far one directory is; the first thing that keeps its content from being loaded."""
+    if row.projected is None or observer.unreadable_directory == path:
+        return "unreadable" if observer.unreadable else "settling"
+    if row.target.state == NOT_PROJECTED:
+        return "waiting"
+    if observer.changing:
+        return "settling"
+    if row.projected != row.passed:
+        gate = {
+            "rejected": "refused", "error": "check-failed", "running": "checking",
+        }  # fmt: skip
+        return gate.get(reconciler.gate.state, "settling")
+    rules = [rule for rule in reconciler.rules if path in rule.directories]
+    if any(rule.state == "failing" for rule in rules):
+        return "failed"
+    if row.projected != row.loaded:
+        return "restarting" if any(_is_restarting(rule) for rule in rules) else "loading"
+    return "loaded" if all(rule.is_confirmed for rule in rules) else "told"
+
+
+def _is_restarting(rule: RuleState) -> bool:
+    return rule.restarts and rule.progress.pending
+
+
+def _restart(reconciler: Reconciler) -> str:
+    """Say how far the restart for announced frozen content is."""
+    rule = next((rule for rule in reconciler.rules if rule.is_frozen), None)
+    if rule is None or rule.progress.desired is None:
+        return '{"state":"none"}'
+    states = {"loaded": "loaded", "failing": "failed"}
+    state = states.get(rule.state, "restarting")
+    return f'{{"state":"{state}","fingerprint":{_quoted(rule.progress.loaded or "")}}}'
+
+
+#: What uids, fingerprints and digests consist of.
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=")
+
+
+def _quoted(text: str) -> str:
+    """Quote a name; an annotation that somebody else wrote may contain anything."""
+    return '"' + "".join(letter for letter in text[:128] if letter in _PLAIN) + '"'

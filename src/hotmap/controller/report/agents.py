@@ -1,0 +1,141 @@
+"""Asks the agents in pods how far the content of their pods is.
+
+One GET for each pod, without credentials, many at a time. Whatever listens at a pod's address may
+answer, so a request is bounded in every way: one connection to an address that
+`core.status.agents` allows, no redirects, no names to resolve, one deadline for all of it, and a
+limit for its size. What comes back is read by `read_answer` and shown nowhere as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from hotmap.core.model.objects import Pod
+from hotmap.core.patch.nudge import read_target
+from hotmap.core.status.agents import (
+    AgentAddress,
+    AgentAnnouncement,
+    AgentReport,
+    agent_address,
+    is_final,
+    read_answer,
+)
+from hotmap.core.status.pods import DesiredContent
+
+__all__ = ["AgentClient"]
+
+#: Seconds for one request, connecting included.
+_TIMEOUT = 1.0
+
+#: Requests at the same time, over all consumers.
+_MAX_REQUESTS = 64
+
+#: Bytes of a response: 256 directories take 30 KB.
+_MAX_RESPONSE = 64 << 10
+
+#: Reports that are kept, so that a pod which has loaded a change is asked once.
+_MAX_REPORTS = 10_000
+
+_REQUEST = "GET /v1/pod HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+
+
+class AgentClient:
+    """Asks agents; a pod whose agent has said that it has loaded a change is not asked again."""
+
+    def __init__(self, server: str, *, timeout: float = _TIMEOUT) -> None:
+        """`server` is the API server's URL: pods have addresses of this machine if it does."""
+        self._loopback = _is_loopback(urlsplit(server).hostname or "")
+        self._timeout = timeout
+        self._slots = asyncio.Semaphore(_MAX_REQUESTS)
+        #: By uid: what an answer was about, and the answer, where no other will come.
+        self._final: OrderedDict[str, tuple[DesiredContent, int, AgentReport]] = OrderedDict()
+        #: Requests sent, by result.
+        self.requests = {"answered": 0, "failed": 0}
+
+    async def ask(
+        self, pods: Sequence[Pod], desired: DesiredContent, *, change: int, now: float
+    ) -> Mapping[str, AgentReport]:
+        """Ask the agents of pods how far the desired content is; reports by the uid of the pod.
+
+        `change` differs each time that pods are told of other content, which may come back. `now`
+        is POSIX seconds of the API server. Takes one time-out for each 64 pods that do not answer.
+        """
+        reports = await asyncio.gather(*(self._ask_once(pod, desired, change, now) for pod in pods))
+        return {pod.metadata.uid: report for pod, report in zip(pods, reports, strict=True)}
+
+    async def _ask_once(
+        self, pod: Pod, desired: DesiredContent, change: int, now: float
+    ) -> AgentReport:
+        """Return what an agent has said for good about the same content, or ask it."""
+        uid = pod.metadata.uid
+        known = self._final.get(uid)
+        if known is not None and known[:2] == (desired, change):
+            self._final.move_to_end(uid)
+            return known[2]
+        report = await self._ask_pod(pod)
+        announcement = AgentAnnouncement(
+            desired.target, read_target(pod), desired.order_changed, now
+        )
+        self._final.pop(uid, None)
+        if is_final(report, announcement):
+            self._final[uid] = desired, change, report
+            while len(self._final) > _MAX_REPORTS:
+                self._final.popitem(last=False)
+        return report
+
+    async def _ask_pod(self, pod: Pod) -> AgentReport:
+        address = agent_address(pod, loopback=self._loopback)
+        if isinstance(address, str):
+            return AgentReport(None, address)
+        async with self._slots:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    response = await _get(address)
+            except TimeoutError:
+                report = AgentReport(None, f"its agent did not answer within {self._timeout:g}s")
+            except (OSError, EOFError, ValueError):
+                report = AgentReport(None, "its agent cannot be reached")
+            else:
+                report = _read_response(response, address.uid)
+        self.requests["failed" if report.answer is None else "answered"] += 1
+        return report
+
+
+async def _get(address: AgentAddress) -> bytes:
+    """Send the request and read what comes back until its end, or more than it may be."""
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=_MAX_RESPONSE)
+    try:
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        writer.write(_REQUEST.format(host=host).encode())
+        response = b""
+        while len(response) <= _MAX_RESPONSE and (data := await reader.read(_MAX_RESPONSE)):
+            response += data
+        return response
+    finally:
+        writer.close()
+        with suppress(OSError):
+            writer.transport.abort()
+
+
+def _read_response(response: bytes, uid: str) -> AgentReport:
+    head, separator, body = response.partition(b"\r\n\r\n")
+    words = head.split(b"\r\n", 1)[0].split(b" ", 2)
+    if len(response) > _MAX_RESPONSE or not separator or not words[0].startswith(b"HTTP/1."):
+        return AgentReport(None, "its agent's answer cannot be read")
+    if words[1:2] == [b"404"]:
+        return AgentReport(None, "its agent is of a version that cannot be asked; inject it again")
+    if words[1:2] != [b"200"]:
+        return AgentReport(None, "its agent answers with an error")
+    return read_answer(body, uid)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,138 @@
+"""Reads what a consumer's pods, and the agents in them, show of their content; changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from hotmap.controller.report.agents import AgentClient
+from hotmap.controller.watch.pods import list_pods
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.status.agents import AgentReport
+from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
+from hotmap.core.status.pods import (
+    DesiredContent,
+    PodProof,
+    desired_content,
+    has_current_template,
+    observe_pods,
+    pod_proofs,
+)
+from hotmap.kube.client import Client
+
+__all__ = ["PodCheckResult", "PodReader", "conclude_from_pods"]
+
+
+class PodCheckResult(NamedTuple):
+    """The result of one check of a consumer's pods."""
+
+    desired: DesiredContent
+    pods: tuple[PodProof, ...]
+    status: ConsumerStatus
+
+
+def conclude_from_pods(
+    snapshot: Snapshot,
+    pods: Sequence[Pod],
+    *,
+    now: float,
+    desired: DesiredContent | None = None,
+    agents: Mapping[str, AgentReport] | None = None,
+    stalled: bool = False,
+    retried: bool = False,
+) -> PodCheckResult:
+    """Determine which content the pods of a consumer have; see `PodReader.check`.
+
+    `agents` has the reports of their agents about the `desired` content, by uid.
+    """
+    consumer, record = snapshot.consumer, snapshot.record
+    desired = desired or desired_content(snapshot)
+    proofs = pod_proofs(
+        desired,
+        observe_pods(consumer, pods),
+        now=now,
+        template_current=has_current_template(snapshot),
+        windows=record.windows if record else (),
+        agents=agents,
+    )
+    status = status_from_pods(
+        consumer,
+        proofs,
+        desired,
+        stalled=stalled,
+        retried=retried,
+        agents_restart=snapshot.policy.agent_restarts,
+    )
+    return PodCheckResult(desired, proofs, status)
+
+
+class PodReader:
+    """Lists pods and asks their agents."""
+
+    def __init__(
+        self,
+        client: Client,
+        agents: AgentClient,
+        payload_digests: Callable[[Consumer], Awaitable[tuple[str, ...]]],
+    ) -> None:
+        """`payload_digests` gives what each ConfigMap volume of a consumer is to hold."""
+        self._client = client
+        self._agents = agents
+        self._payload_digests = payload_digests
+        #: How often the agents of a consumer were told of other content.
+        self._changes: Counter[ObjectKey] = Counter()
+
+    def agents_told(self, key: ObjectKey) -> None:
+        """Take no earlier answer of a consumer's agents for one about what they are told now."""
+        self._changes[key] += 1
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop what is kept of a consumer that is gone."""
+        self._changes.pop(key, None)
+
+    async def check(
+        self, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
+    ) -> PodCheckResult:
+        """Conclude which content a consumer's pods have.
+
+        One LIST, and one request to the agent of each pod that is older than the change.
+        `stalled` says that its own controller has reported no progress for a while, `retried`
+        that it has not for longer than kubelets wait before they restart what crashes.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        pods = await list_pods(self._client, snapshot.consumer)
+        desired, agents = await self._ask_agents(snapshot, desired_content(snapshot), pods)
+        return conclude_from_pods(
+            snapshot,
+            pods,
+            desired=desired,
+            agents=agents,
+            now=self._client.server_time(),
+            stalled=stalled,
+            retried=retried,
+        )
+
+    async def _ask_agents(
+        self, snapshot: Snapshot, desired: DesiredContent, pods: Sequence[Pod]
+    ) -> tuple[DesiredContent, Mapping[str, AgentReport] | None]:
+        """Ask the agents of pods, where a consumer has any; returns what they were asked about.
+
+        Pods that read the content when they started are not asked.
+        """
+        policy, consumer = snapshot.policy, snapshot.consumer
+        if policy.agent is None or not (policy.takes_live_changes() or policy.agent_restarts):
+            return desired, None
+        digests = await self._payload_digests(consumer)
+        desired = desired._replace(target=desired.target._replace(payloads=digests))
+        now = self._client.server_time()
+        proofs = pod_proofs(desired, observe_pods(consumer, pods), now=now, agents={})
+        unproven = {proof.pod.uid for proof in proofs if not proof.loaded.reached}
+        asked = [pod for pod in pods if pod.metadata.uid in unproven]
+        return desired, await self._agents.ask(
+            asked, desired, change=self._changes[consumer.key], now=now
+        )

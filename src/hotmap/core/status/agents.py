@@ -1,0 +1,390 @@
+"""What an agent in a pod says of the pod's content, and what that proves.
+
+The controller asks the status port of an agent for this document (GET /v1/pod):
+
+    {"protocol": 1, "uid": "9d1…", "live": "uY3…", "frozen": "-", "exitStatus": null,
+     "directories": [{"state": "loaded", "evidence": "exact", "payload": "Zk…", "age": 3.2}],
+     "restart": {"state": "none", "fingerprint": ""}}
+
+    uid                the pod's own, from a downwardAPI volume
+    live, frozen       the fingerprints that were announced to the pod; "" before the first time
+    directories        one entry for each directory that the agent watches
+      state            one of AgentState
+      evidence         how its files compare with what is announced: `exact` by payload digest,
+                       `order` by the order of announcements and updates, `assumed` where the
+                       agent did not see the update, "" where nothing was announced
+      payload          the payload digest of its files, where that is exact
+      age              seconds since its files changed; null where the agent saw no change
+    restart            how far the restart for content read at start is, where the agent does that
+    exitStatus         that of a check which did not pass
+
+An answer is from inside the pod, so whoever controls the pod controls it: it counts for this pod
+alone, its size and values are bounded, nothing in it is shown but these words and numbers, and
+what does not fit makes the pod unknown. The words of a check are not part of it, since they can
+quote content.
+"""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+from collections.abc import Sequence
+from math import inf
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from hotmap.core.decide.evidence import MARGIN
+from hotmap.core.model.annotations import AGENT
+from hotmap.core.model.objects import Container, Pod
+from hotmap.core.patch.nudge import Target
+from hotmap.core.status.stage import Confidence, PodState, Stage
+from hotmap.core.text import parse_number
+
+__all__ = [
+    "PROTOCOL",
+    "AgentAddress",
+    "AgentAnnouncement",
+    "AgentAnswer",
+    "AgentDirectory",
+    "AgentReport",
+    "AgentRestart",
+    "AgentState",
+    "Evidence",
+    "agent_address",
+    "agent_log_command",
+    "agent_stage",
+    "is_final",
+    "projected_by_agent",
+    "read_answer",
+    "restart_stage",
+]
+
+#: The version of the document. Another one is not understood, so it proves nothing.
+PROTOCOL = 1
+
+
+class AgentState(enum.Enum):
+    """How far an agent is with one directory, or with a restart; best first."""
+
+    #: There is nothing to do.
+    NONE = "none"
+    #: The process has loaded the files, and a probe or its start confirms that.
+    LOADED = "loaded"
+    #: The process was told, and nothing can confirm it.
+    TOLD = "told"
+    #: The files are not what was announced yet.
+    WAITING = "waiting"
+    SETTLING = "settling"
+    CHECKING = "checking"
+    LOADING = "loading"
+    RESTARTING = "restarting"
+    #: The files cannot be read, the check could not run, or the process did not load them.
+    UNREADABLE = "unreadable"
+    CHECK_FAILED = "check-failed"
+    FAILED = "failed"
+    #: The check did not pass.
+    REFUSED = "refused"
+
+
+_BEST_FIRST = tuple(AgentState)
+
+#: Seconds by which our own and the agent's measure of a moment may differ.
+_CLOCKS = 1.0
+
+#: What each is called of a pod, with the reason.
+_TROUBLE = {
+    AgentState.WAITING: (PodState.WAITING, "its files are not updated yet"),
+    AgentState.SETTLING: (PodState.SETTLING, "its agent waits until the files are complete"),
+    AgentState.CHECKING: (PodState.CHECKING, "its agent is checking the content"),
+    AgentState.LOADING: (PodState.LOADING, "its agent is reloading the process"),
+    AgentState.RESTARTING: (PodState.RESTARTING, "its agent is restarting the process"),
+    AgentState.UNREADABLE: (PodState.FAILED, "its agent cannot read the files"),
+    AgentState.CHECK_FAILED: (PodState.FAILED, "the check of its agent could not run"),
+    AgentState.FAILED: (PodState.FAILED, "the process did not load the content"),
+    AgentState.REFUSED: (PodState.REFUSED, "the content did not pass the check of its agent"),
+}
+
+
+class Evidence(enum.Enum):
+    """How the files of a directory were compared with what is announced."""
+
+    EXACT = "exact"
+    ORDER = "order"
+    ASSUMED = "assumed"
+    NONE = ""
+
+
+_Name = Annotated[str, msgspec.Meta(max_length=128)]
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel"):
+    """Unknown fields are skipped: a later agent may say more."""
+
+
+class AgentDirectory(_Part, frozen=True):
+    """One directory that an agent watches."""
+
+    state: AgentState
+    evidence: Evidence = Evidence.NONE
+    payload: _Name = ""
+    #: Seconds since its files changed; None: the agent saw no change.
+    age: Annotated[float, msgspec.Meta(ge=0)] | None = None
+
+
+class AgentRestart(_Part, frozen=True):
+    """How far an agent is with content that is read at start."""
+
+    state: AgentState = AgentState.NONE
+    #: The announced one that it last restarted for, or took as given.
+    fingerprint: _Name = ""
+
+
+class AgentAnswer(_Part, frozen=True):
+    """The document, as far as it is used."""
+
+    protocol: int
+    uid: _Name
+    live: _Name
+    frozen: _Name
+    directories: Annotated[tuple[AgentDirectory, ...], msgspec.Meta(max_length=256)]
+    restart: AgentRestart = AgentRestart()
+    exit_status: Annotated[int, msgspec.Meta(ge=0, le=255)] | None = None
+
+    @property
+    def worst(self) -> AgentState:
+        """The state that is furthest from loaded, of all directories."""
+        states = [directory.state for directory in self.directories]
+        return max(states, key=_BEST_FIRST.index, default=AgentState.NONE)
+
+
+class _Version(msgspec.Struct):
+    protocol: int
+
+
+class AgentReport(NamedTuple):
+    """What came of asking an agent."""
+
+    #: None: it gave no answer that counts.
+    answer: AgentAnswer | None
+    #: Why not, in words; "" for an answer.
+    problem: str = ""
+
+
+class AgentAddress(NamedTuple):
+    """Where an agent is asked."""
+
+    host: str
+    port: int
+    #: The pod's uid, which the answer has to show.
+    uid: str
+
+
+class AgentAnnouncement(NamedTuple):
+    """What the answer of an agent is compared with."""
+
+    #: What is to be there, and what the pod's annotation says.
+    desired: Target
+    nudged: Target | None
+    #: When sources in live use last changed that payload digests do not cover: POSIX seconds of
+    #: the API server, -inf where there are none, None where it is not known.
+    order_changed: float | None
+    #: POSIX seconds of the API server.
+    now: float
+
+
+_answers = msgspec.json.Decoder(AgentAnswer)
+_versions = msgspec.json.Decoder(_Version)
+
+
+def read_answer(body: bytes, uid: str) -> AgentReport:
+    """Read an agent's answer for the pod with this uid; whatever does not fit is no answer."""
+    try:
+        protocol = _versions.decode(body).protocol
+        if protocol != PROTOCOL:
+            return AgentReport(None, f"its agent speaks protocol {protocol}, not {PROTOCOL}")
+        answer = _answers.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return AgentReport(None, "its agent's answer cannot be read")
+    if not answer.uid:
+        return AgentReport(None, "its agent does not know the pod's uid; inject it again")
+    if answer.uid != uid:
+        return AgentReport(None, "another pod answers at its address")
+    return AgentReport(answer)
+
+
+# -- where ---------------------------------------------------------------------------------------
+
+#: Where clouds serve credentials to whoever asks from inside.
+_METADATA_SERVICES = (ipaddress.ip_address("fd00:ec2::254"),)
+
+#: The agent's container and program, as injection names them.
+_AGENT_CONTAINER, _AGENT_PROGRAM = "hotmap-agent", "/hotmap/bin/agent.pyz"
+
+
+def agent_address(pod: Pod, *, loopback: bool) -> AgentAddress | str:
+    """Find where a pod's agent is asked, or say why it cannot be.
+
+    Only the pod's own address is, as its kubelet reports it; never one that means this machine or
+    its link, where other services trust who asks. `loopback` allows this machine's, for a local
+    control plane, whose pods have such addresses.
+    """
+    value = (pod.metadata.annotations or {}).get(AGENT)
+    if value is None:
+        return "it has no agent"
+    ports = [part.strip()[5:] for part in value.split(";") if part.strip().startswith("port=")]
+    if not ports:
+        return "its agent serves no port (--listen none)"
+    port = parse_number(ports[0])
+    if port is None or not 0 < port < 65536:
+        return "the port of its agent is invalid"
+    try:
+        address = ipaddress.ip_address(pod.status.pod_ip)
+    except ValueError:
+        return "it has no address yet"
+    if not _may_be_asked(address, loopback=loopback):
+        return f"its address {address} is not one that agents are asked at"
+    return AgentAddress(str(address), port, pod.metadata.uid)
+
+
+def _may_be_asked(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address, *, loopback: bool
+) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id or address in _METADATA_SERVICES:
+            return False
+        address = address.ipv4_mapped or address
+    if address.is_loopback:
+        return loopback
+    return not (address.is_link_local or address.is_multicast or address.is_unspecified)
+
+
+def agent_log_command(pod: Pod) -> str:
+    """Give the command that shows what a pod's agent has written, its check's words too."""
+    containers = [
+        *(pod.spec.containers or ()),
+        *(one for one in pod.spec.init_containers or () if one.restart_policy == "Always"),
+    ]
+    found = next((one.name for one in containers if _runs_agent(one)), "")
+    which = f"-c {found}" if found else "--all-containers"
+    return f"kubectl logs -n {pod.metadata.namespace} {pod.metadata.name} {which}"
+
+
+def _runs_agent(container: Container) -> bool:
+    return container.name == _AGENT_CONTAINER or _AGENT_PROGRAM in (container.command or ())
+
+
+# -- what it proves ------------------------------------------------------------------------------
+
+
+def is_final(report: AgentReport, announcement: AgentAnnouncement) -> bool:
+    """Tell whether asking again about the same content would show nothing new."""
+    answer = report.answer
+    if answer is None or answer.live != announcement.desired.live:
+        return False
+    best = (AgentState.NONE, AgentState.LOADED, AgentState.TOLD)
+    return answer.worst in best and answer.restart.state in best
+
+
+def agent_stage(report: AgentReport, announcement: AgentAnnouncement, *, synced: Stage) -> Stage:
+    """Conclude from an agent whether the process has loaded the files that should be there.
+
+    `synced` says by time alone whether the kubelet has updated the files.
+
+    An answer about an earlier announcement says nothing of this one. Where the pod was told
+    nothing, as after an adoption, the agent's word counts for the files that time shows to be
+    there.
+    """
+    answer, desired = report.answer, announcement.desired
+    if answer is None:
+        return _unknown(report.problem)
+    announced = answer.live == desired.live
+    nudged = announcement.nudged
+    if not announced and nudged is not None and nudged.live == desired.live:
+        return _waiting("the announcement has not reached its agent yet")
+    if answer.worst in _TROUBLE:
+        return _trouble(answer.worst, answer)
+    if not answer.directories:
+        return _unknown("its agent watches no files")
+    files = _matched(answer, announcement, synced) if announced else synced
+    if not files.reached:
+        return files if announced else files._replace(state=PodState.WAITING)
+    if answer.worst is AgentState.TOLD:
+        reason = "its process was told to reload; nothing confirms that it did"
+        return Stage(Confidence.INFERRED, reason, PodState.TOLD)
+    return files
+
+
+def projected_by_agent(
+    report: AgentReport, announcement: AgentAnnouncement, *, synced: Stage
+) -> Stage | None:
+    """Conclude from an agent whether the files should be there; None: it does not say."""
+    answer = report.answer
+    if answer is None or answer.live != announcement.desired.live:
+        return None
+    if any(directory.state is AgentState.WAITING for directory in answer.directories):
+        return _waiting("its files are not updated yet")
+    return _matched(answer, announcement, synced)
+
+
+def _matched(answer: AgentAnswer, announcement: AgentAnnouncement, synced: Stage) -> Stage:
+    """Compare the files of a pod with what is announced to it."""
+    exact = {one.payload for one in answer.directories if one.evidence is Evidence.EXACT}
+    if not exact.issuperset(announcement.desired.payloads):
+        return _waiting("its agent does not find all announced files in the directories it watches")
+    others = [one for one in answer.directories if one.evidence is not Evidence.EXACT]
+    if not others or announcement.order_changed == -inf:
+        return Stage(Confidence.PROVEN, "its agent has loaded the announced content")
+    inferred = Stage(Confidence.INFERRED, "its agent has loaded the files of the announcement")
+    ordered = all(one.evidence is Evidence.ORDER for one in others)
+    if synced.reached or _is_updated(others, announcement, ordered=ordered):
+        return inferred
+    return _waiting("its files may not be updated yet")
+
+
+def _is_updated(
+    directories: Sequence[AgentDirectory], announcement: AgentAnnouncement, *, ordered: bool
+) -> bool:
+    """Tell whether the last update of some directories is one of the last change.
+
+    Where announcements and updates came in order it only has to be no older: an announcement that
+    was replaced before the agent read it leaves the update of the change before. Otherwise it has
+    to be so much younger that it cannot be of that one either.
+    """
+    changed = announcement.order_changed
+    ages = [one.age for one in directories if one.age is not None]
+    if changed is None or not ages:
+        return False
+    updated = announcement.now - min(ages)
+    return updated >= (changed - _CLOCKS if ordered else changed + MARGIN)
+
+
+def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage | None:
+    """Say how far an agent is with a restart for content read at start; None: it does not say.
+
+    That it is done shows in the start of the containers, so an agent's word is no proof of it.
+    """
+    answer, desired = report.answer, announcement.desired
+    if answer is None:
+        return _unknown(report.problem)
+    nudged = announcement.nudged
+    if answer.frozen != desired.frozen and nudged is not None and nudged.frozen == desired.frozen:
+        return _waiting("the announcement has not reached its agent yet")
+    return _trouble(answer.restart.state, answer) if answer.restart.state in _TROUBLE else None
+
+
+def _trouble(worst: AgentState, answer: AgentAnswer) -> Stage:
+    state, reason = _TROUBLE[worst]
+    if answer.exit_status is not None and worst in (AgentState.REFUSED, AgentState.CHECK_FAILED):
+        reason += f" (exit status {answer.exit_status})"
+    # The shell's exit statuses for a program that is not there or cannot be executed.
+    permanent = worst is AgentState.CHECK_FAILED and answer.exit_status in (126, 127)
+    return Stage(Confidence.UNKNOWN, reason, state, permanent)
+
+
+def _waiting(reason: str) -> Stage:
+    return Stage(Confidence.UNKNOWN, reason, PodState.WAITING)
+
+
+def _unknown(reason: str) -> Stage:
+    return Stage(Confidence.UNKNOWN, reason, PodState.UNKNOWN)

@@ -1,0 +1,175 @@
+"""GET /v1/pod: what the controller reads of an agent, through its own reader."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, reader
+from tests.agent.test_announcements import announced
+
+from hotmap.agent.report import pod_document
+from hotmap.core.status import agents
+from hotmap.core.status.agents import AgentAnswer, AgentState, Evidence, read_answer
+
+UID = "4b3c9f6e-1d8e-4a57-9c2a-6a0f5f1f7a11"
+
+
+def pod_of(folder: Path) -> PodFile:
+    """A downwardAPI volume as injection makes it: annotations, and the uid beside them."""
+    pod = PodFile(folder / "pod")
+    (folder / "pod" / "uid").write_text(f"{UID}\n")
+    return pod
+
+
+def read(running: Agent) -> AgentAnswer:
+    status, body = running.get("/v1/pod")
+    assert status == 200
+    report = read_answer(body.encode(), UID)
+    assert report.answer is not None, (report.problem, body)
+    return report.answer
+
+
+def reaches(running: Agent, state: AgentState) -> AgentAnswer:
+    def look() -> AgentAnswer | None:
+        try:
+            answer = read(running)
+        except (FileNotFoundError, ConnectionError, IndexError):
+            return None
+        return answer if answer.worst is state else None
+
+    found: AgentAnswer = eventually(look, f"the pod is {state.value}")
+    return found
+
+
+def test_controller_and_agent_speak_the_same_protocol() -> None:
+    assert pod_document.PROTOCOL == agents.PROTOCOL
+
+
+def test_document_follows_an_edit(tmp_path: Path) -> None:
+    """Announced, waiting for its files, loaded; the digest is shown once it is announced."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path)
+    with reader(tmp_path / "volume" / "text", tmp_path) as process:
+        flags = (
+            *("--dir", volume, "--target-file", pod.file, "--signal", "HUP"),
+            *("--process", f"pidfile:{process.pidfile}"),
+        )
+        with agent(tmp_path, *flags) as running:
+            first = reaches(running, AgentState.TOLD)
+            assert (first.live, first.directories[0].payload) == ("", "")
+            pod.annotate(f"1/bb/f1/{announced({'text': 'two'})}/aa/f1")
+            second = reaches(running, AgentState.WAITING)
+            assert second.live == "bb"
+            volume.write(text="two")
+            third = reaches(running, AgentState.TOLD)
+            (directory,) = third.directories
+            assert directory.evidence is Evidence.EXACT
+            assert directory.payload == announced({"text": "two"})
+            assert directory.age is not None
+            assert directory.age < 20
+            eventually(lambda: process.loads[-1] == "two")
+
+
+def test_refusal_shows_the_exit_status_and_no_words(tmp_path: Path) -> None:
+    """The checker's words can quote content; they stay in the pod."""
+    volume, pod = Volume(tmp_path / "volume", text="good"), pod_of(tmp_path)
+    check = "sh -c 'cat {dir}/text; grep -q good {dir}/text || exit 3'"
+    flags = ("--dir", volume, "--target-file", pod.file, "--check", check)
+    with agent(tmp_path, *flags) as running:
+        reaches(running, AgentState.TOLD)
+        volume.write(text="hunter2")
+        answer = reaches(running, AgentState.REFUSED)
+        assert answer.exit_status == 3
+        assert "hunter2" not in running.get("/v1/pod")[1]
+        volume.write(text="good again")
+        assert reaches(running, AgentState.TOLD).exit_status is None
+
+
+def test_checker_that_is_missing_is_told_from_a_refusal(tmp_path: Path) -> None:
+    volume, pod = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path)
+    flags = ("--dir", volume, "--target-file", pod.file, "--check", "no-such-checker {dir}")
+    with agent(tmp_path, *flags) as running:
+        assert reaches(running, AgentState.CHECK_FAILED).exit_status == 127
+
+
+def test_failed_load_is_shown_until_it_succeeds(tmp_path: Path) -> None:
+    volume, pod, gate = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path), tmp_path / "gate"
+    gate.touch()
+    flags = ("--dir", volume, "--target-file", pod.file, "--exec", f"test -e {gate}")
+    with agent(tmp_path, *flags) as running:
+        reaches(running, AgentState.TOLD)
+        gate.unlink()
+        volume.write(text="two")
+        reaches(running, AgentState.FAILED)
+        gate.touch()
+        reaches(running, AgentState.TOLD)
+
+
+def test_confirmed_load_is_told_from_an_order(tmp_path: Path) -> None:
+    """A probe confirms; a signal alone does not. A supervised application shows by its start."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path)
+    loaded = (
+        f"{sys.executable} -c \"import shutil; shutil.copy('{volume}/text', '{tmp_path}/now')\""
+    )
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--exec", loaded),
+        *("--verify", f"file {tmp_path}/now"),
+    )
+    with agent(tmp_path, *flags) as running:
+        reaches(running, AgentState.LOADED)
+    (tmp_path / "supervised").mkdir()
+    words = ("--dir", volume, "--target-file", pod.file, "--", "sleep", "600")
+    with agent(tmp_path / "supervised", *words) as running:
+        reaches(running, AgentState.LOADED)
+
+
+def test_secret_digest_is_never_shown(tmp_path: Path) -> None:
+    """Only digests that were announced are, and none is announced for a Secret."""
+    secret, pod = Volume(tmp_path / "secret", password="hunter2"), pod_of(tmp_path)
+    with agent(tmp_path, "--dir", secret, "--target-file", pod.file) as running:
+        reaches(running, AgentState.TOLD)
+        pod.annotate("1/bb/f1//aa/f1")
+        reaches(running, AgentState.WAITING)
+        secret.write(password="hunter3")
+        (directory,) = reaches(running, AgentState.TOLD).directories
+        assert (directory.evidence, directory.payload) == (Evidence.ORDER, "")
+        assert announced({"password": "hunter3"}) not in running.get("/v1/pod")[1]
+
+
+def test_restart_for_frozen_content_is_shown(tmp_path: Path) -> None:
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), pod_of(tmp_path)
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--restart", "term", "--process", f"pidfile:{tmp_path}/none"),
+    )
+    with agent(tmp_path, *flags) as running:
+        reaches(running, AgentState.TOLD)
+        pod.annotate("1/aa/f2//aa/f1")
+        eventually(lambda: read(running).restart.state is AgentState.FAILED)
+        assert read(running).restart.fingerprint == "f1"
+
+
+def test_pending_time_counts_while_a_check_has_not_passed(tmp_path: Path) -> None:
+    """Of the directory and of its rule: neither has loaded the current content."""
+    volume, pod = Volume(tmp_path / "volume", text="good"), pod_of(tmp_path)
+    flags = ("--dir", volume, "--target-file", pod.file, "--check", "grep -q good {dir}/text")
+    with agent(tmp_path, *flags) as running:
+        reaches(running, AgentState.TOLD)
+        volume.write(text="bad")
+        reaches(running, AgentState.REFUSED)
+        time.sleep(0.05)
+        metrics = running.get("/metrics")[1]
+        values = {
+            line.split()[0]: float(line.split()[1])
+            for line in metrics.splitlines()
+            if line.startswith(("hotmap_agent_pending", "hotmap_agent_loaded", "hotmap_agent_dir"))
+        }
+        assert values['hotmap_agent_pending_seconds{rule="default"}'] >= 0.05
+        assert values['hotmap_agent_loaded{rule="default"}'] == 0
+        assert values[f'hotmap_agent_directory_pending_seconds{{directory="{volume}"}}'] >= 0.05
+        assert running.rule()["pending_seconds"] >= 0.05
+        volume.write(text="good again")
+        reaches(running, AgentState.TOLD)
+        assert running.rule()["pending_seconds"] == 0
+        assert 'hotmap_agent_loaded{rule="default"} 1' in running.get("/metrics")[1]

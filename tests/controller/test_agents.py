@@ -1,0 +1,307 @@
+"""The agents in pods are asked: what they say decides the state of a workload, and who is told."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.controller.test_pod_checks import SOON, stands, status
+from tests.controller.world import Object, World, files
+from tests.support.fake_agents import FakeAgent, FakeAgents
+
+from hotmap.controller.run import Controller
+
+AGENT = {"hotmap.dev/agent": f"port={FakeAgents.PORT};restart=none"}
+QUICK = SOON._replace(told_delay=0.05)
+
+
+@pytest.fixture
+async def agents() -> AsyncIterator[FakeAgents]:
+    async with FakeAgents() as found:
+        yield found
+
+
+async def a_pod(world: World, agents: FakeAgents, name: str = "web-1") -> FakeAgent:
+    """A pod of web that is older than any change, with an agent."""
+    made = await world.pod(name, annotations=AGENT)
+    agent = await agents.start(made["metadata"]["uid"])
+    await set_address(world, name, agent.address)
+    return agent
+
+
+async def set_address(world: World, name: str, address: str) -> None:
+    def report(obj: Object) -> Object:
+        return {**obj, "status": {**obj["status"], "podIP": address}}
+
+    await world.registry.modify(
+        "pods", "default", name, report, subresource="status", manager="kubelet"
+    )
+
+
+async def followed(world: World, *, count: int = 1) -> None:
+    await world.config_map(**{"app.toml": "size = 1"})
+    await world.workload(spec=files(), template_annotations=AGENT, replicas=count)
+
+
+async def told(world: World, pod: str = "web-1", *, other_than: str = "") -> str:
+    """Wait until a pod is told of other content."""
+
+    async def changed() -> str:
+        target = await world.target(pod)
+        return target if target.split("/")[1:3] != other_than.split("/")[1:3] else ""
+
+    found: str = await world.until(changed, f"{pod} is told")
+    return found
+
+
+async def pod_states(controller: Controller, name: str = "web") -> dict[str, Any]:
+    body = await status(controller, f"?workload=default/{name}")
+    return {pod["name"]: pod["state"] for pod in body["workloads"][0]["pods"]}
+
+
+async def edit(world: World, text: str) -> None:
+    await world.edit(**{"app.toml": text})
+
+
+async def test_edit_is_current_once_agents_have_loaded_it(world: World, agents: FakeAgents) -> None:
+    """And not before: neither the nudge nor the files say anything of the process."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        target = await told(world)
+        document = await stands(world, controller, "waiting")
+        assert "the announcement has not reached its agent yet" in document["reason"]
+        agent.tell(target, state="loading")
+        await world.until(
+            lambda: _reason_has(controller, "reloading the process"), "the agent is at work"
+        )
+        agent.tell(target)
+        await stands(world, controller, "current")
+        assert await pod_states(controller) == {"web-1": "current"}
+        body = await status(controller, "?workload=default/web")
+        assert body["workloads"][0]["pods"][0]["loaded"]["confidence"] == "proven"
+
+
+async def _reason_has(controller: Controller, words: str) -> bool:
+    body = await status(controller)
+    return any(words in one["reason"] for one in body["workloads"])
+
+
+async def test_loaded_pod_is_asked_once(world: World, agents: FakeAgents) -> None:
+    """One request for each pod and change, where all goes well; status queries ask no more."""
+    await followed(world, count=3)
+    found = [await a_pod(world, agents, f"web-{number}") for number in range(3)]
+    once = QUICK._replace(told_delay=1.0, pause=1000, max_pause=1000, max_pause_agents=1000)
+    async with world.controller(pod_checks=once) as controller:
+
+        async def adopted() -> bool:
+            return all(agent.requests for agent in found)
+
+        await world.until(adopted, "the adopted pods are asked")
+        await world.quiet(controller)
+        before = [agent.requests for agent in found]
+        await edit(world, "size = 2")
+        for number, agent in enumerate(found):
+            agent.tell(await told(world, f"web-{number}"))
+        await stands(world, controller, "current")
+        assert set((await pod_states(controller)).values()) == {"current"}
+        assert [agent.requests - count for agent, count in zip(found, before, strict=True)] == [
+            *(1, 1, 1)
+        ]
+
+
+async def test_refusal_is_reported_once_for_each_change(world: World, agents: FakeAgents) -> None:
+    """State, Event, metric and status name the pods, the exit status and where the words are."""
+    await followed(world, count=2)
+    found = [await a_pod(world, agents, f"web-{number}") for number in range(2)]
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = ")
+        target = await told(world, "web-0")
+        for number, agent in enumerate(found):
+            agent.tell(await told(world, f"web-{number}"), state="refused", exitStatus=1)
+        document = await stands(world, controller, "refused")
+        assert document["actionRequired"] is True
+        assert document["reason"] == (
+            "2 of 2 pods (web-0, web-1): the content did not pass the check of its agent "
+            "(exit status 1); see kubectl logs -n default web-0 --all-containers"
+        )
+        assert await world.event("Refused") == document["reason"]
+        assert await pod_states(controller) == {"web-0": "refused", "web-1": "refused"}
+        assert 'hotmap_pods{state="refused"} 2.0' in await metrics(controller)
+        await edit(world, "size = 4")
+        for number, agent in enumerate(found):
+            second = await told(world, f"web-{number}", other_than=target)
+            agent.tell(second, exitStatus=None)
+        await stands(world, controller, "current")
+        assert 'hotmap_pods{state="refused"} 0.0' in await metrics(controller)
+        assert 'hotmap_pods{state="current"} 2.0' in await metrics(controller)
+        assert len(await world.messages("Refused")) == 1
+        await edit(world, "size = ")
+        for number, agent in enumerate(found):
+            third = await told(world, f"web-{number}", other_than=second)
+            agent.tell(third, state="refused", exitStatus=1)
+        await stands(world, controller, "refused")
+
+        async def reported_again() -> bool:
+            events = await world.events("Refused")
+            return sum(event.get("count") or 1 for event in events) == 2
+
+        await world.until(reported_again, "the second refusal is reported")
+
+
+async def metrics(controller: Controller) -> str:
+    url = f"http://127.0.0.1:{controller.port}/metrics"
+    async with aiohttp.ClientSession() as http, http.get(url) as response:
+        return await response.text()
+
+
+async def test_failed_load_is_reported_and_ends_by_itself(world: World, agents: FakeAgents) -> None:
+    await followed(world)
+    agent = await a_pod(world, agents)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        target = await told(world)
+        agent.tell(target, state="failed")
+        document = await stands(world, controller, "failed")
+        assert document["actionRequired"] is False
+        assert "the process did not load the content" in await world.event("LoadFailed")
+        agent.tell(target)
+        await stands(world, controller, "current")
+
+
+async def test_missing_checker_needs_a_person(world: World, agents: FakeAgents) -> None:
+    """Retrying cannot help, since nothing puts the program there."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        agent.tell(await told(world), state="check-failed", exitStatus=127)
+        document = await stands(world, controller, "failed")
+        assert document["actionRequired"] is True
+        assert "could not run (exit status 127)" in await world.event("LoadFailed")
+
+
+async def test_reverted_edit_is_verified_too(world: World, agents: FakeAgents) -> None:
+    """Agents were told of content that was taken back: what they hold is asked, not assumed."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        first = await told(world)
+        agent.tell(first)
+        await stands(world, controller, "current")
+        await edit(world, "size = 1")
+        second = await told(world, other_than=first)
+        await stands(world, controller, "waiting")
+        await edit(world, "size = 2")
+        await told(world, other_than=second)
+        agent.tell(second)
+        await stands(world, controller, "waiting")
+        agent.tell(await world.target("web-1"))
+        await stands(world, controller, "current")
+
+
+def answer(status_line: str, body: bytes, **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status_line}", *(f"{name}: {text}" for name, text in headers.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        pytest.param(answer("404 Not Found", b""), "version that cannot be asked", id="old agent"),
+        pytest.param(answer("500 No", b""), "answers with an error", id="an error"),
+        pytest.param(answer("302 Found", b"", Location="http://127.0.0.1:1/"),
+                     "answers with an error", id="a redirect is not followed"),
+        pytest.param(answer("200 OK", b'{"protocol":7}'), "speaks protocol 7", id="newer agent"),
+        pytest.param(answer("200 OK", b"[" * 5000), "cannot be read", id="deep"),
+        pytest.param(answer("200 OK", b" " * 100_000), "cannot be read", id="large"),
+        pytest.param(b"\x00\x01\x02", "cannot be read", id="no HTTP"),
+        pytest.param(None, "did not answer within", id="silent"),
+        pytest.param(b"", "cannot be read", id="closes at once"),
+    ],
+)  # fmt: skip
+async def test_agent_that_gives_no_answer_leaves_the_workload_unknown(
+    world: World, agents: FakeAgents, response: bytes | None, words: str
+) -> None:
+    """Never current, whatever it sends; and nothing of it is shown."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+    agent.respond = lambda: response
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        await told(world)
+        document = await stands(world, controller, "unknown")
+        assert words in document["reason"]
+        assert await pod_states(controller) == {"web-1": "unknown"}
+
+
+async def test_answer_of_another_pod_does_not_count(world: World, agents: FakeAgents) -> None:
+    """An address may be another pod's by now, or somebody else's who listens there."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        agent.tell(await told(world), uid="somebody-else")
+        document = await stands(world, controller, "unknown")
+        assert "another pod answers at its address" in document["reason"]
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "0.0.0.0", ""])
+async def test_other_addresses_are_never_asked(
+    world: World, agents: FakeAgents, address: str
+) -> None:
+    await followed(world)
+    agent = await a_pod(world, agents)
+    if address:
+        await set_address(world, "web-1", address)
+    else:
+        await agent.stop()
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        await told(world)
+        document = await stands(world, controller, "unknown")
+    assert agent.requests == 0
+    assert ("cannot be reached" if not address else "not one that agents") in document["reason"]
+
+
+async def test_pods_that_started_after_the_change_are_not_asked(
+    world: World, agents: FakeAgents
+) -> None:
+    await followed(world)
+    made = await world.pod("web-1", annotations=AGENT, started=time.time() + 5)
+    agent = await agents.start(made["metadata"]["uid"])
+    await set_address(world, "web-1", agent.address)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await stands(world, controller, "current")
+        await world.quiet(controller)
+    assert agent.requests == 0
+
+
+async def test_words_of_an_agent_are_never_shown(world: World, agents: FakeAgents) -> None:
+    """A check's output can quote a Secret, and a hostile agent can say anything."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        agent.tell(
+            await told(world), state="refused", exitStatus=1, error="hunter2", message="hunter2"
+        )
+        await stands(world, controller, "refused")
+        shown = json.dumps(await status(controller, "?workload=default/web"))
+        shown += json.dumps(await world.events()) + await metrics(controller)
+    assert "hunter2" not in shown

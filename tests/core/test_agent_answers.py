@@ -1,0 +1,414 @@
+"""What an agent's answer proves of its pod: pod + answer + sources → state of the pod."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.objects import ENV, FILES, config_map, deployment, snapshot
+
+from hotmap.core.decide.evidence import PodStart
+from hotmap.core.model.objects import Pod
+from hotmap.core.patch.nudge import Target
+from hotmap.core.policy.policy import Agent, Policy
+from hotmap.core.status.agents import (
+    AgentAddress,
+    AgentReport,
+    agent_address,
+    agent_log_command,
+    is_final,
+    read_answer,
+)
+from hotmap.core.status.agents import AgentAnnouncement as Announcement
+from hotmap.core.status.consumer import State, status_from_pods
+from hotmap.core.status.pods import (
+    DesiredContent,
+    ObservedPod,
+    PodProof,
+    desired_content,
+    pod_proofs,
+)
+from hotmap.core.status.stage import Confidence, PodState
+
+#: The source changed, the pod is older, and it is soon after.
+CHANGED, STARTED, NOW = 1000.0, 500.0, 1003.0
+UID = "uid-of-web-1"
+#: What the ConfigMap volume is to hold.
+DIGEST = "payload-now"
+
+
+def desired(spec: str = FILES, *, secrets_changed: float | None = -inf) -> DesiredContent:
+    """The content that a pod with an agent is to have: a ConfigMap, and maybe Secrets."""
+    source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
+    policy = Policy(opted_in=True, agent=Agent(restart="term"))
+    wish = desired_content(snapshot(deployment(spec), source, policy=policy))
+    digests = (DIGEST,) if spec == FILES else ()
+    return wish._replace(
+        order_changed=secrets_changed, target=wish.target._replace(payloads=digests)
+    )
+
+
+WISH, ENV_WISH = desired(), desired(ENV)
+OLD = "the announcement before"
+
+
+def directory(state: str = "loaded", evidence: str = "exact", **fields: Any) -> dict[str, Any]:
+    payload = DIGEST if evidence == "exact" else ""
+    return {"state": state, "evidence": evidence, "payload": payload, "age": 1.0, **fields}
+
+
+def answer(*directories: dict[str, Any], **fields: Any) -> AgentReport:
+    """An answer about the present announcement unless it says otherwise."""
+    document = {
+        "protocol": 1,
+        "uid": UID,
+        "live": WISH.target.live,
+        "frozen": WISH.target.frozen,
+        "directories": list(directories),
+        **fields,
+    }
+    report = read_answer(json.dumps(document).encode(), UID)
+    assert report.answer is not None, report.problem
+    return report
+
+
+def pod(
+    *, ready: bool = True, told: Target | None = WISH.target, at: float = STARTED
+) -> ObservedPod:
+    start = PodStart("web-1", at, "")
+    return ObservedPod(start, at, ready, "", "", told, UID, "kubectl logs …")
+
+
+def proof(
+    report: AgentReport | None,
+    wish: DesiredContent = WISH,
+    *,
+    now: float = NOW,
+    **facts: Any,
+) -> PodProof:
+    agents = {} if report is None else {UID: report}
+    (found,) = pod_proofs(wish, [pod(**facts)], now=now, agents=agents)
+    return found
+
+
+SECRET_TOO = desired(secrets_changed=CHANGED)
+SECRET = SECRET_TOO._replace(target=SECRET_TOO.target._replace(payloads=()))
+LATER = CHANGED + 100
+
+
+@pytest.mark.parametrize(
+    ("report", "wish", "now", "state", "known"),
+    [
+        # -- ConfigMaps: by payload digest ----------------------------------------------------
+        pytest.param(answer(directory()), WISH, NOW, PodState.CURRENT, Confidence.PROVEN,
+                     id="loaded, by digest"),
+        pytest.param(answer(directory("told")), WISH, NOW, PodState.TOLD, Confidence.INFERRED,
+                     id="told, and nothing confirms it"),
+        pytest.param(answer(directory("loaded", "order")), WISH, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="loaded by order, where there is a digest"),
+        pytest.param(answer(directory(payload="before")), WISH, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="loaded other content than is announced"),
+        pytest.param(answer(directory("waiting")), WISH, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="files are not updated"),
+        pytest.param(answer(), WISH, NOW, PodState.UNKNOWN, Confidence.UNKNOWN,
+                     id="it watches nothing"),
+        # -- Secrets: by the order of announcements and updates ---------------------------------
+        pytest.param(answer(directory("loaded", "order")), SECRET, NOW, PodState.CURRENT,
+                     Confidence.INFERRED, id="Secret: updated after it was announced"),
+        pytest.param(answer(directory("loaded", "assumed", age=600)), SECRET, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="Secret: no update was seen"),
+        pytest.param(answer(directory("loaded", "assumed", age=0.5)), SECRET, NOW,
+                     PodState.CURRENT, Confidence.INFERRED,
+                     id="Secret: the last update is younger than the change"),
+        pytest.param(answer(directory("loaded", "assumed", age=2)), SECRET, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="Secret: the last update may be of the change before"),
+        pytest.param(answer(directory("loaded", "assumed", age=600)), SECRET, LATER,
+                     PodState.CURRENT, Confidence.INFERRED,
+                     id="Secret: the kubelet has synced since"),
+        pytest.param(answer(directory(), directory("loaded", "assumed", age=600)), SECRET_TOO, NOW,
+                     PodState.WAITING, Confidence.UNKNOWN, id="both: the Secret is not updated"),
+        pytest.param(answer(directory(), directory("loaded", "order")), SECRET_TOO, NOW,
+                     PodState.CURRENT, Confidence.INFERRED, id="both: weaker than a digest"),
+        # -- steps, and what ends badly ---------------------------------------------------------
+        pytest.param(answer(directory("settling")), WISH, NOW, PodState.SETTLING,
+                     Confidence.UNKNOWN, id="settling"),
+        pytest.param(answer(directory("checking")), WISH, NOW, PodState.CHECKING,
+                     Confidence.UNKNOWN, id="checking"),
+        pytest.param(answer(directory("loading")), WISH, NOW, PodState.LOADING,
+                     Confidence.UNKNOWN, id="loading"),
+        pytest.param(answer(directory("restarting")), WISH, NOW, PodState.RESTARTING,
+                     Confidence.UNKNOWN, id="restarting"),
+        pytest.param(answer(directory("refused"), exitStatus=1), WISH, NOW, PodState.REFUSED,
+                     Confidence.UNKNOWN, id="refused"),
+        pytest.param(answer(directory("check-failed"), exitStatus=127), WISH, NOW,
+                     PodState.FAILED, Confidence.UNKNOWN, id="no such checker"),
+        pytest.param(answer(directory("failed")), WISH, NOW, PodState.FAILED,
+                     Confidence.UNKNOWN, id="not loaded"),
+        pytest.param(answer(directory("unreadable")), WISH, NOW, PodState.FAILED,
+                     Confidence.UNKNOWN, id="unreadable"),
+        pytest.param(answer(directory(), directory("refused")), WISH, NOW, PodState.REFUSED,
+                     Confidence.UNKNOWN, id="one directory of two is refused"),
+        # -- an answer about something else -----------------------------------------------------
+        pytest.param(answer(directory(), live=OLD), WISH, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="it does not know the announcement yet"),
+        pytest.param(answer(directory("refused"), live=OLD), WISH, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="it refused what was announced before"),
+        # -- no answer --------------------------------------------------------------------------
+        pytest.param(AgentReport(None, "no connection"), WISH, NOW, PodState.UNKNOWN,
+                     Confidence.UNKNOWN, id="not reached"),
+        pytest.param(AgentReport(None, "no connection"), WISH, LATER, PodState.UNKNOWN,
+                     Confidence.UNKNOWN, id="not reached, long after the change"),
+        pytest.param(None, WISH, LATER, PodState.UNKNOWN, Confidence.UNKNOWN, id="not asked"),
+    ],
+)  # fmt: skip
+def test_agent_answer_decides_state_of_older_pod(
+    report: AgentReport | None,
+    wish: DesiredContent,
+    now: float,
+    state: PodState,
+    known: Confidence,
+) -> None:
+    """A nudge and the kubelet's sync prove files, and never that a process loaded them."""
+    found = proof(report, wish, now=now)
+    assert (found.state, found.loaded.confidence) == (state, known)
+
+
+@pytest.mark.parametrize(
+    ("report", "now", "state"),
+    [
+        pytest.param(answer(directory("loaded", ""), live=""), LATER, PodState.CURRENT,
+                     id="loaded what the kubelet has synced"),
+        pytest.param(answer(directory("loaded", ""), live=""), NOW, PodState.WAITING,
+                     id="files may be older"),
+        pytest.param(answer(directory("refused", ""), live=""), LATER, PodState.REFUSED,
+                     id="refused"),
+        pytest.param(AgentReport(None, "no connection"), LATER, PodState.UNKNOWN,
+                     id="not reached"),
+    ],
+)  # fmt: skip
+def test_pod_without_announcement_is_judged_by_time_and_agent(
+    report: AgentReport, now: float, state: PodState
+) -> None:
+    """As after an adoption."""
+    assert proof(report, now=now, told=None).state is state
+
+
+def test_start_after_the_change_needs_no_agent() -> None:
+    """Whatever the agent says or does not say: the process read the content when it started."""
+    for report in (None, AgentReport(None, "no connection"), answer(directory("refused"))):
+        found = proof(report, at=CHANGED + 5)
+        assert (found.state, found.loaded.confidence) == (PodState.CURRENT, Confidence.PROVEN)
+
+
+@pytest.mark.parametrize(
+    ("report", "state"),
+    [
+        pytest.param(answer(directory()), PodState.NOT_READY, id="loaded"),
+        pytest.param(AgentReport(None, "no connection"), PodState.NOT_READY, id="not reached"),
+        pytest.param(answer(directory("refused")), PodState.REFUSED, id="refused"),
+        pytest.param(answer(directory("check-failed")), PodState.FAILED, id="no such checker"),
+    ],
+)
+def test_pod_that_is_not_ready_is_never_current(report: AgentReport, state: PodState) -> None:
+    """A refusal explains why it is not ready; anything else proves nothing."""
+    found = proof(report, ready=False)
+    assert (found.state, found.loaded.reached) == (state, False)
+
+
+def env_answer(state: str, fingerprint: str = ENV_WISH.target.frozen, **fields: Any) -> AgentReport:
+    restart = {"state": state, "fingerprint": fingerprint}
+    given = {"live": ENV_WISH.target.live, "frozen": ENV_WISH.target.frozen, **fields}
+    return answer(restart=restart, **given)
+
+
+@pytest.mark.parametrize(
+    ("report", "at", "state"),
+    [
+        pytest.param(env_answer("restarting"), STARTED, PodState.RESTARTING, id="restarting"),
+        pytest.param(env_answer("failed"), STARTED, PodState.FAILED, id="cannot restart it"),
+        pytest.param(env_answer("loaded"), STARTED, PodState.UNKNOWN,
+                     id="it says so, and the containers did not start anew"),
+        pytest.param(env_answer("loaded"), CHANGED + 2, PodState.CURRENT,
+                     id="the containers started anew"),
+        pytest.param(env_answer("loaded", frozen=OLD), STARTED, PodState.WAITING,
+                     id="it does not know the announcement yet"),
+        pytest.param(AgentReport(None, "no connection"), STARTED, PodState.UNKNOWN,
+                     id="not reached"),
+    ],
+)  # fmt: skip
+def test_restart_is_proven_by_the_start_of_containers(
+    report: AgentReport, at: float, state: PodState
+) -> None:
+    """An agent says how far it is, and never that what is read at start was read."""
+    assert proof(report, ENV_WISH, at=at, told=ENV_WISH.target).state is state
+
+
+# -- the consumer ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("report", "state", "words", "ends_wait"),
+    [
+        pytest.param(answer(directory()), State.CURRENT, "proven", False, id="loaded"),
+        pytest.param(answer(directory("told")), State.CURRENT, "inferred", False, id="told"),
+        pytest.param(answer(directory("refused"), exitStatus=1), State.REFUSED,
+                     "1 of 1 pod (web-1): the content did not pass the check of its agent "
+                     "(exit status 1); see kubectl logs", True, id="refused"),
+        pytest.param(answer(directory("failed")), State.FAILED, "did not load", False,
+                     id="not loaded: it is retried"),
+        pytest.param(answer(directory("check-failed"), exitStatus=127), State.FAILED,
+                     "could not run (exit status 127)", True, id="no such checker"),
+        pytest.param(answer(directory("check-failed")), State.FAILED, "could not run", False,
+                     id="a check that timed out"),
+        pytest.param(answer(directory("loading")), State.WAITING, "reloading", False, id="loading"),
+        pytest.param(AgentReport(None, "no connection"), State.UNKNOWN, "no connection", False,
+                     id="not reached"),
+    ],
+)  # fmt: skip
+def test_workload_state_follows_its_agents(
+    report: AgentReport, state: State, words: str, ends_wait: bool
+) -> None:
+    """It says whose doing is needed, and whether waiting can help."""
+    status = status_from_pods(deployment(FILES), [proof(report)], WISH)
+    assert (status.state, status.action_required) == (state, ends_wait)
+    assert words in status.reason
+
+
+# -- answers that do not count -----------------------------------------------------------------
+
+GOOD = {"protocol": 1, "uid": UID, "live": "a", "frozen": "b", "directories": []}
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        pytest.param({**GOOD, "protocol": 2}, "its agent speaks protocol 2, not 1", id="protocol"),
+        pytest.param({**GOOD, "uid": "x"}, "another pod answers at its address", id="uid"),
+        pytest.param({**GOOD, "uid": ""}, "its agent does not know the pod's uid; inject it again",
+                     id="no uid"),
+        pytest.param({**GOOD, "directories": [{"state": "happy"}]}, "", id="unknown state"),
+        pytest.param({**GOOD, "directories": [{"state": "loaded", "evidence": "mine"}]}, "",
+                     id="unknown evidence"),
+        pytest.param({**GOOD, "directories": [{"state": "loaded"}] * 300}, "", id="too many"),
+        pytest.param({**GOOD, "directories": [{"state": "loaded", "age": -1}]}, "", id="an age"),
+        pytest.param({**GOOD, "live": "x" * 5000}, "", id="a long text"),
+        pytest.param({**GOOD, "exitStatus": 100000}, "", id="an exit status"),
+        pytest.param({**GOOD, "live": None}, "", id="a type"),
+        pytest.param({"uid": UID}, "", id="no version"),
+        pytest.param([], "", id="no object"),
+    ],
+)  # fmt: skip
+def test_answer_that_does_not_fit_is_no_answer(document: Any, problem: str) -> None:
+    report = read_answer(json.dumps(document).encode(), UID)
+    assert report.answer is None
+    assert report.problem == (problem or "its agent's answer cannot be read")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff\xfe", b"{", b"[" * 100_000, b'{"protocol":1,"x":' + b"[" * 50_000, b"null"],
+    ids=["empty", "not UTF-8", "cut", "deep", "deep in an unknown field", "null"],
+)
+def test_broken_answer_is_no_answer(body: bytes) -> None:
+    assert read_answer(body, UID) == AgentReport(None, "its agent's answer cannot be read")
+
+
+def test_answer_is_asked_for_again_until_it_is_final() -> None:
+    announcement = Announcement(WISH.target, WISH.target, -inf, NOW)
+    assert is_final(answer(directory()), announcement)
+    assert is_final(answer(directory("told")), announcement)
+    for state in ("waiting", "settling", "checking", "loading", "failed", "refused"):
+        assert not is_final(answer(directory(state)), announcement), state
+    assert not is_final(answer(directory(), live=OLD), announcement)
+    assert not is_final(AgentReport(None, "no connection"), announcement)
+
+
+# -- where --------------------------------------------------------------------------------------
+
+
+def a_pod(address: str = "10.0.0.7", agent: str | None = "port=9533;restart=none") -> Pod:
+    annotations = {} if agent is None else {"hotmap.dev/agent": agent}
+    metadata = {"name": "web-1", "namespace": "shop", "uid": UID, "annotations": annotations}
+    return msgspec.convert({"metadata": metadata, "status": {"podIP": address}}, Pod)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "127.1.0.5", "::1", "0.0.0.0", "::", "169.254.169.254", "fe80::1", "fe80::1%eth0",
+     "224.0.0.1", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "fd00:ec2::254"],
+)  # fmt: skip
+def test_agent_is_asked_at_addresses_of_pods_only(address: str) -> None:
+    """Never this machine, its link, or a cloud's metadata service: they trust who asks."""
+    assert isinstance(agent_address(a_pod(address), loopback=False), str)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "fd00::7", "192.168.1.4", "203.0.113.9"])
+def test_agent_is_asked_at_its_annotated_port(address: str) -> None:
+    assert agent_address(a_pod(address), loopback=False) == AgentAddress(address, 9533, UID)
+
+
+def test_loopback_addresses_are_for_local_control_planes() -> None:
+    assert agent_address(a_pod("127.1.0.5"), loopback=True) == AgentAddress("127.1.0.5", 9533, UID)
+    assert isinstance(agent_address(a_pod("169.254.1.1"), loopback=True), str)
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        pytest.param(a_pod(agent=None), "it has no agent", id="no annotation"),
+        pytest.param(a_pod(agent="restart=none"), "its agent serves no port (--listen none)",
+                     id="no port"),
+        pytest.param(a_pod(agent="port=0"), "the port of its agent is invalid", id="port 0"),
+        pytest.param(a_pod(agent="port=x"), "the port of its agent is invalid", id="no number"),
+        pytest.param(a_pod(""), "it has no address yet", id="no address"),
+        pytest.param(a_pod("example.com"), "it has no address yet", id="a name"),
+    ],
+)  # fmt: skip
+def test_pod_whose_agent_cannot_be_asked_says_why(found: Pod, problem: str) -> None:
+    assert agent_address(found, loopback=False) == problem
+
+
+@pytest.mark.parametrize(
+    ("spec", "which"),
+    [
+        pytest.param({"initContainers": [{"name": "hotmap-agent", "restartPolicy": "Always"}]},
+                     "-c hotmap-agent", id="native sidecar"),
+        pytest.param({"containers": [{"name": "app"}, {"name": "hotmap-agent"}]},
+                     "-c hotmap-agent", id="sidecar"),
+        pytest.param({"initContainers": [{"name": "hotmap-agent"}],
+                      "containers": [{"name": "app",
+                                      "command": ["python3", "/hotmap/bin/agent.pyz"]}]},
+                     "-c app", id="supervisor"),
+        pytest.param({"containers": [{"name": "app"}]}, "--all-containers", id="of its own"),
+    ],
+)  # fmt: skip
+def test_log_command_names_the_container_of_the_agent(spec: dict[str, Any], which: str) -> None:
+    metadata = {"name": "web-1", "namespace": "shop"}
+    found = msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+    assert agent_log_command(found) == f"kubectl logs -n shop web-1 {which}"
+
+
+# -- pods that are never ready ---------------------------------------------------------------------
+
+
+def test_pod_that_is_never_ready_says_what_to_do() -> None:
+    """By design or not: it does not wait for ever without a word."""
+    for now, hint in ((STARTED + 60, False), (STARTED + 600, True)):
+        found = proof(answer(directory()), ready=False, now=now)
+        status = status_from_pods(deployment(FILES), [found], WISH)
+        assert status.state is State.WAITING
+        assert status.reason.startswith("waiting for 1 pod: web-1 is not ready")
+        assert ('hotmap.dev/require-ready: "false"' in status.reason) is hint
+
+
+def test_readiness_may_play_no_part() -> None:
+    """A standby that is never Ready counts by its proof alone, and not without one."""
+    wish = WISH._replace(require_ready=False)
+    found = proof(answer(directory()), wish, ready=False)
+    assert found.state is PodState.CURRENT
+    assert status_from_pods(deployment(FILES), [found], wish).state is State.CURRENT
+    found = proof(AgentReport(None, "no connection"), wish, ready=False)
+    assert status_from_pods(deployment(FILES), [found], wish).state is State.UNKNOWN
