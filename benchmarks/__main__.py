@@ -16,6 +16,7 @@ from tests.cluster.errors import TestBedError
 
 from benchmarks import (
     bench_agent,
+    bench_agents,
     bench_cli,
     bench_decode,
     bench_fan_out,
@@ -41,6 +42,7 @@ _BENCHMARKS: dict[str, _Benchmark] = {
     "cli": bench_cli.run,
     "fan-out": bench_fan_out.run,
     "agent": bench_agent.run,
+    "agents": bench_agents.run,
     "scale": bench_scale.run,
     "takeover": bench_takeover.run,
     "peers": bench_peers.run,

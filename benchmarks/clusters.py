@@ -91,6 +91,42 @@ class Person:
 
         await asyncio.gather(*(write() for _ in range(_WRITERS)))
 
+    async def report_scheduled(self, names: Iterable[str], pods: int) -> None:
+        """Report DaemonSets as having so many pods, all of their newest template."""
+        for name in names:
+            counts = dict.fromkeys(
+                ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled"), pods
+            )
+            await self._client.patch(
+                DAEMONSETS,
+                NAMESPACE,
+                name,
+                {"status": {"observedGeneration": 1, **counts}},
+                type=_Bare,
+                subresource="status",
+            )
+
+    async def report_running(self, addresses: Mapping[str, str], at: str) -> dict[str, str]:
+        """Report pods as running and ready since a time; return their uids by address."""
+        waiting, uids = iter(addresses.items()), {}
+
+        async def write() -> None:
+            for name, address in waiting:
+                running = {"name": "main", "ready": True, "state": {"running": {"startedAt": at}}}
+                status = {
+                    "phase": "Running",
+                    "podIP": address,
+                    "startTime": at,
+                    "containerStatuses": [running],
+                }
+                found = await self._client.patch(
+                    PODS, NAMESPACE, name, {"status": status}, type=_Bare, subresource="status"
+                )
+                uids[address] = found.metadata.uid
+
+        await asyncio.gather(*(write() for _ in range(_WRITERS)))
+        return uids
+
     async def delete(self, resource: Resource, name: str) -> None:
         """Delete an object and what it owns, without grace."""
         await self._client.delete(resource, NAMESPACE, name, grace_period=0)

@@ -13,7 +13,9 @@ __all__ = [
     "consumer",
     "file_consumer",
     "pod",
+    "pod_with_agent",
     "secret",
+    "workload_with_agent",
 ]
 
 Object = dict[str, Any]
@@ -69,6 +71,38 @@ def file_consumer(name: str, source: str, *, image: str, follow: bool) -> Object
     body = _workload("Deployment", name, spec, annotations=annotations)
     body["spec"]["replicas"] = 1
     return body
+
+
+def workload_with_agent(name: str, source: str, port: int) -> Object:
+    """Make a DaemonSet whose pods mount a ConfigMap and have an agent.
+
+    The local plane makes no pods of it, so that a benchmark can.
+    """
+    spec = {
+        "volumes": [{"name": "files", "configMap": {"name": source}}],
+        "containers": [
+            {
+                "name": "main",
+                "image": "host",
+                "volumeMounts": [{"name": "files", "mountPath": "/etc/files"}],
+            }
+        ],
+    }
+    body = _workload("DaemonSet", name, spec, annotations=_FOLLOW)
+    template = body["spec"]["template"]["metadata"]
+    template["annotations"] = {"hotmap.dev/agent": f"port={port};restart=none"}
+    return body
+
+
+def pod_with_agent(name: str, workload: str, port: int) -> Object:
+    """Make a pod of such a workload, on a node that is not there."""
+    made = pod(name)
+    made["spec"]["nodeName"] = "elsewhere"
+    made["metadata"] |= {
+        "labels": {"app": workload},
+        "annotations": {"hotmap.dev/agent": f"port={port};restart=none"},
+    }
+    return made
 
 
 def pod(name: str) -> Object:

@@ -144,6 +144,20 @@ class Controller:
                 calm = 0 if any(value for _, value in waiting) else calm + 1
                 await asyncio.sleep(0.1)
 
+    async def until_current(self, workloads: int, pods: int) -> float:
+        """Wait until it calls so many workloads, and pods of them, current; give the moment."""
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                samples = await self._samples()
+                current = {"state": "current"}
+                counts = [
+                    next((value for labels, value in samples[name] if labels == current), 0)
+                    for name in ("hotmap_workloads", "hotmap_pods")
+                ]
+                if counts == [workloads, pods]:
+                    return time.perf_counter()
+                await asyncio.sleep(0.1)
+
     async def _samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
         async with aiohttp.ClientSession() as session, session.get(self._url) as answer:
             text = await answer.text()

@@ -24,10 +24,10 @@ from hotmap.core.text import printable
 
 __all__ = ["run_status", "run_why"]
 
-#: Exit statuses: everything is current, something is not, nobody can tell.
+#: Exit statuses: everything is current, something is not, or the status is unknown.
 _CURRENT, _NOT_CURRENT, _UNKNOWN = 0, 1, 2
 
-#: States of which nobody can tell whether pods are current.
+#: States in which it is unknown whether pods are current.
 _UNKNOWN_STATES = ("unknown", "unverified")
 
 #: Seconds for which workloads need somebody's doing before waiting ends: a source that is created

@@ -1,0 +1,419 @@
+"""Workloads with an agent, each with a trouble of its own, observed while their sources are edited.
+
+All of them run at once, in one namespace. What status, Events, metrics and `hotmap status --wait`
+say is kept together with what the processes themselves answered at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from tests.agent.agents import free_port
+from tests.support.processes import child_environment
+from tests.walkthroughs.backend import ROOT, Backend, JsonObject, until
+
+from hotmap.cli.inject import Injection, default_image, inject
+
+__all__ = ["TROUBLES", "USES", "Cell", "Observation", "Observations", "observe"]
+
+USES = ("file", "env", "staged")
+TROUBLES = (
+    "no trouble",
+    "agent refuses",
+    "checker missing",
+    "load fails",
+    "agent killed",
+    "agent stopped",
+    "application not ready",
+    "old agent",
+    "no agent",
+)
+
+#: Seconds after the edit in which status and processes are compared again and again.
+_WATCHED = 12.0
+
+#: Seconds in which all of them start.
+_PATIENCE = 240.0
+
+#: What each trouble makes of the edit; anything else becomes "two".
+_EDITS = {"agent refuses": "broken two", "load fails": "fails two"}
+
+_SERVER = """
+import http.server, os, pathlib, sys
+
+use, port, ready = sys.argv[1:4]
+
+def read():
+    return os.environ["text"] if use == "env" else pathlib.Path("/conf/text").read_text()
+
+loaded = read()
+if loaded.startswith("fails"):
+    sys.exit("invalid value")
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/v1/pod":
+            self.answer(404, "")
+        elif self.path == "/ready":
+            self.answer(200 if ready == "ready" else 503, "")
+        else:
+            self.answer(200, loaded)
+    def do_POST(self):
+        global loaded
+        found = read()
+        if found.startswith("fails"):
+            self.answer(500, "")
+        else:
+            loaded = found
+            self.answer(200, "")
+    def answer(self, status, text):
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(text.encode())
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("", int(port)), Handler).serve_forever()
+"""
+
+
+class Cell(NamedTuple):
+    """One workload of the matrix."""
+
+    trouble: str
+    use: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.trouble} {self.use}".replace(" ", "-")
+
+    @property
+    def new(self) -> str:
+        """What its source holds after the edit."""
+        return _EDITS.get(self.trouble, "two")
+
+
+class Observation(NamedTuple):
+    """What was seen of one workload in the end."""
+
+    #: Its document of /v1/status, with pods.
+    status: JsonObject
+    #: What its process answered after that; "" where none did.
+    served: str
+    #: Exit status of `hotmap status --wait`, what the process answered after that, and the seconds.
+    wait_status: int
+    served_after_wait: str
+    wait_seconds: float
+    #: Reasons of the Warning Events on it.
+    warnings: frozenset[str]
+
+
+class Observations(NamedTuple):
+    """What was seen of all of them."""
+
+    cells: Mapping[Cell, Observation]
+    #: Every moment at which status said current and the process answered with old content.
+    false_current: tuple[str, ...]
+    #: `hotmap_pods` by state, and the pods of the status documents counted by state.
+    metric: Mapping[str, int]
+    counted: Mapping[str, int]
+
+
+class _Workload:
+    """One cell while it runs."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.port, self.agent_port = free_port(), free_port()
+        self.address = ""
+
+    def manifests(self) -> str:
+        cell = self.cell
+        source = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": cell.name},
+            "data": {"text": "one"},
+        }
+        return f"{yaml.safe_dump(source)}---\n{self._deployment()}"
+
+    def _deployment(self) -> str:
+        cell = self.cell
+        check = "sh -c '! grep -rq broken {dir}'"
+        flags = [
+            *("--listen", f":{self.agent_port}", "--retry-max", "1s", "--work-dir", "/hotmap/run"),
+            *("--check", "no-such-checker {dir}" if cell.trouble == "checker missing" else check),
+        ]
+        if cell.use != "env":
+            flags += ["--url", f"http://127.0.0.1:{self.port}/-/reload"]
+        injection = Injection(
+            default_image(),
+            "app",
+            tuple(flags),
+            "supervisor" if cell.use == "env" else "native-sidecar",
+            stage=cell.use == "staged",
+        )
+        text, _ = inject(yaml.safe_dump(self._template()), injection, "manifest.yaml")
+        found, replaced = f"port={self.agent_port};", f"port={self.agent_port};"
+        if cell.trouble == "old agent":
+            replaced = f"port={self.port};"  # answers 404, as an agent without the document does
+        elif cell.trouble == "no agent":
+            replaced = f"port={free_port()};"
+        assert found in text
+        return text.replace(found, replaced)
+
+    def _template(self) -> JsonObject:
+        cell, labels = self.cell, {"app": self.cell.name}
+        ready = "unready" if cell.trouble == "application not ready" else "ready"
+        container: JsonObject = {
+            "name": "app",
+            "image": "hotmap.test/python:1",
+            "command": ["python3", "-c", _SERVER, cell.use, str(self.port), ready],
+            "readinessProbe": {
+                "httpGet": {"path": "/ready", "port": self.port},
+                "periodSeconds": 1,
+            },
+        }
+        spec: JsonObject = {
+            "terminationGracePeriodSeconds": 1,
+            "securityContext": {"runAsUser": 0},
+            "containers": [container],
+        }
+        if cell.use == "env":
+            container["envFrom"] = [{"configMapRef": {"name": cell.name}}]
+        else:
+            container["volumeMounts"] = [{"name": "conf", "mountPath": "/conf"}]
+            spec["volumes"] = [{"name": "conf", "configMap": {"name": cell.name}}]
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": cell.name, "annotations": {"hotmap.dev/follow": "auto"}},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+
+    @property
+    def starts(self) -> bool:
+        """Whether its application ever runs: where content is gated, it has to pass a check."""
+        return self.cell.trouble != "checker missing" or self.cell.use == "file"
+
+    async def served(self) -> str:
+        """Ask the process what it has loaded; "" while nobody answers."""
+        return await asyncio.to_thread(_get, f"http://{self.address}:{self.port}/")
+
+    def signal_agent(self, number: signal.Signals) -> None:
+        """Send a signal to the agent, whose process runs on this machine."""
+        marker = f"\0--listen\0:{self.agent_port}\0".encode()
+        found = [
+            int(folder.name)
+            for folder in Path("/proc").iterdir()
+            if folder.name.isdecimal() and marker in _command_line(folder)
+        ]
+        assert found, f"no agent of {self.cell.name} runs"
+        os.kill(min(found), number)  # others are its children
+
+
+def _command_line(folder: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return (folder / "cmdline").read_bytes()
+    return b""
+
+
+def _get(url: str, seconds: float = 5.0) -> str:
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=seconds) as answer:
+        return str(answer.read().decode())
+    return ""
+
+
+class _Controller:
+    """hotmap's controller as a process, and its status."""
+
+    def __init__(self, backend: Backend, url: str) -> None:
+        self._backend = backend
+        self._url = url
+
+    async def status(self, query: str) -> JsonObject:
+        text = await asyncio.to_thread(_get, f"{self._url}/v1/status?{query}", 30.0)
+        assert text, "the controller does not answer"
+        found: JsonObject = json.loads(text)
+        return found
+
+    async def overview(self) -> dict[str, JsonObject]:
+        found = await self.status(f"namespace={self._backend.namespace}")
+        return {one["name"]: one for one in found["workloads"]}
+
+    async def workload(self, name: str) -> JsonObject:
+        found = await self.status(f"workload=deployment/{self._backend.namespace}/{name}")
+        (document,) = found["workloads"]
+        assert isinstance(document, dict)
+        return document
+
+    async def pods_metric(self) -> dict[str, int]:
+        text = await asyncio.to_thread(_get, f"{self._url}/metrics")
+        found = re.findall(r'^hotmap_pods\{state="(.*)"\} (\d+)', text, re.MULTILINE)
+        return {state: int(count) for state, count in found}
+
+    async def wait(self, name: str, seconds: int) -> tuple[int, float]:
+        """Run `hotmap status --wait`; give its exit status and the seconds that it took."""
+        began = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hotmap", "status", f"deployment/{name}"),
+            *("--namespace", self._backend.namespace, "--wait", f"{seconds}s"),
+            *("--url", self._url, "--quiet", "--kubeconfig", str(self._backend.kubeconfig)),
+            stdin=asyncio.subprocess.DEVNULL,
+            env=child_environment(),
+            cwd=ROOT,
+        )
+        return await process.wait(), time.monotonic() - began
+
+
+@contextlib.asynccontextmanager
+async def _running_controller(backend: Backend, folder: Path) -> AsyncIterator[_Controller]:
+    log = folder / "controller.log"
+    with log.open("wb") as written:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hotmap", "controller", "--listen", "127.0.0.1:0"),
+            *("--kubeconfig", str(backend.kubeconfig), "--namespace", backend.namespace),
+            *("--namespaces", backend.namespace),
+            stderr=written,
+            stdin=asyncio.subprocess.DEVNULL,
+            env=child_environment(),
+            cwd=ROOT,
+        )
+    try:
+
+        async def port() -> str | None:
+            assert process.returncode is None, log.read_text()
+            found = re.search(r"status on port (\d+)", log.read_text())
+            return found[1] if found else None
+
+        yield _Controller(backend, f"http://127.0.0.1:{await until(port, 'the controller runs')}")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+        sys.stderr.write(log.read_text())  # shown by pytest when a test fails
+
+
+async def observe(backend: Backend, folder: Path) -> Observations:
+    """Run the matrix once: start everything, edit every source, compare, and ask in every way."""
+    workloads = [_Workload(Cell(trouble, use)) for trouble in TROUBLES for use in USES]
+    for workload in workloads:
+        await backend.create(workload.manifests())
+    await asyncio.gather(*(_wait_for_start(backend, workload) for workload in workloads))
+    async with _running_controller(backend, folder) as controller:
+        await _wait_for_adoption(controller, workloads)
+        _signal_agents(workloads)
+        for workload in workloads:
+            cell = workload.cell
+            await backend.patch("ConfigMap", cell.name, {"data": {"text": cell.new}})
+        false_current = await _compare(controller, workloads)
+        waits = await _wait_for_all(controller, workloads)
+        cells, counted = {}, dict[str, int]()
+        warnings = await _warnings(backend)
+        metric = await controller.pods_metric()
+        for workload in workloads:
+            name = workload.cell.name
+            status = await controller.workload(name)
+            served = await workload.served()
+            false_current += _false_current(workload, status, served)
+            for pod in status["pods"]:
+                counted[pod["state"]] = counted.get(pod["state"], 0) + 1
+            cells[workload.cell] = Observation(
+                status, served, *waits[name], frozenset(warnings.get(name, ()))
+            )
+        return Observations(cells, tuple(false_current), metric, counted)
+
+
+async def _wait_for_start(backend: Backend, workload: _Workload) -> None:
+    """Wait until the pod has an address, and its application serves, if it ever does."""
+
+    async def look() -> bool | None:
+        pods = await backend.find("Pod", selector=f"app={workload.cell.name}")
+        status = pods[0]["status"] if pods else {}
+        workload.address = status.get("podIP", "")
+        if not workload.address:
+            return None
+        return (not workload.starts or await workload.served() == "one") or None
+
+    await until(look, f"{workload.cell.name} serves", within=_PATIENCE)
+
+
+async def _wait_for_adoption(controller: _Controller, workloads: list[_Workload]) -> None:
+    """Wait until the controller knows all of them, and has settled on it."""
+
+    async def look() -> bool | None:
+        return len(await controller.overview()) == len(workloads) or None
+
+    await until(look, "the controller knows all workloads")
+    await asyncio.sleep(3)  # an edit within two seconds of a pod's start could not be told from it
+
+
+def _signal_agents(workloads: list[_Workload]) -> None:
+    for workload in workloads:
+        if workload.cell.trouble == "agent killed":
+            workload.signal_agent(signal.SIGKILL)
+        elif workload.cell.trouble == "agent stopped":
+            workload.signal_agent(signal.SIGSTOP)
+
+
+async def _compare(controller: _Controller, workloads: list[_Workload]) -> list[str]:
+    """Compare what status says with what processes answer after that, as often as time allows."""
+    found: list[str] = []
+    deadline = time.monotonic() + _WATCHED
+    while time.monotonic() < deadline:
+        overview = await controller.overview()
+        served = await asyncio.gather(*(workload.served() for workload in workloads))
+        for workload, text in zip(workloads, served, strict=True):
+            found += _false_current(workload, overview[workload.cell.name], text)
+        for workload in workloads[:: max(1, len(workloads) // 6)]:
+            status = await controller.workload(workload.cell.name)
+            found += _false_current(workload, status, await workload.served())
+    return found
+
+
+def _false_current(workload: _Workload, status: JsonObject, served: str) -> list[str]:
+    """Compare what was said first with what was served after that: a process only gets newer."""
+    if status["state"] != "current" or served in ("", workload.cell.new):
+        return []
+    return [f"{workload.cell.name} serves {served!r} and is current: {status['reason']}"]
+
+
+async def _wait_for_all(
+    controller: _Controller, workloads: list[_Workload]
+) -> dict[str, tuple[int, str, float]]:
+    """Run `hotmap status --wait` for each; those first whose state may end by itself."""
+    slots = asyncio.Semaphore(5)
+
+    async def wait(workload: _Workload) -> tuple[int, str, float]:
+        async with slots:
+            status, seconds = await controller.wait(workload.cell.name, 6)
+            return status, await workload.served(), seconds
+
+    ordered = sorted(workloads, key=lambda one: one.cell.trouble != "agent stopped")
+    results = await asyncio.gather(*(wait(workload) for workload in ordered))
+    return {one.cell.name: result for one, result in zip(ordered, results, strict=True)}
+
+
+async def _warnings(backend: Backend) -> dict[str, set[str]]:
+    """List the reasons of hotmap's Warning Events by workload."""
+    found: dict[str, set[str]] = {}
+    for event in await backend.find("Event"):
+        about: Any = event["involvedObject"]
+        if event.get("type") == "Warning" and about["kind"] == "Deployment":
+            found.setdefault(about["name"], set()).add(event["reason"])
+    return found
