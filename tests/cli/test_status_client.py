@@ -41,9 +41,16 @@ class Server:
         #: By pod: its answer, or the status of the proxy's error.
         self.pods: dict[str, dict[str, Any] | int] = {}
         self.port = 9533
+        #: The namespace of the pods.
+        self.home = "hotmap"
         #: Namespaces whose pods may be listed; "" stands for all.
         self.allowed = {"", "hotmap", "ops"}
         self.asked: list[str] = []
+        #: By namespace: the answers of the Service there, or the message of its refusal.
+        self.services: dict[str, list[dict[str, Any] | str]] = {}
+        self.tokens: list[tuple[str, str | None]] = []
+        #: The user of the kubeconfig.
+        self.user: dict[str, Any] = {}
         self._server: TestServer | None = None
 
     async def start(self, directory: Path) -> ClusterOptions:
@@ -51,14 +58,20 @@ class Server:
         app.router.add_get("/api/v1/pods", self._list)
         app.router.add_get("/api/v1/namespaces/{namespace}/pods", self._list)
         app.router.add_get(
-            "/api/v1/namespaces/hotmap/pods/{pod}/proxy/v1/status", self._through_proxy
+            "/api/v1/namespaces/{namespace}/services/{service}/proxy/v1/status", self._service
+        )
+        app.router.add_get(
+            "/api/v1/namespaces/{home}/pods/{pod}/proxy/v1/status", self._through_proxy
         )
         self._server = TestServer(app)
         await self._server.start_server()
         content = {
             "current-context": "it",
             "clusters": [{"name": "it", "cluster": {"server": str(self._server.make_url(""))}}],
-            "contexts": [{"name": "it", "context": {"cluster": "it", "namespace": "shop"}}],
+            "users": [{"name": "me", "user": self.user}],
+            "contexts": [
+                {"name": "it", "context": {"cluster": "it", "user": "me", "namespace": "shop"}}
+            ],
         }
         path = directory / "kubeconfig"
         path.write_text(yaml.safe_dump(content))
@@ -77,14 +90,27 @@ class Server:
         ports = [{"name": "metrics", "containerPort": self.port}]
         items = [
             {
-                "metadata": {"namespace": "hotmap", "name": name},
+                "metadata": {"namespace": self.home, "name": name},
                 "spec": {"containers": [{"ports": ports}]},
                 "status": {"phase": "Running"},
             }
             for name in self.pods
-            if namespace in ("", "hotmap")
+            if namespace in ("", self.home)
         ]
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
+
+    async def _service(self, request: web.Request) -> web.Response:
+        namespace, service = request.match_info["namespace"], request.match_info["service"]
+        self.tokens.append((f"{namespace}/{service}", request.headers.get("Hotmap-Authorization")))
+        answers = self.services.get(namespace)
+        if not answers:
+            status = {"kind": "Status", "code": 404, "message": "services not found"}
+            return web.json_response(status, status=404)
+        message = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(message, str):
+            status = {"kind": "Status", "code": 403, "message": message}
+            return web.json_response(status, status=403)
+        return web.json_response(message)
 
     async def _through_proxy(self, request: web.Request) -> web.Response:
         self.asked.append(request.match_info["pod"])
@@ -190,6 +216,60 @@ async def test_forbidden_discovery_names_the_flags(server: Server, tmp_path: Pat
     assert "pods is forbidden" in message
     assert "--controller-namespace" in message
     assert "--url" in message
+
+
+async def test_service_is_asked_with_the_token(server: Server, tmp_path: Path) -> None:
+    """By who may not list pods, or not proxy to them; a standby behind it is passed over."""
+    standby = answer(ready=False, role="standby")
+    server.user, server.allowed = {"token": "t"}, set()
+    server.services = {"hotmap": [standby, standby, answer(sources=7)]}
+    assert (await ask(await server.start(tmp_path)))["sources"] == 7
+    assert set(server.tokens) == {("hotmap/hotmap:status", "Bearer t")}
+
+
+async def test_service_is_asked_where_pods_may_be_listed_only(
+    server: Server, tmp_path: Path
+) -> None:
+    """The API server refuses its proxy to pods."""
+    server.user, server.pods = {"token": "t"}, {"hotmap-a": 403}
+    server.services = {"hotmap": [answer(sources=7)]}
+    assert (await ask(await server.start(tmp_path)))["sources"] == 7
+
+
+async def test_token_is_shown_to_no_other_namespace(server: Server, tmp_path: Path) -> None:
+    """Somebody may have made a Service in the caller's namespace to collect tokens."""
+    server.user, server.allowed = {"token": "t"}, set()
+    server.services = {"shop": [answer()]}
+    message = await refused(await server.start(tmp_path))
+    assert "namespace hotmap has no Service hotmap" in message
+    assert "--controller-namespace" in message
+    assert [where for where, _ in server.tokens] == ["hotmap/hotmap:status"]
+
+
+async def test_refusal_of_the_service_is_one_sentence(server: Server, tmp_path: Path) -> None:
+    """It names the right and where it is missing."""
+    text = "jane may not get workloads.hotmap.dev in namespace shop"
+    server.user, server.allowed = {"token": "t"}, set()
+    server.services = {"hotmap": [text]}
+    assert await refused(await server.start(tmp_path)) == text
+
+
+@pytest.mark.parametrize("user", [{}, {"token": "t", "as": "jane"}])
+async def test_user_without_a_token_is_told_what_is_missing(
+    server: Server, tmp_path: Path, user: dict[str, Any]
+) -> None:
+    """A client certificate cannot be shown to a controller; nor is another user's token."""
+    server.user, server.allowed = user, set()
+    server.services = {"hotmap": [answer()]}
+    assert "pods is forbidden" in await refused(await server.start(tmp_path))
+    assert server.tokens == []
+
+
+async def test_controller_of_the_current_namespace_is_found(server: Server, tmp_path: Path) -> None:
+    """One that serves a namespace alone, by somebody who may do nothing elsewhere."""
+    server.pods, server.allowed = {"hotmap-a": answer()}, {"shop"}
+    server.home = "shop"
+    assert (await ask(await server.start(tmp_path)))["ready"]
 
 
 async def test_missing_controller_names_its_labels(server: Server, tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ def _controller_settings(flags: ControllerFlags, compat: ReloaderSettings) -> Se
         identity=_identity(elect),
         warns_of_leader=elect is False,
         patient=_POD_NAMESPACE.exists(),
-        listen=default.listen if listen is None else _address(listen),
+        listen=default.listen if listen is None else _address("--listen", listen),
+        status_listen=_address("--status-listen", flags.status_listen or "none"),
     )
 
 
@@ -187,10 +188,10 @@ def _defaults(flags: ControllerFlags) -> Defaults:
     return DEFAULTS._replace(follow=follow, settle=settle, settle_max=settle_max)
 
 
-def _address(text: str) -> tuple[str, int] | None:
+def _address(flag: str, text: str) -> tuple[str, int] | None:
     if text == "none":
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise invalid_value("--listen", "address", text, "HOST:PORT, :PORT or none")
+        raise invalid_value(flag, "address", text, "HOST:PORT, :PORT or none")
     return host.strip("[]"), int(port)

@@ -125,3 +125,11 @@ class ControllerFlags(NamedTuple):
             compat_default=":9090",
         ),
     ] = None
+    status_listen: Annotated[
+        str | None,
+        Flag(
+            "Address where users with a token read the status of their own namespaces.",
+            "HOST:PORT|none",
+            default="none",
+        ),
+    ] = None

@@ -4,8 +4,10 @@ In this order, so that no answer can come from the controller of another cluster
 
 1. the URL in `--url`
 2. the controller's Pods in the cluster of the kubeconfig, through the API server's proxy; this
-   needs permission to get `pods/proxy`, and no port forwarding
-3. a controller on this machine at its default address, if it serves that cluster
+   needs permission to list pods and to get `pods/proxy`, and no port forwarding
+3. without it, the controller's Service, through the same proxy: it shows the namespaces that the
+   caller may read, by the caller's token, so it is only asked in the namespace of the controller
+4. a controller on this machine at its default address, if it serves that cluster
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
 
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
+from hotmap.controller.report.status_access import TOKEN_HEADER
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
 from hotmap.core.errors import ApiError, Forbidden, HotmapError, NotFound, SettingsError
 from hotmap.core.model.objects import ObjectMeta
@@ -31,6 +35,11 @@ _SELECTOR = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controlle
 #: Where `hotmap controller` listens by default.
 _HOST, _PORT = Settings().listen or ("127.0.0.1", 9533)
 _LOCAL_URL = f"http://{_HOST}:{_PORT}"
+
+#: The controller's Service and its port for users (deploy/base), and how often it is asked: of two
+#: replicas behind it, one is a standby.
+_SERVICE = "hotmap:status"
+_STANDBYS = 8
 
 #: Seconds for one answer: a large page over a slow connection.
 _TIMEOUT = 20.0
@@ -143,7 +152,10 @@ class _Pod(msgspec.Struct):
 async def _discover(
     client: Client, http: aiohttp.ClientSession, address: ControllerAddress
 ) -> _Fetch:
-    pods = [pod for pod in await _pods(client, address) if pod.status.phase == "Running"]
+    try:
+        pods = [pod for pod in await _pods(client, address) if pod.status.phase == "Running"]
+    except StatusUnavailable as error:
+        return await _through_service(client, address, error)
     problems = []
     standbys = 0
     for pod in pods:
@@ -151,6 +163,8 @@ async def _discover(
         try:
             document = _decode(await fetch({"limit": "1"}))
         except StatusUnavailable as error:
+            if isinstance(error.__cause__, Forbidden):
+                return await _through_service(client, address, error)
             problems.append(str(error))
             continue
         if document.get("ready"):
@@ -167,26 +181,73 @@ async def _discover(
 
 
 async def _pods(client: Client, address: ControllerAddress) -> list[_Pod]:
-    """List the controller's Pods: in all namespaces if permitted, else in its default one."""
+    """List the controller's Pods: in all namespaces if permitted, else where it may be."""
 
     async def listed(namespace: str | None) -> list[_Pod]:
         page = await client.list_page(PODS, namespace, type=_Pod, label_selector=_SELECTOR)
         return page.items
 
-    try:
-        if address.controller_namespace:
-            return await listed(address.controller_namespace)
+    places = [address.controller_namespace]
+    if not address.controller_namespace:
+        places = ["", *dict.fromkeys((client.namespace, DEFAULT_NAMESPACE))]
+    refused: Forbidden | None = None
+    for place in places:
         try:
-            return await listed(None)
-        except Forbidden:
-            return await listed(DEFAULT_NAMESPACE)
-    except Forbidden as error:
+            pods = await listed(place or None)
+        except Forbidden as error:
+            refused = error
+            continue
+        except HotmapError as error:
+            raise StatusUnavailable(str(error)) from error
+        if pods or not place:
+            return pods
+    if refused is not None:
         raise StatusUnavailable(
-            f"cannot list the controller's Pods: {error}; set --controller-namespace to its "
+            f"cannot list the controller's Pods: {refused}; set --controller-namespace to its "
             "namespace, or --url to its address"
-        ) from error
-    except HotmapError as error:
-        raise StatusUnavailable(str(error)) from error
+        ) from refused
+    return []
+
+
+async def _through_service(
+    client: Client, address: ControllerAddress, refused: StatusUnavailable
+) -> _Fetch:
+    """Ask the controller's Service, which answers for the namespaces that the caller may read.
+
+    Its token goes to the controller, so no other namespace than the controller's is tried: who may
+    make a Service in the caller's namespace must not get it.
+
+    Raises:
+        StatusUnavailable: the one that was `refused`, where it is not about a permission, or the
+            caller has no token to show.
+    """
+    if not isinstance(refused.__cause__, Forbidden):
+        raise refused
+    namespace = address.controller_namespace or DEFAULT_NAMESPACE
+    token = await client.authorization()
+    if not token or client.impersonates:
+        raise refused
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/services/{_SERVICE}/proxy/v1/status"
+
+    async def fetch(query: Mapping[str, str]) -> bytes:
+        for _ in range(_STANDBYS):
+            try:
+                body = await client.request(
+                    "GET", path, params=query, headers={TOKEN_HEADER: token}
+                )
+            except NotFound as error:
+                raise StatusUnavailable(
+                    f"no controller found for {client.server}: namespace {namespace} has no Service"
+                    f" {_SERVICE.partition(':')[0]}; set --controller-namespace to the"
+                    " controller's namespace, or --url to its address"
+                ) from error
+            except HotmapError as error:
+                raise StatusUnavailable(str(error)) from error
+            if _decode(body).get("ready"):
+                break
+        return body
+
+    return fetch
 
 
 def _through_proxy(client: Client, pod: _Pod) -> _Fetch:

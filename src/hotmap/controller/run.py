@@ -116,6 +116,7 @@ class Controller:
                 health=self._health,
                 readiness=self._readiness,
                 status=self._status,
+                user_status=self._user_status,
             )
         )
         self._startup_retry = StartupRetry()
@@ -133,6 +134,7 @@ class Controller:
         #: Set while a term has begun; a standby's is not.
         self._acting = asyncio.Event()
         self.port = 0
+        self.status_port = 0
 
     async def __aenter__(self) -> Self:
         """Start; returns when every consumer is queued, or another replica leads.
@@ -168,6 +170,9 @@ class Controller:
         self._background.start(
             "measure loop lag", lambda: measure_loop_lag(self._metrics.observe_loop_lag)
         )
+        if self._settings.status_listen is not None:
+            await self._server.start_for_users(*self._settings.status_listen)
+            self.status_port = self._server.user_port
         await self._reach()
         if self._shadow:
             self._keys = passing_keyring()
@@ -501,6 +506,10 @@ class Controller:
 
     def _watch_problems(self) -> Sequence[str]:
         return self._reflectors.problems() if self._reflectors else ()
+
+    async def _user_status(self, header: str, query: Mapping[str, str]) -> dict[str, Any]:
+        leader = self._term.leader_view if self._term else None
+        return await self._status_page.answer_user(header, query, leader)
 
     async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:
         return await self._status_page.answer(query, self._term.leader_view if self._term else None)

@@ -102,6 +102,8 @@ class Settings(NamedTuple):
     patient: bool = False
     #: Where metrics, health and status are served; port 0 picks a free one, None serves nothing.
     listen: tuple[str, int] | None = ("127.0.0.1", 9533)
+    #: Where users with a token read the status of their namespaces; None: nowhere.
+    status_listen: tuple[str, int] | None = None
 
     def serves(self, namespace: str) -> bool:
         """Return whether the objects of a namespace are watched."""

@@ -122,6 +122,21 @@ class Client:
         return self._transport.config.server
 
     @property
+    def impersonates(self) -> bool:
+        """Whether requests are made as another user than the one of the credentials."""
+        return bool(self._transport.config.impersonate)
+
+    async def authorization(self) -> str:
+        """Return the Authorization header of requests, "" without a token.
+
+        Raises:
+            SettingsError: there are no credentials.
+        """
+        credentials = self._transport.config.credentials
+        await credentials.prepare()
+        return credentials.authorization()
+
+    @property
     def namespace(self) -> str:
         """The default namespace."""
         return self._transport.config.namespace

@@ -1,5 +1,6 @@
-"""The controller's HTTP server: /metrics, /healthz (and /live), /readyz and /v1/status.
+"""The controller's HTTP servers: /metrics, /healthz (and /live), /readyz and /v1/status.
 
+Users with a token have a server of their own, with /v1/status alone.
 Plain HTTP for scrapers and probes; read-only, without debug endpoints. The command line prints
 the status document too.
 """
@@ -7,13 +8,14 @@ the status document too.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
 
-from hotmap.core.errors import BadRequest, SettingsError
+from hotmap.controller.report.status_access import TOKEN_HEADER
+from hotmap.core.errors import BadRequest, Forbidden, HotmapError, SettingsError
 
 __all__ = ["Endpoints", "StatusServer"]
 
@@ -30,6 +32,8 @@ class Endpoints(NamedTuple):
     readiness: Callable[[], Answer]
     #: Returns the document for query parameters, or raises BadRequest.
     status: Callable[[Mapping[str, str]], Awaitable[dict[str, Any]]]
+    #: The same for a user with a token in this header; may raise any HotmapError.
+    user_status: Callable[[str, Mapping[str, str]], Awaitable[dict[str, Any]]]
 
 
 class StatusServer:
@@ -37,8 +41,9 @@ class StatusServer:
 
     def __init__(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
-        self._runner: web.AppRunner | None = None
+        self._runners: list[web.AppRunner] = []
         self.port = 0
+        self.user_port = 0
 
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 picks a free one, and no host means every address of the machine.
@@ -46,19 +51,37 @@ class StatusServer:
         Raises:
             SettingsError: the address cannot be listened on.
         """
-        app = web.Application()
-        app.add_routes(
+        self.port = await self._listen(
+            host,
+            port,
             [
                 web.get("/metrics", self._get_metrics),
                 web.get("/healthz", self._get_health),
                 web.get("/live", self._get_liveness),
                 web.get("/readyz", self._get_readiness),
                 web.get("/v1/status", self._get_status),
-            ]
+            ],
+            flag="--listen",
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host or None, port)
+
+    async def start_for_users(self, host: str, port: int) -> None:
+        """Listen for users with a token; otherwise as `start`.
+
+        Raises:
+            SettingsError: the address cannot be listened on.
+        """
+        routes = [web.get("/v1/status", self._get_user_status)]
+        self.user_port = await self._listen(host, port, routes, flag="--status-listen")
+
+    async def _listen(
+        self, host: str, port: int, routes: Sequence[web.RouteDef], *, flag: str
+    ) -> int:
+        app = web.Application()
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+        self._runners.append(runner)
+        await runner.setup()
+        site = web.TCPSite(runner, host or None, port)
         try:
             await site.start()
         except OSError as error:
@@ -66,17 +89,17 @@ class StatusServer:
             # asyncio's message repeats the address.
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise SettingsError(
-                f"cannot serve metrics and health on {host}:{port}: {reason}; choose "
-                "another address with --listen, or --listen none"
+                f"cannot serve {_SERVED[flag]} on {host}:{port}: {reason}; choose "
+                f"another address with {flag}, or {flag} none"
             ) from error
-        addresses = self._runner.addresses
-        self.port = addresses[0][1] if addresses else port
+        bound: int = runner.addresses[0][1] if runner.addresses else port
+        return bound
 
     async def close(self) -> None:
         """Stop listening."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        for runner in self._runners:
+            await runner.cleanup()
+        self._runners.clear()
 
     async def _get_metrics(self, request: web.Request) -> web.Response:
         headers = {"Content-Type": self._endpoints.metrics_type}
@@ -98,6 +121,32 @@ class StatusServer:
             return _json(await self._endpoints.status(request.query), 200)
         except BadRequest as error:
             return _json({"error": str(error)}, error.code)
+
+    async def _get_user_status(self, request: web.Request) -> web.Response:
+        header = request.headers.get(TOKEN_HEADER) or request.headers.get("Authorization")
+        try:
+            return _json(await self._endpoints.user_status(header or "", request.query), 200)
+        except (BadRequest, Forbidden) as error:
+            return _failure(error.code, error.reason, str(error))
+        except HotmapError as error:
+            return _failure(503, "ServiceUnavailable", f"cannot verify the token: {error}")
+
+
+#: What is served at the address of a flag.
+_SERVED = {"--listen": "metrics and health", "--status-listen": "the status"}
+
+
+def _failure(code: int, reason: str, message: str) -> web.Response:
+    """Return an answer such as an API server's, so that its clients show the message."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    return _json(status, code)
 
 
 def _answer(answer: Answer) -> web.Response:

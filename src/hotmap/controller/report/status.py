@@ -17,6 +17,7 @@ from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
 from hotmap.controller.report.events import missing_sources
 from hotmap.controller.report.pod_reader import PodCheckResult, PodReader
+from hotmap.controller.report.status_access import StatusAccess
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
@@ -72,10 +73,42 @@ class StatusPage:
         self._reader = reader
         self._index = index
         self._decision_log = decision_log
+        self._access = StatusAccess(client)
         self._list_limit = asyncio.Semaphore(_MAX_LISTS)
 
-    async def answer(self, query: Mapping[str, str], leader: LeaderView | None) -> dict[str, Any]:
+    async def answer_user(
+        self, header: str, query: Mapping[str, str], leader: LeaderView | None
+    ) -> dict[str, Any]:
+        """Build the document for a query of a user with a token in a header.
+
+        Raises:
+            BadRequest: as `answer`.
+            Forbidden: the token is not valid, or the permission to read this is missing.
+            ApiError, Unreachable: the API server cannot be asked who it is.
+        """
+        parsed = _parse_query(query)
+        user = await self._access.authenticate(header)
+        named = parsed.namespace
+        if parsed.workload:
+            named = _split_name(parsed.workload)[1]
+        namespaces = {
+            consumer.key.namespace
+            for consumer in self._index.all_consumers()
+            if self._index.policies.of(consumer).opted_in
+        }
+        readable = await self._access.readable(user, named, namespaces)
+        return await self.answer(query, leader, readable=readable)
+
+    async def answer(
+        self,
+        query: Mapping[str, str],
+        leader: LeaderView | None,
+        *,
+        readable: frozenset[str] | None = None,
+    ) -> dict[str, Any]:
         """Build the document for a query; a standby shows no consumers.
+
+        `readable` are the namespaces that are shown; None shows all.
 
         Raises:
             BadRequest: a parameter is unknown or cannot be read; the text names it.
@@ -94,23 +127,30 @@ class StatusPage:
         if leader is None:
             return {**head, "counts": {}, "behind": 0, "workloads": []}
         if parsed.workload:
-            consumers = self._find_consumers(parsed.workload)
+            consumers = [
+                consumer
+                for consumer in self._find_consumers(parsed.workload)
+                if readable is None or consumer.key.namespace in readable
+            ]
             documents = [
                 await self._detail_document(consumer, leader, with_snapshot=parsed.snapshot)
                 for consumer in consumers
             ]
             totals = _totals((document["state"], document["behind"]) for document in documents)
             return {**head, **totals, "workloads": documents}
-        return {**head, **self._overview(parsed, leader.consumer_states)}
+        return {**head, **self._overview(parsed, leader.consumer_states, readable)}
 
     # -- the overview --------------------------------------------------------------------------
 
-    def _overview(self, query: _Query, consumer_states: ConsumerStates) -> dict[str, Any]:
+    def _overview(
+        self, query: _Query, consumer_states: ConsumerStates, readable: frozenset[str] | None
+    ) -> dict[str, Any]:
         """Make a page of consumers, with the counts of all in the namespaces of the query."""
         statuses = {
             consumer.key: consumer_states.get(consumer)
             for consumer in self._index.all_consumers()
             if query.namespace in ("", consumer.key.namespace)
+            and (readable is None or consumer.key.namespace in readable)
             and self._index.policies.of(consumer).opted_in
         }
         totals = _totals((status.state.value, status.behind) for status in statuses.values())
@@ -158,14 +198,13 @@ class StatusPage:
 
     def _find_consumers(self, text: str) -> list[Consumer]:
         """Find the workloads that `[KIND/]NAMESPACE/NAME` names, followed or not."""
-        parts = text.split("/")
-        kind, namespace, name = ["", "", *parts][-3:]
+        kind, namespace, name = _split_name(text)
         found = (
             self._index.consumer(ObjectKey(known, namespace, name))
             for known in self._index.consumers
             if kind.lower() in ("", known.lower())
         )
-        return [one for one in found if one is not None and not one.owned and len(parts) < 4]
+        return [one for one in found if one is not None and not one.owned and text.count("/") < 3]
 
     async def _detail_document(
         self, consumer: Consumer, leader: LeaderView, *, with_snapshot: bool
@@ -278,6 +317,12 @@ def _totals(statuses: Iterable[tuple[str, int]]) -> dict[str, Any]:
 
 
 # -- queries -----------------------------------------------------------------------------------
+
+
+def _split_name(text: str) -> tuple[str, str, str]:
+    """Return kind, namespace and name of `[KIND/]NAMESPACE/NAME`, "" for what is missing."""
+    kind, namespace, name = ["", "", *text.split("/")][-3:]
+    return kind, namespace, name
 
 
 def _parse_query(query: Mapping[str, str]) -> _Query:
