@@ -23,7 +23,11 @@ def test_schemes_do_not_share_kinds() -> None:
 def test_scheme_finds_kind_by_each_of_its_versions() -> None:
     scheme = Scheme([WIDGETS])
     assert scheme.find("example.com", "v1", "widgets") is WIDGETS
-    assert scheme.find("example.com", "v1beta1", "widgets") is WIDGETS
+    other = scheme.find("example.com", "v1beta1", "widgets")
+    assert other == WIDGETS.at("v1beta1")
+    assert other.api_version == "example.com/v1beta1"
+    assert other.stored_api_version == "example.com/v1"
+    assert scheme.resource(scheme.name(other)) == other
     assert scheme.find("example.com", "v2", "widgets") is None
     assert scheme.find("", "v1", "widgets") is None
     assert scheme.find_kind("example.com", "Widget") is WIDGETS

@@ -17,10 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hotmap.local.apiserver.account_tokens import AccountTokens
 from hotmap.local.apiserver.authentication import Access, Authenticator
 from hotmap.local.apiserver.authorization import AllowAll
-from hotmap.local.apiserver.bootstrap import create_bootstrap_roles, create_system_namespaces
+from hotmap.local.apiserver.bootstrap import (
+    create_bootstrap_roles,
+    create_system_namespaces,
+    publish_kubernetes_service,
+)
+from hotmap.local.apiserver.custom.resources import CustomResources
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.plugins import AdmissionChain
 from hotmap.local.apiserver.plugins.escalation import EscalationPlugin
+from hotmap.local.apiserver.plugins.service_addresses import ServiceAddressPlugin
 from hotmap.local.apiserver.plugins.serviceaccount import ServiceAccountPlugin
 from hotmap.local.apiserver.rbac import RBACAuthorizer
 from hotmap.local.apiserver.registry import Registry
@@ -31,6 +37,7 @@ from hotmap.local.etcd import EtcdStore
 from hotmap.local.journal import open_store
 from hotmap.local.kubelet.kubelet import Kubelet
 from hotmap.local.lifecycle import Lifecycle
+from hotmap.local.network import PlaneNetwork, kubernetes_address
 from hotmap.local.pki import create_pki, keep_pki
 from hotmap.local.service_tokens import TokenSigner
 from hotmap.local.state import StateDirectory, default_directory
@@ -137,11 +144,16 @@ class LocalCluster(Lifecycle):
     async def _start(self) -> None:
         self._state.claim()
         self._stack.callback(self._state.release)
+        self._network = PlaneNetwork.take()
+        self._stack.callback(self._network.release)
         self.token = self._state.keep_token(new_token())
         self.registry = Registry(self._open_store(), scheme=self.scheme)
         self._access = self._make_access()
         await create_system_namespaces(self.registry)
         await create_bootstrap_roles(self.registry)
+        custom = CustomResources(self.registry)
+        await custom.load()
+        self._run(custom.run(), "custom resources")
         kubelet = self._make_kubelet() if self._start_node else None
         make_pki = keep_pki if self._settings.keep else create_pki
         making_pki = asyncio.create_task(asyncio.to_thread(make_pki, self._state.pki))
@@ -161,8 +173,12 @@ class LocalCluster(Lifecycle):
         port = await server.start(HOST, self._port)
         self._stack.push_async_callback(server.stop)
         self.server = f"https://{HOST}:{port}"
+        address = kubernetes_address(self._network)
+        await server.listen_too(address, port)
+        await publish_kubernetes_service(self.registry, address, port)
         authority = pki.ca_certificate.read_text()
-        self._run(Controllers(self.registry, root_ca=authority).run(), "controllers")
+        controllers = Controllers(self.registry, root_ca=authority, proxy=True)
+        self._run(controllers.run(), "controllers")
         self._state.write_kubeconfig(self.server, authority, self.token)
 
     def _open_store(self) -> Store:
@@ -183,7 +199,11 @@ class LocalCluster(Lifecycle):
         authorizer = RBACAuthorizer(registry.store, self.scheme) if rbac else AllowAll()
         authenticator = Authenticator(self._tokens, registry.reader, signer, anonymous=rbac)
         registry.writer.plugins = AdmissionChain(
-            [ServiceAccountPlugin(registry.reader), EscalationPlugin(authorizer)]
+            [
+                ServiceAccountPlugin(registry.reader),
+                ServiceAddressPlugin(registry.store, registry.reader, self._network.services),
+                EscalationPlugin(authorizer),
+            ]
         )
         self._account_tokens = AccountTokens(signer, registry.reader, registry.now)
         return Access(authenticator, authorizer, self._account_tokens, signer)
@@ -195,6 +215,7 @@ class LocalCluster(Lifecycle):
             root_dir=self._state.path,
             sync=self._sync,
             tokens=self._account_tokens.issue_for_pod,
+            addresses=self._network.pods,
         )
 
     async def _run_until_ready(self, kubelet: Kubelet) -> None:

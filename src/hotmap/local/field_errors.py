@@ -24,6 +24,7 @@ class FieldError(NamedTuple):
         "FieldValueDuplicate",
         "FieldValueNotFound",
         "FieldValueTooMany",
+        "FieldValueTypeInvalid",
     ]
     path: str
     text: str

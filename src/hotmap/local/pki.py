@@ -9,6 +9,8 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
+from hotmap.local.network import SLOTS, PlaneNetwork, kubernetes_address
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,7 +24,11 @@ SERVER_NAMES = (
     "kubernetes.default",
     "kubernetes.default.svc",
 )
-SERVER_ADDRESSES = ("127.0.0.1", "::1")
+SERVER_ADDRESSES = (
+    "127.0.0.1",
+    "::1",
+    *(kubernetes_address(PlaneNetwork(slot)) for slot in range(SLOTS)),
+)
 # kubeadm's certificates live a year as well.
 _VALID_DAYS = 365
 # Certificates that were kept are made anew when less is left.

@@ -61,8 +61,8 @@ class Names(NamedTuple):
 class Kind(NamedTuple):
     """One served kind.
 
-    Of several `versions` the first is stored, returned and preferred; objects
-    are not converted.
+    Of several `versions` the first is the one that is answered and preferred; `at` gives others.
+    Objects are not converted: another version is another apiVersion.
     """
 
     group: str
@@ -72,6 +72,27 @@ class Kind(NamedTuple):
     subresources: tuple[Subresource, ...] = ()
     strategy: Strategy = Strategy()
     verbs: tuple[str, ...] = ALL_VERBS
+    #: The strategies of the versions, where they differ.
+    version_strategies: tuple[tuple[str, Strategy], ...] = ()
+    #: The version in which objects are stored, where it is not the first one.
+    stored_version: str = ""
+
+    def at(self, version: str) -> Kind:
+        """Give the kind as one of its versions shows it."""
+        if version == self.version:
+            return self
+        others = tuple(known for known in self.versions if known != version)
+        return self._replace(
+            versions=(version, *others),
+            strategy=dict(self.version_strategies).get(version, self.strategy),
+            stored_version=self.stored_version or self.version,
+        )
+
+    @property
+    def stored_api_version(self) -> str:
+        """What stored objects of this kind say."""
+        version = self.stored_version or self.version
+        return f"{self.group}/{version}" if self.group else version
 
     @property
     def version(self) -> str:
@@ -182,7 +203,7 @@ class Scheme:
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """Find the kind of a resource path."""
         kind = self._kinds.get((group, plural))
-        return kind if kind is not None and version in kind.versions else None
+        return kind.at(version) if kind is not None and version in kind.versions else None
 
     def find_kind(self, group: str, name: str) -> Kind | None:
         """Find the kind of an owner reference; its version is ignored."""
@@ -199,12 +220,18 @@ class Scheme:
         """
         plural, _, group = name.partition(".")
         kind = self._kinds.get((group, plural)) if group else self._by_plural.get(plural)
+        version, dot, rest = group.partition(".")
+        if kind is None and dot:
+            # `widgets.v1beta1.example.com`, as kubectl takes it, too.
+            kind = self.find(rest, version, plural)
         if kind is None:
             raise KeyError(f"resource {name} is not registered")
         return kind
 
     def name(self, kind: Kind) -> str:
-        """Return the shortest name by which `resource` finds a kind."""
+        """Give the shortest name by which `resource` finds a kind."""
+        if kind.stored_version and kind.version != kind.stored_version:
+            return f"{kind.plural}.{kind.version}.{kind.group}"
         return kind.plural if self._by_plural.get(kind.plural) is kind else kind.resource
 
     def group_versions(self) -> tuple[tuple[str, str], ...]:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 FieldPath = tuple[str, ...]
-Cell = str | int
+#: None is a cell without anything in it.
+Cell = str | int | float | bool | None
 
 
 class Column(NamedTuple):
@@ -34,6 +35,14 @@ class Column(NamedTuple):
     type: str = "string"
 
 
+class ScalePaths(NamedTuple):
+    """JSON paths of the replicas that are wanted, those that there are, and the selector's text."""
+
+    replicas: str
+    status_replicas: str
+    selector: str = ""
+
+
 def field_labels(*labels: str) -> tuple[tuple[str, FieldPath], ...]:
     """Return selectable fields whose labels are their paths."""
     return tuple((label, tuple(label.split("."))) for label in labels)
@@ -46,6 +55,10 @@ class Strategy:
     `apiserver.encoding.arrange_fields` gives them.
     """
 
+    #: Whether fields have the types of `apiserver.api_types`: nulls and empty lists leave no trace.
+    typed = True
+    #: Where objects have what their Scale shows; None for the fields of workloads.
+    scale: ScalePaths | None = None
     #: Field selectors beyond metadata.name and metadata.namespace, as (label, path).
     selectable_fields: tuple[tuple[str, FieldPath], ...] = ()
     #: What `kubectl get` shows; none means name and age.
@@ -56,6 +69,9 @@ class Strategy:
     unconditional_update = True
     #: Whether a PUT may create (AllowCreateOnUpdate).
     create_on_update = False
+
+    #: What each answer warns of; "" for nothing.
+    deprecation = ""
 
     def review(self, obj: JsonObject, reviewer: Reviewer) -> JsonObject | None:
         """Answer an object that is a question; None where objects are stored."""
@@ -71,6 +87,14 @@ class Strategy:
         Raises:
             BadRequest: a field has another JSON type than its own.
         """
+
+    def unknown_fields(self, obj: JsonObject) -> list[str]:
+        """List the paths of fields that a sent object should not have, where `typed` is False."""
+        return []
+
+    def openapi_schema(self) -> JsonObject | None:
+        """Give the schema of the objects, where `typed` is False and there is one."""
+        return None
 
     def prepare_create(self, obj: JsonObject) -> None:
         """Set what a client may not choose at a create (PrepareForCreate)."""
@@ -95,6 +119,10 @@ class Strategy:
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         """Find everything wrong with an update of the main resource (ValidateUpdate)."""
         return self.validate(new)
+
+    def validate_status(self, obj: JsonObject) -> list[FieldError]:
+        """Find everything wrong with an object whose status was updated."""
+        return []
 
     def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
         """Return whether an update of the main resource counts up the generation."""

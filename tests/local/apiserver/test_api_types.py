@@ -15,10 +15,12 @@ from hotmap.local.apiserver.kinds import BUILT_IN
 from hotmap.local.scheme import Kind
 
 ROOT = Path(__file__).resolve().parents[3]
+# A CustomResourceDefinition holds schemas, which no table describes.
+TYPED = [kind for kind in BUILT_IN if kind.strategy.typed]
 _MODULES = Path(os.environ.get("GOMODCACHE", Path.home() / "go/pkg/mod"))
 
 
-@pytest.mark.parametrize("kind", BUILT_IN, ids=lambda kind: kind.resource)
+@pytest.mark.parametrize("kind", TYPED, ids=lambda kind: kind.resource)
 def test_every_served_kind_has_type(kind: Kind) -> None:
     name = type_of(kind)
     assert name is not None

@@ -16,11 +16,14 @@ from hotmap.local.access import SYSTEM
 from hotmap.local.apiserver.authentication import Access, Authenticator
 from hotmap.local.apiserver.authorization import AllowAll
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.custom.definition import DEFINITIONS
+from hotmap.local.apiserver.custom.kind import custom_kind
 from hotmap.local.apiserver.handlers import Request, answer
 from hotmap.local.apiserver.kinds import BUILT_IN
 from hotmap.local.apiserver.kinds.reviews import REVIEWS
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import ResourcePath
+from hotmap.local.apiserver.tables import table
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens
 
@@ -78,6 +81,67 @@ FULL_POD_SPEC = {
     "imagePullSecrets": [{"name": "r"}],
     "tolerations": [{"key": "t"}],
 }
+DEFINITION: dict[str, Any] = {
+    "metadata": {"name": "things.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing", "shortNames": ["th"], "categories": ["all"]},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+                },
+                "additionalPrinterColumns": [
+                    {"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 0}
+                ],
+                "selectableFields": [{"jsonPath": ".spec.a"}],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "required": ["spec"],
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "a": {
+                                        "type": "string",
+                                        "enum": ["x", "y"],
+                                        "pattern": "^x",
+                                        "maxLength": 3,
+                                        "format": "date-time",
+                                        "nullable": True,
+                                    },
+                                    "n": {"type": "integer", "default": 1, "maximum": 9},
+                                    "c": {
+                                        "type": "array",
+                                        "maxItems": 3,
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["k"],
+                                        "items": {
+                                            "type": "object",
+                                            "properties": {"k": {"type": "string"}},
+                                        },
+                                    },
+                                    "m": {
+                                        "type": "object",
+                                        "additionalProperties": {"type": "string"},
+                                    },
+                                },
+                                "oneOf": [{"required": ["a"]}],
+                                "not": {"required": ["z"]},
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
 OBJECTS: dict[str, dict[str, Any]] = {
     "configmaps": configmap("x", {"a": "b"}, k="v") | {"binaryData": {"b": "eA=="}},
     "secrets": {"metadata": {"name": "x"}, "data": {"a": "eA=="}, "type": "Opaque"},
@@ -107,6 +171,8 @@ for obj in OBJECTS.values():
 for kind in BUILT_IN:
     if kind in REVIEWS:
         continue
+    if kind is DEFINITIONS:
+        OBJECTS[kind.plural] = DEFINITION
     OBJECTS.setdefault(kind.plural, {"metadata": {"name": "x"}, "spec": {}, "status": {}})
 # Questions, which are answered and not stored.
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -151,6 +217,22 @@ def broken_objects(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return plural, obj
 
 
+def use_definition(definition: dict[str, Any]) -> None:
+    """What is accepted as a definition gives a kind, whose objects can be checked and shown."""
+    if not any(version.get("served") for version in definition["spec"]["versions"]):
+        return
+    kind = custom_kind(definition)
+    values: list[Any] = [None, {}, [], "x", 1, {"a": {"b": [1, "x", None]}, "c": [{"k": 1}]}]
+    for value in values:
+        obj = {"kind": "Thing", "apiVersion": "x/v1", "metadata": {"name": "a"}, "spec": value}
+        strategy = kind.strategy
+        strategy.decode(kind, obj)
+        strategy.default(obj)
+        strategy.validate(obj)
+        assert msgspec.json.encode(table(kind, [obj], now=0, include="None"))
+    assert msgspec.json.encode(kind.strategy.openapi_schema())
+
+
 def namespace_of(plural: str) -> str | None:
     return "default" if plural not in ("namespaces", "nodes") else None
 
@@ -170,6 +252,8 @@ def test_create_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
         except ApiError as error:
             assert 400 <= error.code <= 500
             return
+        if plural == "customresourcedefinitions":
+            use_definition(made)
         name = made["metadata"]["name"]
         assert await registry.get(plural, namespace, name) == made
         label = {"metadata": {"labels": {"again": "1"}}}

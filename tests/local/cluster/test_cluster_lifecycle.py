@@ -223,3 +223,57 @@ async def test_full_disk_is_a_status_and_server_stays(directory: Path) -> None:
         assert "the store cannot keep the write: File too large" in refused["message"]
         assert len((await client.get("/api/v1/namespaces"))["items"]) == 4
         assert (await client.post(path, large))["metadata"]["name"] == "large"
+
+
+async def test_two_planes_have_addresses_of_their_own(tmp_path: Path) -> None:
+    """And each answers at the address of its Service `kubernetes`, by a certificate for it."""
+    async with (
+        LocalCluster(tmp_path / "one", start_node=False) as one,
+        LocalCluster(tmp_path / "other", start_node=False) as other,
+    ):
+        seen = set()
+        for cluster in (one, other):
+            service = await cluster.registry.get("services", "default", "kubernetes")
+            address, port = service["spec"]["clusterIP"], service["spec"]["ports"][0]["port"]
+            seen.add(address)
+            client = KubeconfigClient(cluster.kubeconfig, server=f"https://{address}:{port}")
+            assert (await client.get("/version"))["major"] == "1"
+            pod = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+            made = await cluster.registry.create("services", "default", pod, manager="t")
+            assert made["spec"]["clusterIP"].split(".")[:2] == address.split(".")[:2]
+        assert len(seen) == 2
+
+
+async def test_service_forwards_to_its_endpoints(directory: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"got " + await reader.readline())
+        writer.close()
+
+    backend = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = backend.sockets[0].getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        service_port = free.getsockname()[1]
+    async with backend, LocalCluster(directory, start_node=False) as cluster:
+        create = cluster.registry.create
+        spec = {"ports": [{"port": service_port}]}
+        service = {"metadata": {"name": "web"}, "spec": spec}
+        made = await create("services", "default", service, manager="t")
+        part = {
+            "metadata": {"name": "web", "labels": {"kubernetes.io/service-name": "web"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["127.0.0.1"]}],
+            "ports": [{"name": "", "port": port}],
+        }
+        await create("endpointslices", "default", part, manager="t")
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    reader, writer = await asyncio.open_connection(
+                        made["spec"]["clusterIP"], service_port
+                    )
+                    writer.write(b"this\n")
+                    if await reader.read() == b"got this\n":
+                        break
+                except OSError:
+                    await asyncio.sleep(0.05)
+        writer.close()

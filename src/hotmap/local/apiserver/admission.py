@@ -28,7 +28,10 @@ def decode(kind: Kind, obj: JsonObject) -> None:
     Raises:
         BadRequest: a field has another JSON type than its own.
     """
-    kind.strategy.decode(kind.group_version_kind, obj)
+    kind.strategy.decode(kind, obj)
+    if not kind.strategy.typed:
+        check_shape(kind, obj)
+        return
     for field in [name for name in obj if name not in _DATA_FIELDS]:
         if obj[field] is None:
             del obj[field]
@@ -75,4 +78,6 @@ def validate_update(
 ) -> list[FieldError]:
     """Find everything wrong with a change; its metadata comes first."""
     errors = metadata_errors(kind, new["metadata"])
+    if subresource == "status":
+        return errors + kind.strategy.validate_status(new)
     return errors if subresource else errors + kind.strategy.validate_update(old, new)

@@ -50,9 +50,9 @@ class ObjectDeleter:
         """
         kind = path.kind
         entry = self._reader.entry(kind, path.namespace, path.name)
-        old = decode(entry)
+        old = decode(entry, kind)
         deletion.check_preconditions(kind, old["metadata"], options)
-        new = decode(entry)
+        new = decode(entry, kind)
         deletion.add_propagation_finalizer(new["metadata"], options.propagation)
         grace = kind.strategy.deletion_grace(old, options.grace_period)
         if grace == 0 and not deletion.is_held_by_finalizers(kind, new):
@@ -65,7 +65,7 @@ class ObjectDeleter:
         deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
         if is_unchanged(old, new) or options.dry_run:
             return new
-        written = self._store.update(entry.key, encode(new), expected=entry.mod_revision)
+        written = self._store.update(entry.key, encode(new, kind), expected=entry.mod_revision)
         return with_revision(new, written)
 
     def delete_collection(

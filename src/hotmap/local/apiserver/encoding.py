@@ -26,10 +26,22 @@ def arrange_fields(kind: Kind, obj: JsonObject, metadata: JsonObject) -> JsonObj
     return {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **body}
 
 
-def encode(obj: JsonObject) -> bytes:
+def encode(obj: JsonObject, kind: Kind | None = None) -> bytes:
     """Write an object as it is stored; its fields must be `arrange_fields`."""
     metadata = {field: v for field, v in obj["metadata"].items() if field != "resourceVersion"}
-    return msgspec.json.encode({**obj, "metadata": metadata})
+    stored = {**obj, "metadata": metadata}
+    if kind is not None and kind.stored_version:
+        stored["apiVersion"] = kind.stored_api_version
+    return msgspec.json.encode(stored)
+
+
+def in_version(kind: Kind, value: bytes) -> bytes:
+    """Give a stored value with the apiVersion of a kind, which may have several."""
+    if len(kind.versions) == 1 and not kind.stored_version:
+        return value
+    head = b'{"kind":"%s","apiVersion":"' % kind.kind.encode()
+    rest = value[value.index(b'"', len(head)) :]
+    return head + kind.api_version.encode() + rest
 
 
 def at_revision(value: bytes, revision: int) -> bytes:
@@ -37,12 +49,13 @@ def at_revision(value: bytes, revision: int) -> bytes:
     return value.replace(b'"metadata":{', b'"metadata":{"resourceVersion":"%d",' % revision, 1)
 
 
-def encoded(entry: Entry) -> bytes:
-    """Return a stored object as JSON."""
-    return at_revision(entry.value or b"", entry.mod_revision)
+def encoded(entry: Entry, kind: Kind | None = None) -> bytes:
+    """Give a stored object as JSON, in the version of a kind or in that in which it is stored."""
+    value = entry.value or b""
+    return at_revision(value if kind is None else in_version(kind, value), entry.mod_revision)
 
 
-def decode(entry: Entry) -> JsonObject:
-    """Return a stored object as a dict of the caller's own."""
-    obj: JsonObject = msgspec.json.decode(encoded(entry))
+def decode(entry: Entry, kind: Kind | None = None) -> JsonObject:
+    """Give a stored object as a dict of the caller's own."""
+    obj: JsonObject = msgspec.json.decode(encoded(entry, kind))
     return obj

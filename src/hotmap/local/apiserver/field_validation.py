@@ -40,7 +40,8 @@ def strict_errors(kind: Kind, obj: JsonObject, body: bytes = b"") -> list[str]:
             found.append(error)
         if len(found) == _LIMIT:
             break
-    return found
+    found += [f'unknown field "{path}"' for path in kind.strategy.unknown_fields(obj)]
+    return found[:_LIMIT]
 
 
 def _has_duplicates(body: bytes) -> bool:

@@ -22,6 +22,7 @@ from hotmap.local.apiserver.negotiation import (
     decode_patch,
     is_json,
     negotiate_form,
+    unsupported_patch,
 )
 from hotmap.local.apiserver.options import (
     WriteOptions,
@@ -100,7 +101,7 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
         registry.reader.check_not_too_large(parse_resource_version(wanted))
     obj = await registry.get(*_target(registry, path))
     if path.subresource == "scale":
-        return _json(scale_of(obj))
+        return _json(scale_of(path.kind, obj))
     return _answer_with_object(registry, path.kind, obj, request)
 
 
@@ -230,8 +231,10 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":
         workload = await registry.get(*_target(registry, path))
-        scale = apply_patch(kind, scale_of(workload), patch, of=path.kind)
+        scale = apply_patch(kind, scale_of(path.kind, workload), patch, of=path.kind)
         return await _rescale(registry, path, scale, options)
+    if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
+        raise unsupported_patch()
     warnings: tuple[str, ...] = ()
     status = 200
     if kind == "apply":
@@ -258,9 +261,9 @@ async def _rescale(
     registry: Registry, path: ResourcePath, scale: JsonObject, options: WriteOptions
 ) -> Answer:
     workload = await registry.modify(
-        *_target(registry, path), scale_change(scale), **options._asdict()
+        *_target(registry, path), scale_change(path.kind, scale), **options._asdict()
     )
-    return _json(scale_of(workload))
+    return _json(scale_of(path.kind, workload))
 
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:

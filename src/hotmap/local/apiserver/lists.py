@@ -16,6 +16,7 @@ from hotmap.local.selectors import EVERYTHING, Selector
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hotmap.local.scheme import Kind
     from hotmap.local.store import Entry, Range
 
 
@@ -42,15 +43,17 @@ def parse_resource_version(text: str) -> int:
     )
 
 
-def selected(entries: list[Entry], selector: Selector) -> Iterator[bytes]:
-    """Return the selected ones among stored objects as JSON."""
+def selected(kind: Kind, entries: list[Entry], selector: Selector) -> Iterator[bytes]:
+    """Give the selected ones among stored objects as JSON."""
     for entry in entries:
-        item = encoded(entry)
+        item = encoded(entry, kind)
         if selector is EVERYTHING or selector.matches(msgspec.json.decode(item)):
             yield item
 
 
-def cut_page(found: Range, selector: Selector, *, limit: int, prefix: str) -> EncodedList:
+def cut_page(
+    kind: Kind, found: Range, selector: Selector, *, limit: int, prefix: str
+) -> EncodedList:
     """Cut the page of at most `limit` selected objects from a range, 0 for all of them.
 
     The token goes on behind the last object, relative to `prefix`. How many remain is only
@@ -60,7 +63,7 @@ def cut_page(found: Range, selector: Selector, *, limit: int, prefix: str) -> En
     last = ""
     more = found.remaining > 0
     for entry in found.entries:
-        item = next(selected([entry], selector), None)
+        item = next(selected(kind, [entry], selector), None)
         if item is None:
             continue
         if limit and len(items) == limit:

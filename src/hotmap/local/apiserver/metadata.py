@@ -25,7 +25,12 @@ JsonObject = dict[str, Any]
 
 # Bytes of all annotations of an object, keys included.
 ANNOTATION_LIMIT = 256 << 10
-_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_STANDARD_FINALIZERS = (
+    "kubernetes",
+    "orphan",
+    "foregroundDeletion",
+    "customresourcecleanup.apiextensions.k8s.io",
+)
 _IMMUTABLE = ("name", "namespace", "uid")
 _SYSTEM_FIELDS = (
     *_IMMUTABLE,

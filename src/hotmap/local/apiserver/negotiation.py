@@ -30,6 +30,9 @@ _PATCH_KINDS: dict[str, PatchKind] = {
 }
 
 
+_NOT_IN_JSON = (":timestamp", ":value")
+
+
 class _MediaRange(NamedTuple):
     media: str
     parameters: dict[str, str]
@@ -120,6 +123,16 @@ def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
     return kind, decode_json(body, what="patch")
 
 
+def unsupported_patch() -> Exception:
+    """Make the 415 for a strategic merge patch of a custom resource."""
+    return api_error(
+        415,
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        reason="UnsupportedMediaType",
+    )
+
+
 def decode_json(body: bytes, *, what: str = "the body of the request") -> object:
     """Read JSON.
 
@@ -137,7 +150,14 @@ def decode_json(body: bytes, *, what: str = "the body of the request") -> object
 def _decode_yaml(body: bytes) -> object:
     import yaml  # 20 ms that only those who send YAML pay
 
+    class Loader(yaml.SafeLoader):
+        """Reads times and `=` as text, as JSON has no other way to write them."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(_NOT_IN_JSON)]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     try:
-        return yaml.safe_load(body)
+        return yaml.load(body, Loader)
     except yaml.YAMLError:
         raise BadRequest("error decoding the body of the request: it is not YAML") from None

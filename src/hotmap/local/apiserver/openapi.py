@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hotmap.local.apiserver.api_types import Field, api_types, type_of
+from hotmap.local.apiserver.api_types import METADATA, Field, api_types, type_of
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
@@ -79,7 +79,13 @@ class OpenAPI:
         if group_version is None:
             return None
         named = [
-            (*kind[:3], kind.namespaced, kind.subresources, kind.verbs)
+            (
+                *kind[:3],
+                kind.namespaced,
+                kind.subresources,
+                kind.verbs,
+                kind.strategy.openapi_schema(),
+            )
             for kind in self._kinds(*group_version)
         ]
         digest = hashlib.sha512(repr((api_types().version, named)).encode())
@@ -100,7 +106,8 @@ class OpenAPI:
         }
 
     def _kinds(self, group: str, version: str) -> list[Kind]:
-        return [k for k in self._scheme if k.group == group and version in k.versions]
+        kinds = [k for k in self._scheme if k.group == group and version in k.versions]
+        return [kind.at(version) for kind in kinds]
 
 
 def _document(path: str, kinds: list[Kind]) -> JsonObject:
@@ -130,7 +137,8 @@ def _kind_of(kind: Kind, suffix: str = "") -> JsonObject:
 def _add_kind_schemas(schemas: JsonObject, kind: Kind) -> None:
     name = _schema_name(kind)
     if type_of(kind) is None:
-        schemas[name] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        schemas[name] = _custom_schema(kind)
+        _add_schema(schemas, METADATA)
     else:
         _add_schema(schemas, name)
     schemas[name]["x-kubernetes-group-version-kind"] = [_kind_of(kind)]
@@ -146,6 +154,20 @@ def _add_kind_schemas(schemas: JsonObject, kind: Kind) -> None:
         },
         "x-kubernetes-group-version-kind": [_kind_of(kind, "List")],
     }
+
+
+def _custom_schema(kind: Kind) -> JsonObject:
+    """Give the schema of a kind without a type in the table, as its definition has it."""
+    schema = kind.strategy.openapi_schema()
+    if schema is None:
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    properties: JsonObject = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        **(schema.get("properties") or {}),
+        "metadata": {"allOf": [{"$ref": _REF + METADATA}]},
+    }
+    return {**schema, "properties": properties}
 
 
 def _add_schema(schemas: JsonObject, name: str) -> None:
@@ -240,7 +262,8 @@ def _operation(kind: Kind, verb: str, suffix: str = "") -> JsonObject:
     if verb in ("create", "update", "patch"):
         names = (*_WRITE_PARAMETERS, "force") if verb == "patch" else _WRITE_PARAMETERS
         operation["parameters"] = [_parameter(name) for name in names]
-        media = _PATCH_TYPES if verb == "patch" else ("*/*",)
+        patches = _PATCH_TYPES if kind.strategy.typed else _PATCH_TYPES[:-1]
+        media = patches if verb == "patch" else ("*/*",)
         body = {"schema": {"type": "object"}} if verb == "patch" else reference
         operation["requestBody"] = {"content": dict.fromkeys(media, body), "required": True}
     return operation

@@ -60,7 +60,7 @@ class ObjectReader:
         Raises:
             NotFound: it does not exist.
         """
-        return decode(self.entry(path.kind, path.namespace, path.name))
+        return decode(self.entry(path.kind, path.namespace, path.name), path.kind)
 
     def list(self, path: ResourcePath, options: ListOptions) -> EncodedList:
         """List a namespace's objects, or those of all namespaces, in key order.
@@ -91,7 +91,7 @@ class ObjectReader:
             if not options.continue_token:
                 raise Expired("The resourceVersion for the provided list is too old.") from None
             raise continuation_expired(after.removeprefix(prefix)) from None
-        return cut_page(found, selector, limit=options.limit, prefix=prefix)
+        return cut_page(kind, found, selector, limit=options.limit, prefix=prefix)
 
     def _revision_to_list(self, options: ListOptions) -> int | None:
         resource_version, match = options.resource_version, options.resource_version_match
@@ -147,7 +147,7 @@ class ObjectReader:
             self.check_not_too_large(wanted)
         found = self._store.range(prefix)
         events = self._store.watch(prefix, since=found.revision)
-        initial: list[Frame] = [("ADDED", item) for item in selected(found.entries, selector)]
+        initial: list[Frame] = [("ADDED", item) for item in selected(kind, found.entries, selector)]
         bookmarked = since == "0" and options.bookmarks and options.send_initial_events is None
         if options.send_initial_events or bookmarked:
             initial.append(("BOOKMARK", bookmark(kind, found.revision, initial_events_end=True)))

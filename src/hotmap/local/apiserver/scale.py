@@ -8,20 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.custom.jsonpath import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hotmap.local.scheme import Kind
+
 JsonObject = dict[str, Any]
 
 
-def scale_of(workload: JsonObject) -> JsonObject:
+def scale_of(kind: Kind, workload: JsonObject) -> JsonObject:
     """Show a workload as a Scale."""
     metadata = workload["metadata"]
-    replicas = workload["spec"].get("replicas", 0)
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status = {"replicas": workload.get("status", {}).get("replicas", 0)}
-    selector = _selector_text(workload["spec"].get("selector") or {})
+    paths = kind.strategy.scale
+    if paths is None:
+        replicas = workload["spec"].get("replicas", 0)
+        status = {"replicas": workload.get("status", {}).get("replicas", 0)}
+        selector = _selector_text(workload["spec"].get("selector") or {})
+    else:
+        replicas = _first(paths.replicas, workload, 0)
+        status = {"replicas": _first(paths.status_replicas, workload, 0)}
+        selector = _first(paths.selector, workload, "") if paths.selector else ""
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -32,8 +41,8 @@ def scale_of(workload: JsonObject) -> JsonObject:
     }
 
 
-def scale_change(scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
-    """Return the change of a workload that a written Scale asks for.
+def scale_change(kind: Kind, scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
+    """Give the change of a workload that a written Scale asks for.
 
     Raises:
         BadRequest: the Scale has no whole number of replicas.
@@ -44,12 +53,27 @@ def scale_change(scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
     revision = (scale.get("metadata") or {}).get("resourceVersion")
 
     def change(workload: JsonObject) -> JsonObject:
-        workload["spec"]["replicas"] = replicas
+        if kind.strategy.scale is None:
+            workload["spec"]["replicas"] = replicas
+        else:
+            _set(kind.strategy.scale.replicas, workload, replicas)
         if revision:
             workload["metadata"]["resourceVersion"] = revision
         return workload
 
     return change
+
+
+def _first(path: str, workload: JsonObject, missing: Any) -> Any:
+    found = find(path, workload)
+    return found[0] if found else missing
+
+
+def _set(path: str, workload: JsonObject, replicas: int) -> None:
+    *parents, last = path.lstrip(".").split(".")
+    for name in parents:
+        workload = workload.setdefault(name, {})
+    workload[last] = replicas
 
 
 def _selector_text(selector: JsonObject) -> str:

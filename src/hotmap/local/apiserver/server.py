@@ -111,6 +111,18 @@ class APIServer:
         self._runner = runner
         return int(runner.addresses[0][1])
 
+    async def listen_too(self, host: str, port: int) -> None:
+        """Listen at another address as well, after the start.
+
+        Raises:
+            SettingsError: the port is taken there, or may not be used.
+        """
+        assert self._runner is not None
+        try:
+            await web.TCPSite(self._runner, host, port, ssl_context=self._tls).start()
+        except OSError as error:
+            raise SettingsError(_cannot_listen(host, port, error)) from None
+
     async def stop(self) -> None:
         """Stop listening, end the open watches cleanly, and close every connection."""
         if self._runner is None:
@@ -170,7 +182,7 @@ class APIServer:
             self._registry.store.catch_up()
         if verb == "watch":
             return await self._watch(request, path)
-        return _complete(
+        result = _complete(
             await answer(
                 self._registry,
                 verb,
@@ -186,6 +198,8 @@ class APIServer:
                 ),
             )
         )
+        _add_warning(result, path.kind.strategy.deprecation)
+        return result
 
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path in ("/healthz", "/livez", "/readyz"):
@@ -336,9 +350,14 @@ def _complete(result: Answer) -> web.Response:
         body=result.body, status=result.status, headers={"Content-Type": result.content_type}
     )
     for warning in result.warnings:
-        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{quoted}"')
+        _add_warning(response, warning)
     return response
+
+
+def _add_warning(response: web.Response, text: str) -> None:
+    if text:
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
 
 
 def _failure(error: ApiError) -> web.Response:

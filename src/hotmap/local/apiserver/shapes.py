@@ -54,6 +54,7 @@ def check_shape(kind: Kind, obj: JsonObject) -> None:
     if fields is not None:
         _check_fields(obj, fields, _Place(kind, kind.kind, ""))
         return
+    obj["metadata"] = without_nulls(obj["metadata"])
     if not isinstance(obj.get("status", {}), dict) and kind.subresource("status") is not None:
         raise decode_error(kind.group_version_kind, kind.kind, "status", obj["status"], "object")
     metadata = {"metadata": obj["metadata"]}

@@ -43,7 +43,7 @@ class StorageCodec:
         """Read a value of etcd, None where it is of no kind that is served here."""
         try:
             if not value.startswith(protobuf.MAGIC):
-                return _arrange(msgspec.json.decode(value))
+                return _arrange(_current(msgspec.json.decode(value)))
             obj = protobuf.decode_object(value)
             kind = self._scheme.find_kind(obj["apiVersion"].rpartition("/")[0], obj["kind"])
             if kind is not None and kind.api_version == obj["apiVersion"]:
@@ -74,6 +74,39 @@ def stored_value(store: Store, key: str) -> bytes | None:
         return store.get_raw(key)
     entry = store.get(key)
     return None if entry is None else encode_stored(entry.value or b"")
+
+
+def _current(obj: JsonObject) -> JsonObject:
+    """Give a CustomResourceDefinition of etcd, which is v1beta1 there, as v1; others as they are.
+
+    apiextensions-apiserver/pkg/apis/apiextensions/v1beta1/conversion.go: what all versions share is
+    a field of the spec.
+    """
+    if obj["apiVersion"] != "apiextensions.k8s.io/v1beta1":
+        return obj
+    spec = dict(obj["spec"])
+    validation = spec.pop("validation", None)
+    columns = spec.pop("additionalPrinterColumns", None)
+    shared = {
+        "schema": validation,
+        "subresources": spec.pop("subresources", None),
+        "additionalPrinterColumns": columns,
+        "selectableFields": spec.pop("selectableFields", None),
+    }
+    name = spec.pop("version", None)
+    spec.pop("preserveUnknownFields", None)
+    versions = spec.get("versions") or [{"name": name, "served": True, "storage": True}]
+    spec["versions"] = [
+        {**version, **{field: v for field, v in shared.items() if v and field not in version}}
+        for version in versions
+    ]
+    for version in spec["versions"]:
+        if "additionalPrinterColumns" in version:
+            version["additionalPrinterColumns"] = [
+                {("jsonPath" if field == "JSONPath" else field): v for field, v in column.items()}
+                for column in version["additionalPrinterColumns"]
+            ]
+    return {**obj, "apiVersion": "apiextensions.k8s.io/v1", "spec": spec}
 
 
 def _arrange(obj: JsonObject) -> bytes:

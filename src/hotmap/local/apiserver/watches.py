@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from hotmap.local.apiserver.encoding import at_revision
+from hotmap.local.apiserver.encoding import at_revision, in_version
 from hotmap.local.client import EventType, WatchEvent
 from hotmap.local.selectors import EVERYTHING, Selector
 
@@ -72,7 +72,7 @@ class RegistryWatch:
         for event in self._events.take():
             frame = self._changes.of(event).frame_for(self._selector)
             if frame is not None:
-                frames.append(frame)
+                frames.append((frame[0], in_version(self._kind, frame[1])))
         return frames
 
     def bookmark(self) -> bytes:

@@ -16,6 +16,7 @@ from hotmap.local.client import Client
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.deployment import DeploymentController
+from hotmap.local.controllers.endpoints import EndpointsController
 from hotmap.local.controllers.garbage import GarbageCollector
 from hotmap.local.controllers.namespace import NamespaceController
 from hotmap.local.controllers.replicaset import ReplicaSetController
@@ -23,6 +24,7 @@ from hotmap.local.controllers.scheduler import Scheduler
 from hotmap.local.controllers.serviceaccount import ServiceAccountController
 from hotmap.local.informer import Informers
 from hotmap.local.lifecycle import Lifecycle
+from hotmap.local.proxy import ServiceProxy
 
 __all__ = ["Controllers"]
 
@@ -36,11 +38,13 @@ class Controllers(Lifecycle):
         *,
         root_ca: str | None = None,
         clock: Callable[[], float] = time.time,
+        proxy: bool = False,
     ) -> None:
         """Prepare the controllers.
 
         *root_ca* is the PEM text that every namespace's `kube-root-ca.crt` shows; None publishes
-        none. *clock* gives POSIX seconds and is the Registry's clock.
+        none. *clock* gives POSIX seconds and is the Registry's clock. *proxy* says whether to
+        listen at the addresses of Services.
         """
         self._informers = Informers(client)
         context = ControllerContext(client, self._informers, clock)
@@ -51,8 +55,10 @@ class Controllers(Lifecycle):
             GarbageCollector(context),
             DeploymentController(context),
             ReplicaSetController(context),
+            EndpointsController(context),
             Scheduler(context),
         )
+        self._proxy = ServiceProxy(self._informers) if proxy else None
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -62,6 +68,8 @@ class Controllers(Lifecycle):
             await self._informers.synced()
             for controller in self._controllers:
                 tasks.create_task(controller.run())
+            if self._proxy is not None:
+                tasks.create_task(self._proxy.run())
 
     async def start(self) -> None:
         """Run in the background, and return when all caches are filled.

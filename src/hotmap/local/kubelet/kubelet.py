@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import itertools
 import logging
 import shutil
 import time
@@ -48,7 +47,7 @@ _log = logging.getLogger(__name__)
 #: host.
 HOST_ADDRESS = "127.0.0.1"
 #: Each pod gets the next address from here on: all of 127.0.0.0/8 is this machine.
-FIRST_POD_ADDRESS = ipaddress.IPv4Address("127.1.0.1")
+POD_NETWORK = ipaddress.IPv4Network("127.1.0.0/16")
 
 
 class Kubelet:
@@ -67,6 +66,7 @@ class Kubelet:
         sync: SyncSettings | None = None,
         runtime: Runtime | None = None,
         tokens: TokenSource | None = None,
+        addresses: ipaddress.IPv4Network = POD_NETWORK,
     ) -> None:
         self.node_name = node_name
         self.runtime = runtime or Runtime(root_dir / "sandbox")
@@ -81,7 +81,7 @@ class Kubelet:
         self._services = self._shared["services"]
         self._sources = self._source_reader()
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
-        self._addresses = (FIRST_POD_ADDRESS + number for number in itertools.count())
+        self._addresses = addresses.hosts()
         self._ready = asyncio.Event()
         self._node: Node | None = None
 

@@ -6,6 +6,7 @@ Those without rules of their own are in `stored`, those that are answered and no
 
 from __future__ import annotations
 
+from hotmap.local.apiserver.custom.definition import DEFINITIONS
 from hotmap.local.apiserver.kinds.apps.controllerrevision import CONTROLLERREVISIONS
 from hotmap.local.apiserver.kinds.apps.daemonset import DAEMONSETS
 from hotmap.local.apiserver.kinds.apps.deployment import DEPLOYMENTS
@@ -47,6 +48,7 @@ BUILT_IN = (
     LEASES,
     *STORED,
     *REVIEWS,
+    DEFINITIONS,
 )
 
 

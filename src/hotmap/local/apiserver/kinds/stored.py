@@ -82,6 +82,22 @@ def _hosts(ingress: JsonObject, _: float) -> Cell:
     return ",".join(rule["host"] for rule in rules if rule.get("host")) or "*"
 
 
+def _at_most_three(found: list[str]) -> str:
+    if not found:
+        return "<unset>"
+    shown = ",".join(found[:3])
+    return shown if len(found) <= 3 else f"{shown} + {len(found) - 3} more..."
+
+
+def _slice_ports(part: JsonObject, _: float) -> Cell:
+    return _at_most_three([str(p["port"]) for p in part.get("ports") or () if p.get("port")])
+
+
+def _slice_addresses(part: JsonObject, _: float) -> Cell:
+    endpoints = part.get("endpoints") or ()
+    return _at_most_three([ip for endpoint in endpoints for ip in endpoint.get("addresses") or ()])
+
+
 def _role(binding: JsonObject, _: float) -> Cell:
     reference = binding.get("roleRef", {})
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
@@ -175,7 +191,12 @@ STORED = (
     _stored(
         "discovery.k8s.io/v1",
         Names("endpointslices", "EndpointSlice"),
-        StoredStrategy(Column("AddressType", field_cell("addressType")), has_generation=True),
+        StoredStrategy(
+            Column("AddressType", field_cell("addressType")),
+            Column("Ports", _slice_ports),
+            Column("Endpoints", _slice_addresses),
+            has_generation=True,
+        ),
     ),
     _stored(
         _NETWORKING,

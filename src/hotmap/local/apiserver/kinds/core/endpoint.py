@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.apiserver.columns import AGE, NAME
 from hotmap.local.scheme import Kind, Names
-from hotmap.local.strategy import Strategy
+from hotmap.local.strategy import Column, Strategy
+
+if TYPE_CHECKING:
+    from hotmap.local.strategy import Cell
+
+JsonObject = dict[str, Any]
+
+# Addresses that a cell shows at most.
+_SHOWN = 3
+
+
+def _addresses(endpoints: JsonObject, _: float) -> Cell:
+    """Show addresses with their ports (formatEndpoints)."""
+    found: list[str] = []
+    for subset in endpoints.get("subsets") or ():
+        addresses = [address.get("ip", "") for address in subset.get("addresses") or ()]
+        ports = [port.get("port") for port in subset.get("ports") or ()]
+        found += [f"{ip}:{port}" for port in ports for ip in addresses] if ports else addresses
+    if not found:
+        return "<none>"
+    shown = ",".join(found[:_SHOWN])
+    return shown if len(found) <= _SHOWN else f"{shown} + {len(found) - _SHOWN} more..."
 
 
 class EndpointsStrategy(Strategy):
     create_on_update = True
+    columns = (NAME, Column("Endpoints", _addresses), AGE)
+    deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 
 
 ENDPOINTS = Kind(

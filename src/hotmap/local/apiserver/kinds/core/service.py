@@ -1,4 +1,7 @@
-"""Services (pkg/registry/core/service/strategy.go); no address is given out."""
+"""Services (pkg/registry/core/service/strategy.go, ValidateService).
+
+Addresses are given out by the plugin `service_addresses`.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,48 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.apiserver.kinds.workload import selector_cell
-from hotmap.local.names import label_1035_errors
+from hotmap.local.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
+from hotmap.local.names import label_name_errors
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column, Strategy, field_labels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hotmap.local.strategy import Cell
 
 JsonObject = dict[str, Any]
 
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_OUTSIDE = ("NodePort", "LoadBalancer")
+
 
 def _ports(service: JsonObject, _: float) -> Cell:
-    ports = service["spec"].get("ports") or ()
-    shown = ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports)
-    return shown or "<none>"
+    shown = []
+    for port in service["spec"].get("ports") or ():
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        shown.append(f"{port.get('port')}{node_port}/{port.get('protocol', 'TCP')}")
+    return ",".join(shown) or "<none>"
+
+
+def _external_address(service: JsonObject, _: float) -> Cell:
+    spec = service["spec"]
+    match spec.get("type"):
+        case "ExternalName":
+            return str(spec.get("externalName", ""))
+        case "LoadBalancer":
+            ingress = (service.get("status", {}).get("loadBalancer") or {}).get("ingress") or ()
+            found = [point.get("ip") or point.get("hostname", "") for point in ingress]
+            return ",".join([*found, *(spec.get("externalIPs") or ())]) or "<pending>"
+    return ",".join(spec.get("externalIPs") or ()) or "<none>"
 
 
 class ServiceStrategy(Strategy):
@@ -29,14 +60,15 @@ class ServiceStrategy(Strategy):
         NAME,
         Column("Type", field_cell("spec.type", "ClusterIP")),
         Column("Cluster-IP", field_cell("spec.clusterIP", "<none>")),
-        Column("External-IP", lambda *_: "<none>"),
+        Column("External-IP", _external_address),
         Column("Port(s)", _ports),
         AGE,
         Column("Selector", selector_cell, 1),
     )
 
     def name_errors(self, name: str) -> list[str]:
-        return label_1035_errors(name)
+        # Upstream relaxed this in 1.36 (RelaxedServiceNameValidation).
+        return label_name_errors(name)
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         return {"loadBalancer": {}}
@@ -45,10 +77,115 @@ class ServiceStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
+        if spec["sessionAffinity"] == "ClientIP":
+            spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
         for port in spec.get("ports", ()):
             port.setdefault("protocol", "TCP")
+            if port.get("nodePort") == 0:
+                del port["nodePort"]
             if "port" in port:
                 port.setdefault("targetPort", port["port"])
+        if spec["type"] == "ExternalName":
+            return
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        if spec["type"] in _OUTSIDE:
+            spec.setdefault("externalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+    def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
+        """Keep what the update leaves out: addresses, families and ports of the node."""
+        before, after = old["spec"], new["spec"]
+        if after.get("type", "ClusterIP") == "ExternalName":
+            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+                if after.get(field) == before.get(field):
+                    after.pop(field, None)
+            return
+        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if not after.get(field) and before.get(field):
+                after[field] = before[field]
+        if after.get("type") in _OUTSIDE and before.get("type") in _OUTSIDE:
+            known = {
+                (port.get("protocol", "TCP"), port.get("port")): port.get("nodePort")
+                for port in before.get("ports") or ()
+            }
+            for port in after.get("ports") or ():
+                node_port = known.get((port.get("protocol", "TCP"), port.get("port")))
+                if node_port and not port.get("nodePort"):
+                    port["nodePort"] = node_port
+        elif after.get("type") not in _OUTSIDE:
+            for port in after.get("ports") or ():
+                if any(
+                    port.get("nodePort") == p.get("nodePort") for p in before.get("ports") or ()
+                ):
+                    port.pop("nodePort", None)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec = obj["spec"]
+        errors = list(_port_errors(spec))
+        if spec["type"] not in _TYPES:
+            errors.append(unsupported("spec.type", spec["type"], _TYPES))
+        if spec["sessionAffinity"] not in ("ClientIP", "None"):
+            known = ("ClientIP", "None")
+            errors.append(unsupported("spec.sessionAffinity", spec["sessionAffinity"], known))
+        if spec["type"] == "ExternalName":
+            if not spec.get("externalName"):
+                errors.append(required("spec.externalName"))
+            if spec.get("clusterIP"):
+                text = "may not be set when `type` is 'ExternalName'"
+                errors.append(forbidden_field("spec.clusterIPs[0]", text))
+        elif spec["type"] in _OUTSIDE and spec.get("clusterIP") == "None":
+            text = f"may not be set to 'None' for {spec['type']} services"
+            errors.append(invalid_value("spec.clusterIPs[0]", "None", text))
+        return errors
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        errors = self.validate(new)
+        before, after = old["spec"], new["spec"]
+        external = "ExternalName" in (before.get("type"), after.get("type"))
+        if (
+            before.get("clusterIP")
+            and not external
+            and before["clusterIP"] != after.get("clusterIP")
+        ):
+            changed = [after.get("clusterIP", "")]
+            text = "may not change once set"
+            errors.append(invalid_value("spec.clusterIPs[0]", changed, text))
+        return errors
+
+
+def _port_errors(spec: JsonObject) -> Iterator[FieldError]:
+    ports = spec.get("ports") or []
+    if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
+        yield required("spec.ports")
+    names: set[str] = set()
+    seen: set[tuple[Any, ...]] = set()
+    for index, port in enumerate(ports):
+        path = f"spec.ports[{index}]"
+        name = port.get("name", "")
+        if not name and len(ports) > 1:
+            yield required(f"{path}.name")
+        elif name:
+            for why in label_name_errors(name):
+                yield invalid_value(f"{path}.name", name, why)
+            if name in names:
+                yield duplicate(f"{path}.name", name)
+            names.add(name)
+        yield from _number_errors(port.get("port", 0), f"{path}.port")
+        if port["protocol"] not in _PROTOCOLS:
+            yield unsupported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
+        if isinstance(port.get("targetPort"), int):
+            yield from _number_errors(port["targetPort"], f"{path}.targetPort")
+        key = port.get("port"), port["protocol"]
+        if key in seen:
+            shown = {"protocol": port["protocol"], "port": port.get("port")}
+            yield duplicate(path, shown)
+        seen.add(key)
+
+
+def _number_errors(number: Any, path: str) -> Iterator[FieldError]:
+    if not isinstance(number, int) or not 1 <= number <= 65535:
+        yield invalid_value(path, number, "must be between 1 and 65535, inclusive")
 
 
 SERVICES = Kind(

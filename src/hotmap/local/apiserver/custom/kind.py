@@ -1,0 +1,169 @@
+"""The kinds that come of CustomResourceDefinitions.
+
+apiextensions-apiserver/pkg/registry/customresource (strategy.go, tableconvertor). Objects are not
+converted between versions: another version is another apiVersion.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotmap.local.apiserver.columns import AGE, NAME, ago
+from hotmap.local.apiserver.custom.jsonpath import find
+from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
+from hotmap.local.apiserver.custom.validation import schema_errors
+from hotmap.local.scheme import SCALE, STATUS, Kind, Names
+from hotmap.local.strategy import Column, ScalePaths, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotmap.local.field_errors import FieldError
+    from hotmap.local.strategy import Cell
+
+__all__ = ["CustomStrategy", "custom_kind"]
+
+JsonObject = dict[str, Any]
+
+
+class CustomStrategy(Strategy):
+    """What a definition says of the objects of one of its versions."""
+
+    typed = False
+    has_generation = True
+
+    def __init__(self, version: JsonObject) -> None:
+        self.schema: JsonObject = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        self.preserves = bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
+        self.columns = _columns(version.get("additionalPrinterColumns"))
+        self.selectable_fields = tuple(
+            (path.lstrip("."), tuple(path.lstrip(".").split(".")))
+            for path in (field["jsonPath"] for field in version.get("selectableFields") or ())
+        )
+        subresources = version.get("subresources") or {}
+        self.has_status = "status" in subresources
+        scale = subresources.get("scale")
+        if scale:
+            self.scale = ScalePaths(
+                scale["specReplicasPath"],
+                scale["statusReplicasPath"],
+                scale.get("labelSelectorPath", ""),
+            )
+
+    def decode(self, kind: Kind, obj: JsonObject) -> None:
+        prune(obj, self.schema, is_root=True)
+
+    def openapi_schema(self) -> JsonObject | None:
+        return self.schema
+
+    def unknown_fields(self, obj: JsonObject) -> list[str]:
+        return unknown_fields(obj, self.schema)
+
+    def initial_status(self, obj: JsonObject) -> JsonObject | None:
+        # What a client sends is dropped, as the status has its own subresource.
+        obj.pop("status", None)
+        return None
+
+    def default(self, obj: JsonObject) -> None:
+        add_defaults(obj, self.schema)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        body = {
+            name: v for name, v in obj.items() if name not in ("metadata", "kind", "apiVersion")
+        }
+        schema = self.schema
+        if schema.get("required"):
+            known = ("metadata", "kind", "apiVersion")
+            needed = [name for name in schema["required"] if name not in known]
+            schema = {**schema, "required": needed}
+        return schema_errors(body, schema)
+
+    def validate_status(self, obj: JsonObject) -> list[FieldError]:
+        return self.validate(obj)
+
+    def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
+        ignored = ("metadata", "status") if self.has_status else ("metadata",)
+        before, after = (
+            {name: v for name, v in obj.items() if name not in ignored} for obj in (old, new)
+        )
+        return before != after
+
+
+def custom_kind(definition: JsonObject) -> Kind:
+    """Give the kind of a definition, with its storage version first."""
+    spec, names = definition["spec"], definition["spec"]["names"]
+    served = [version for version in spec["versions"] if version.get("served")]
+    served.sort(key=lambda version: not version.get("storage"))
+    strategies = {version["name"]: CustomStrategy(version) for version in served}
+    first = strategies[served[0]["name"]]
+    subresources = (STATUS,) if first.has_status else ()
+    return Kind(
+        spec["group"],
+        tuple(strategies),
+        Names(
+            names["plural"],
+            names["kind"],
+            tuple(names.get("shortNames") or ()),
+            tuple(names.get("categories") or ()),
+            names.get("singular", ""),
+        ),
+        spec["scope"] == "Namespaced",
+        (*subresources, SCALE) if first.scale else subresources,
+        first,
+        stored_version=next(v["name"] for v in spec["versions"] if v.get("storage")),
+        version_strategies=tuple(strategies.items()),
+    )
+
+
+def _columns(described: list[JsonObject] | None) -> tuple[Column, ...]:
+    if not described:
+        return (NAME, AGE)
+    return (
+        NAME,
+        *(
+            Column(
+                column["name"],
+                _cell(column["jsonPath"], column.get("type", "string")),
+                column.get("priority", 0),
+                column.get("type", "string"),
+            )
+            for column in described
+        ),
+    )
+
+
+def _cell(path: str, kind: str) -> Callable[[JsonObject, float], Cell]:
+    """Show what a path leads to, as the type of its column says."""
+
+    def cell(obj: JsonObject, now: float) -> Cell:
+        found = find(path, obj)
+        value = found[0] if found else None
+        if value is None:
+            return None
+        match kind:
+            case "integer":
+                return int(value) if isinstance(value, (int, float)) else None
+            case "number":
+                return value if isinstance(value, (int, float)) else None
+            case "boolean":
+                return value if isinstance(value, bool) else None
+            case "date":
+                return _age(value, now)
+        if len(found) > 1:
+            return ",".join(map(_text, found))
+        return _text(value)
+
+    return cell
+
+
+def _age(value: object, now: float) -> str:
+    try:
+        return ago(str(value), now)
+    except ValueError:
+        return "<unknown>"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,132 @@
+"""Gives Services their addresses and ports of the node.
+
+pkg/registry/core/service/storage/alloc.go and pkg/registry/core/service/ipallocator. What is in use
+is read from the Services themselves, so nothing has to be repaired after a crash.
+"""
+
+from __future__ import annotations
+
+import random
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotmap.local.apiserver.status import internal, invalid
+from hotmap.local.field_errors import FieldError, invalid_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotmap.local.apiserver.plugins import AdmissionRequest
+    from hotmap.local.apiserver.reader import ObjectReader
+    from hotmap.local.store import Store
+
+JsonObject = dict[str, Any]
+
+#: --service-node-port-range
+NODE_PORTS = range(30_000, 32_768)
+_OUTSIDE = ("NodePort", "LoadBalancer")
+
+
+class ServiceAddressPlugin:
+    """Chooses what a Service does not say itself, and refuses what another one has."""
+
+    def __init__(self, store: Store, reader: ObjectReader, addresses: IPv4Network) -> None:
+        self._store = store
+        self._kind = reader.scheme.resource("services")
+        self._addresses = addresses
+
+    def admit(self, request: AdmissionRequest) -> None:
+        if request.kind.plural != "services" or request.kind.group or request.subresource:
+            return
+        spec = request.obj["spec"]
+        if spec.get("type") == "ExternalName":
+            return
+        others = list(self._others(request))
+        self._give_address(request, spec, others)
+        if spec.get("type") in _OUTSIDE:
+            _give_node_ports(request, spec, others)
+
+    def validate(self, request: AdmissionRequest) -> None:
+        pass
+
+    def _others(self, request: AdmissionRequest) -> Iterator[JsonObject]:
+        own = self._kind.key(request.namespace, request.obj["metadata"].get("name", ""))
+        for entry in self._store.range(self._kind.prefix(None)).entries:
+            if entry.key != own:
+                found: JsonObject = msgspec.json.decode(entry.value or b"")["spec"]
+                yield found
+
+    def _give_address(
+        self, request: AdmissionRequest, spec: JsonObject, others: list[JsonObject]
+    ) -> None:
+        given = spec.get("clusterIPs") or []
+        wanted = spec.get("clusterIP") or (given[0] if given else "")
+        used = {other.get("clusterIP") for other in others}
+        if not wanted:
+            wanted = self._free_address(used)
+        elif wanted != "None" and not _has_address(request.old):
+            error = self._refusal(wanted, used)
+            if error is not None:
+                name = request.obj["metadata"].get("name", "")
+                raise invalid(request.kind, name, [error])
+        spec["clusterIP"] = wanted
+        if not given:
+            spec["clusterIPs"] = [wanted]
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+    def _free_address(self, used: set[Any]) -> str:
+        size = self._addresses.num_addresses
+        # The first address is that of the Service `kubernetes`, the last one is a broadcast's.
+        for _ in range(size):
+            address = str(self._addresses[random.randrange(2, size - 1)])
+            if address not in used:
+                return address
+        raise internal("failed to allocate a serviceIP: range is full")
+
+    def _refusal(self, address: str, used: set[Any]) -> FieldError | None:
+        try:
+            is_within = IPv4Address(address) in self._addresses
+        except AddressValueError:
+            text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            return invalid_value("spec.clusterIPs[0]", address, text)
+        why = "provided IP is already allocated" if address in used else ""
+        if not is_within:
+            why = "the provided network does not match the current range"
+        if not why:
+            return None
+        text = f"failed to allocate IP {address}: {why}"
+        return invalid_value("spec.clusterIPs", [address], text)
+
+
+def _has_address(service: JsonObject | None) -> bool:
+    """Tell whether a Service has an address already, which it keeps."""
+    return service is not None and bool(service["spec"].get("clusterIP"))
+
+
+def _give_node_ports(request: AdmissionRequest, spec: JsonObject, others: list[JsonObject]) -> None:
+    used = {
+        port.get("nodePort")
+        for other in others
+        for port in other.get("ports") or ()
+        if port.get("nodePort")
+    }
+    for index, port in enumerate(spec.get("ports") or ()):
+        wanted = port.get("nodePort")
+        if not wanted:
+            free = [number for number in NODE_PORTS if number not in used]
+            if not free:
+                raise internal("failed to allocate a nodePort: range is full")
+            port["nodePort"] = wanted = random.choice(free)
+        elif wanted not in NODE_PORTS or wanted in used:
+            text = "provided port is already allocated"
+            if wanted not in NODE_PORTS:
+                text = (
+                    "provided port is not in the valid range. The range of valid ports is "
+                    f"{NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+                )
+            error = invalid_value(f"spec.ports[{index}].nodePort", wanted, text)
+            raise invalid(request.kind, request.obj["metadata"].get("name", ""), [error])
+        used.add(wanted)

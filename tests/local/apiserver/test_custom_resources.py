@@ -1,0 +1,400 @@
+"""Custom resources: definitions become kinds, and their schemas prune, default and validate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from hotmap.core.errors import ApiError, BadRequest, Invalid, NotFound
+from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.custom.jsonpath import find, is_valid_path
+from hotmap.local.apiserver.custom.resources import CustomResources
+from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
+from hotmap.local.apiserver.custom.validation import schema_errors
+from hotmap.local.apiserver.handlers import Request, answer
+from hotmap.local.apiserver.negotiation import decode_body
+from hotmap.local.apiserver.openapi import OpenAPI
+from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.routes import parse_path
+from hotmap.local.apiserver.storage_codec import StorageCodec
+from hotmap.local.store import MVCCStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_MODULES = Path(os.environ.get("GOMODCACHE", Path.home() / "go/pkg/mod"))
+#: Folders of CustomResourceDefinitions that others publish.
+_PUBLISHED = (
+    "github.com/argoproj/argo-rollouts@v1.8.3/manifests/crds",
+    "sigs.k8s.io/secrets-store-csi-driver@v1.4.8/config/crd/bases",
+    "github.com/prometheus-operator/prometheus-operator@v0.84.0/example/prometheus-operator-crd",
+)
+
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "default": 3},
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"k": {"type": "string"}, "v": {"type": "string", "default": "x"}},
+            },
+        },
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+OBJECT: dict[str, Any] = {"type": "object", "properties": {"spec": SPEC}}
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def definition(**version: Any) -> dict[str, Any]:
+    first: dict[str, Any] = {"name": "v1", "served": True, "storage": True, **version}
+    first.setdefault("subresources", {"status": {}})
+    first.setdefault("schema", {"openAPIV3Schema": OBJECT})
+    other = {"name": "v1beta1", "served": True, "storage": False}
+    return {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "scope": "Namespaced",
+            "versions": [first, {**other, "schema": {"openAPIV3Schema": FREE}}],
+        },
+    }
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[Registry]:
+    registry = Registry(MVCCStore())
+    await create_system_namespaces(registry)
+    custom = CustomResources(registry)
+    await custom.load()
+    running = asyncio.create_task(custom.run())
+    yield registry
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def establish(registry: Registry, obj: dict[str, Any]) -> None:
+    """Create a definition and wait until its kind is served."""
+    await registry.create("customresourcedefinitions", None, obj, manager="t")
+    name = obj["metadata"]["name"]
+    while True:
+        made = await registry.get("customresourcedefinitions", None, name)
+        conditions = {c["type"]: c["status"] for c in made["status"]["conditions"]}
+        if conditions.get("Established") == "True":
+            return
+        await asyncio.sleep(0.01)
+
+
+async def create(registry: Registry, spec: Any, name: str = "a") -> dict[str, Any]:
+    obj = {"metadata": {"name": name}, "spec": spec}
+    return await registry.create("widgets.example.com", "default", obj, manager="t")
+
+
+def test_prune_removes_what_is_not_specified() -> None:
+    value = {
+        "metadata": {"name": "a", "x": 1},
+        "spec": {
+            "junk": 1,
+            "items": [{"k": "a", "junk": 1}],
+            "labels": {"a": "b"},
+            "any": {"deep": {"er": None}},
+        },
+        "junk": 1,
+    }
+    assert unknown_fields(value, OBJECT) == ["spec.junk", "spec.items[0].junk", "junk"]
+    prune(value, OBJECT, is_root=True)
+    assert value == {
+        "metadata": {"name": "a", "x": 1},
+        "spec": {"items": [{"k": "a"}], "labels": {"a": "b"}, "any": {"deep": {"er": None}}},
+    }
+
+
+def test_defaults_reach_into_lists_and_replace_nulls() -> None:
+    value: dict[str, Any] = {"spec": {"size": None, "items": [{"k": "a"}, {"v": "y"}]}}
+    add_defaults(value, OBJECT)
+    expected = {"size": 3, "items": [{"k": "a", "v": "x"}, {"v": "y"}]}
+    assert value == {"spec": expected}
+
+
+def _wrong_type(found: str, wanted: str) -> str:
+    return f'Invalid value: "{found}": f in body must be of type {wanted}: "{found}"'
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "errors"),
+    [
+        (5, {"type": "integer"}, []),
+        (5.0, {"type": "integer"}, []),
+        (True, {"type": "integer"}, [_wrong_type("boolean", "integer")]),
+        (None, {"type": "string"}, [_wrong_type("null", "string")]),
+        (None, {"type": "string", "nullable": True}, []),
+        (11, {"maximum": 10}, ["Invalid value: 11: f in body should be less than or equal to 10"]),
+        (
+            10,
+            {"maximum": 10, "exclusiveMaximum": True},
+            ["Invalid value: 10: f in body should be less than 10"],
+        ),
+        (0, {"minimum": 1}, ["Invalid value: 0: f in body should be greater than or equal to 1"]),
+        (7, {"multipleOf": 5}, ["Invalid value: 7: f in body should be a multiple of 5"]),
+        ("b", {"enum": ["a", "c"]}, ['Unsupported value: "b": supported values: "a", "c"']),
+        ("ab", {"pattern": "^a$"}, ["Invalid value: \"ab\": f in body should match '^a$'"]),
+        ("abc", {"maxLength": 2}, ["Too long: may not be more than 2 bytes"]),
+        ("a", {"minLength": 2}, ['Invalid value: "a": f in body should be at least 2 chars long']),
+        ([1], {"minItems": 2}, ["Invalid value: 1: f in body should have at least 2 items"]),
+        ([1, 2], {"maxItems": 1}, ["Too many: 2: must have at most 1 items"]),
+        (
+            "x",
+            {"format": "date-time"},
+            ['Invalid value: "x": f in body must be of type date-time: "x"'],
+        ),
+        ("2026-01-01T00:00:00Z", {"format": "date-time"}, []),
+        ("fe80::1", {"format": "ipv6"}, []),
+        (1, {"x-kubernetes-int-or-string": True}, []),
+        ("1", {"x-kubernetes-int-or-string": True}, []),
+        (["a", "a"], {"x-kubernetes-list-type": "set"}, ['Duplicate value: "a"']),
+        (
+            {"a": 1},
+            {"not": {"required": ["a"]}},
+            ['Invalid value: "": "f" must not validate the schema (not)'],
+        ),
+    ],
+)
+def test_schema_errors_are_those_of_kubernetes(value: Any, schema: Any, errors: list[str]) -> None:
+    assert [error.text for error in schema_errors(value, schema, "f")] == errors
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".a.b", [1]),
+        (".a['b']", [1]),
+        (".list[1].x", [2]),
+        (".list[-1].x", [2]),
+        (".list[*].x", [1, 2]),
+        ('.list[?(@.k=="q")].x', [2]),
+        (r".a.dot\.ted", ["d"]),
+        (".missing.b", []),
+    ],
+)
+def test_json_path_finds_values(path: str, found: list[Any]) -> None:
+    obj = {"a": {"b": 1, "dot.ted": "d"}, "list": [{"k": "p", "x": 1}, {"k": "q", "x": 2}]}
+    assert find(path, obj) == found
+    assert is_valid_path(path)
+    assert not is_valid_path(path + "[")
+
+
+async def test_definition_is_established_and_kind_is_served(registry: Registry) -> None:
+    await establish(registry, definition())
+    made = await create(registry, {"junk": 1, "any": {"n": None, "l": []}})
+    assert made["spec"] == {"any": {"n": None, "l": []}, "size": 3}
+    assert made["metadata"]["generation"] == 1
+    with pytest.raises(Invalid, match=r"spec\.size in body must be of type integer"):
+        await create(registry, {"size": "x"}, "b")
+    updated = await registry.patch(
+        "widgets.example.com", "default", "a", {"spec": {"size": 4}}, kind="merge", manager="t"
+    )
+    assert updated["metadata"]["generation"] == 2
+
+
+async def test_versions_differ_in_their_api_version_alone(registry: Registry) -> None:
+    await establish(registry, definition())
+    await create(registry, {"size": 4})
+    other = "widgets.v1beta1.example.com"
+    found = await registry.get(other, "default", "a")
+    assert found["apiVersion"] == "example.com/v1beta1"
+    with registry.watch(other, "default") as watch:
+        event = await anext(aiter(watch))
+    assert event.object["apiVersion"] == "example.com/v1beta1"
+    await registry.patch(other, "default", "a", {"spec": {"x": 1}}, kind="merge", manager="t")
+    entry = registry.store.get("/registry/example.com/widgets/default/a")
+    assert entry is not None
+    assert b'"apiVersion":"example.com/v1",' in (entry.value or b"")
+    listed = await registry.list(other, "default")
+    assert [item["apiVersion"] for item in listed.items] == ["example.com/v1beta1"]
+
+
+async def test_status_is_written_through_its_subresource_only(registry: Registry) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"status": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+    }
+    await establish(registry, definition(schema={"openAPIV3Schema": schema}))
+    obj = {"metadata": {"name": "a"}, "status": {"n": 1}}
+    made = await registry.create("widgets.example.com", "default", obj, manager="t")
+    assert "status" not in made
+
+    async def patch(status: Any) -> dict[str, Any]:
+        return await registry.patch(
+            "widgets.example.com", "default", "a", {"status": status},
+            kind="merge", subresource="status", manager="t",
+        )  # fmt: skip
+
+    assert (await patch({"n": 2}))["status"] == {"n": 2}
+    with pytest.raises(Invalid, match=r"status\.n in body must be of type integer"):
+        await patch({"n": "x"})
+
+
+async def test_definition_takes_its_objects_with_it(registry: Registry) -> None:
+    await establish(registry, definition())
+    await create(registry, {})
+    await registry.delete("customresourcedefinitions", None, "widgets.example.com")
+    for _ in range(200):
+        try:
+            await registry.get("customresourcedefinitions", None, "widgets.example.com")
+        except NotFound:
+            break
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    assert not registry.store.range("/registry/example.com/").entries
+    with pytest.raises(KeyError):
+        registry.scheme.resource("widgets.example.com")
+
+
+async def test_taken_names_are_told(registry: Registry) -> None:
+    await establish(registry, definition())
+    second = definition()
+    second["metadata"]["name"] = "gadgets.example.com"
+    second["spec"]["names"] = {"plural": "gadgets", "kind": "Widget"}
+    await registry.create("customresourcedefinitions", None, second, manager="t")
+    while True:
+        made = await registry.get("customresourcedefinitions", None, "gadgets.example.com")
+        conditions = made["status"]["conditions"]
+        if conditions:
+            break
+        await asyncio.sleep(0.01)
+    assert [(c["type"], c["status"]) for c in conditions] == [
+        ("NamesAccepted", "False"),
+        ("Established", "False"),
+    ]
+    assert conditions[0]["message"] == '"Widget" is already in use'
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"group": ""}, "spec.group: Required value"),
+        ({"names": None}, "spec.names.plural: Required value"),
+        ({"names": {"plural": "a"}}, "spec.names.kind: Required value"),
+        ({"scope": "Galaxy"}, 'spec.scope: Unsupported value: "Galaxy"'),
+        ({"versions": []}, "spec.versions: Required value"),
+        ({"versions": [{"name": "v1"}]}, "must have exactly one version marked as storage version"),
+        (
+            {"versions": [{"name": "v1", "storage": True, "schema": {}}]},
+            "schemas are required",
+        ),
+    ],
+)
+async def test_malformed_definition_is_refused(
+    registry: Registry, change: dict[str, Any], message: str
+) -> None:
+    obj = definition()
+    obj["spec"].update(change)
+    with pytest.raises(Invalid) as refused:
+        await registry.create("customresourcedefinitions", None, obj, manager="t")
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"names": {"plural": 1}},
+        {"versions": ["v1"]},
+        {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": []}}]},
+        {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": []}}}]},
+    ],
+)
+async def test_definition_of_wrong_types_is_bad_request(
+    registry: Registry, change: dict[str, Any]
+) -> None:
+    obj = definition()
+    obj["spec"].update(change)
+    with pytest.raises(BadRequest, match="cannot be handled as a CustomResourceDefinition"):
+        await registry.create("customresourcedefinitions", None, obj, manager="t")
+
+
+async def test_objects_outlive_restart_of_registry(registry: Registry) -> None:
+    await establish(registry, definition())
+    made = await create(registry, {"size": 4})
+    again = Registry(registry.store)
+    await CustomResources(again).load()
+    assert await again.get("widgets.example.com", "default", "a") == made
+
+
+async def test_strategic_merge_patch_is_refused(registry: Registry) -> None:
+    await establish(registry, definition())
+    await create(registry, {})
+    path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets/a")
+    assert path is not None
+    request = Request({}, content_type="application/strategic-merge-patch+json", body=b"{}")
+    with pytest.raises(ApiError) as refused:
+        await answer(registry, "patch", path, request)
+    assert refused.value.code == 415
+
+
+async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
+    await establish(registry, definition())
+    path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets")
+    assert path is not None
+    body = b'{"metadata":{"name":"a"},"spec":{"junk":1}}'
+    answered = await answer(registry, "create", path, Request({}, body=body))
+    assert answered.warnings == ('unknown field "spec.junk"',)
+    with pytest.raises(BadRequest, match=r'strict decoding error: unknown field "spec\.junk"'):
+        await answer(registry, "create", path, Request({"fieldValidation": "Strict"}, body=body))
+
+
+async def test_schema_is_published(registry: Registry) -> None:
+    openapi = OpenAPI(registry.scheme)
+    assert openapi.hash("apis/example.com/v1") is None
+    await establish(registry, definition())
+    document = openapi.document("apis/example.com/v1")
+    assert b'"com.example.v1.Widget":{' in document
+    assert b'"additionalProperties":{"type":"string"}' in document
+    assert b"strategic-merge-patch" not in document
+
+
+def test_definition_of_etcd_is_read() -> None:
+    stored = (
+        b'{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1",'
+        b'"metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","version":"v1",'
+        b'"names":{"plural":"widgets","kind":"Widget"},"scope":"Namespaced",'
+        b'"validation":{"openAPIV3Schema":{"type":"object"}},"additionalPrinterColumns":'
+        b'[{"name":"A","type":"string","JSONPath":".a"}],'
+        b'"versions":[{"name":"v1","served":true,"storage":true}],"preserveUnknownFields":false}}'
+    )
+    registry = Registry(MVCCStore())
+    value = StorageCodec(registry.scheme).decode("/registry/x", stored)
+    found = yaml.safe_load(value or b"")
+    assert found["apiVersion"] == "apiextensions.k8s.io/v1"
+    assert found["spec"]["versions"] == [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": {"type": "object"}},
+            "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".a"}],
+        }
+    ]
+
+
+@pytest.mark.parametrize("folder", _PUBLISHED, ids=lambda folder: folder.split("/")[1])
+async def test_published_definitions_load(registry: Registry, folder: str) -> None:
+    files = sorted((_MODULES / folder).glob("*.yaml"))
+    if not files:
+        pytest.skip(f"needs the Go module {folder.partition('@')[0]}")
+    loaded = 0
+    for path in files:
+        for text in path.read_text().split("\n---\n"):
+            obj = decode_body(text.encode(), "application/yaml") if "kind:" in text else {}
+            if obj.get("kind") == "CustomResourceDefinition":
+                await establish(registry, obj)
+                loaded += 1
+    assert loaded >= 2
