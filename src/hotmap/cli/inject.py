@@ -187,7 +187,7 @@ class _Manifest:
         return found
 
     def edit(self, planned: Sequence[_Planned]) -> bool:
-        """Give templates their new values; False if the text would not be what was intended."""
+        """Return templates their new values; False if the text would not be what was intended."""
         documents = [(part.text, one) for part in self.parts for one in part.documents]
         style = find_style(self.text, documents)
         changes: dict[int, list[_Planned]] = {}

@@ -38,7 +38,7 @@ class UserInfo(NamedTuple):
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def document(self) -> JsonObject:
-        """Give the user as authentication.k8s.io's UserInfo."""
+        """Return the user as authentication.k8s.io's UserInfo."""
         found: JsonObject = {"username": self.name}
         if self.uid:
             found["uid"] = self.uid
@@ -55,7 +55,7 @@ SYSTEM = UserInfo("system:apiserver", (ADMINISTRATORS, _AUTHENTICATED))
 
 
 def user_named(name: str) -> UserInfo:
-    """Give a user whose groups follow from the name."""
+    """Return a user whose groups follow from the name."""
     if name == ADMINISTRATORS:
         return UserInfo(name, (ADMINISTRATORS, _AUTHENTICATED))
     account = account_name(name)
@@ -102,7 +102,7 @@ class Authorizer(Protocol):
     def rules_for(
         self, user: UserInfo, namespace: str
     ) -> tuple[list[JsonObject], list[JsonObject]]:
-        """Give a user's rules for resources in a namespace, and those for other paths."""
+        """Return a user's rules for resources in a namespace, and those for other paths."""
         ...
 
 

@@ -22,7 +22,7 @@ from hotmap.local.apiserver.bootstrap import (
     create_system_namespaces,
     publish_kubernetes_service,
 )
-from hotmap.local.apiserver.custom.resources import CustomResources
+from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.plugins import AdmissionChain
 from hotmap.local.apiserver.plugins.escalation import EscalationPlugin

@@ -53,7 +53,7 @@ class ValueCodec(Protocol):
     def encode(self, key: str, value: bytes) -> bytes: ...
 
     def decode(self, key: str, value: bytes) -> bytes | None:
-        """Give a value as it is read here, None for what nobody here can read."""
+        """Return a value as it is read here, None for what nobody here can read."""
         ...
 
 

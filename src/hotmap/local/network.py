@@ -47,7 +47,7 @@ class PlaneNetwork(NamedTuple):
         )
 
     def release(self) -> None:
-        """Give the slot back."""
+        """Return the slot back."""
         if self.claim is not None:
             self.claim.close()
 
@@ -61,5 +61,5 @@ class PlaneNetwork(NamedTuple):
 
 
 def kubernetes_address(network: PlaneNetwork) -> str:
-    """Give the address of the Service `kubernetes`: the first of the range."""
+    """Return the address of the Service `kubernetes`: the first of the range."""
     return str(network.services[1])

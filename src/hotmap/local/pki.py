@@ -52,7 +52,7 @@ class ServerPKI(NamedTuple):
 
 
 def keep_pki(directory: Path) -> ServerPKI:
-    """Give the certificates below a directory; make them where they are missing or expire soon."""
+    """Return the certificates below a directory; create missing and expiring ones."""
     from datetime import UTC, datetime, timedelta
 
     from cryptography import x509

@@ -78,7 +78,7 @@ class Kind(NamedTuple):
     stored_version: str = ""
 
     def at(self, version: str) -> Kind:
-        """Give the kind as one of its versions shows it."""
+        """Return the kind as one of its versions shows it."""
         if version == self.version:
             return self
         others = tuple(known for known in self.versions if known != version)
@@ -229,7 +229,7 @@ class Scheme:
         return kind
 
     def name(self, kind: Kind) -> str:
-        """Give the shortest name by which `resource` finds a kind."""
+        """Return the shortest name by which `resource` finds a kind."""
         if kind.stored_version and kind.version != kind.stored_version:
             return f"{kind.plural}.{kind.version}.{kind.group}"
         return kind.plural if self._by_plural.get(kind.plural) is kind else kind.resource

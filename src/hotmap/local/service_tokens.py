@@ -106,7 +106,7 @@ class TokenSigner:
             return None
 
     def configuration(self) -> JsonObject:
-        """Give the OpenID provider configuration."""
+        """Return the OpenID provider configuration."""
         return {
             "issuer": ISSUER,
             "jwks_uri": f"{ISSUER}/openid/v1/jwks",
@@ -116,7 +116,7 @@ class TokenSigner:
         }
 
     def key_set(self) -> JsonObject:
-        """Give the public key as a JSON Web Key Set."""
+        """Return the public key as a JSON Web Key Set."""
         numbers = self._load().public_key().public_numbers()
         key = {
             "use": "sig",

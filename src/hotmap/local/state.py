@@ -98,7 +98,7 @@ class StateDirectory:
             raise SettingsError(f"{self.kubeconfig} cannot be written: {error.strerror}") from None
 
     def keep_token(self, token: str) -> str:
-        """Give the administrator's token: that of earlier runs, where state is kept, or `token`."""
+        """Return the kept token of the administrator, or keep `token`."""
         path = self.pki / "administrator.token"
         with contextlib.suppress(OSError):
             if self.keep and (kept := path.read_text().strip()):

@@ -263,7 +263,7 @@ class MVCCStore:
         self._revision = max(self._revision, revision)
 
     def entries(self) -> list[Entry]:
-        """Give the newest version of every key, in no order."""
+        """Return the newest version of every key, in no order."""
         newest = (versions[-1] for versions in self._versions.values())
         return [entry for entry in newest if entry.value is not None]
 

@@ -93,7 +93,7 @@ class Strategy:
         return []
 
     def openapi_schema(self) -> JsonObject | None:
-        """Give the schema of the objects, where `typed` is False and there is one."""
+        """Return the schema of the objects, where `typed` is False and there is one."""
         return None
 
     def prepare_create(self, obj: JsonObject) -> None:

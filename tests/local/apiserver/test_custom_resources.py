@@ -13,9 +13,9 @@ import yaml
 from hotmap.core.errors import ApiError, BadRequest, Invalid, NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.custom.jsonpath import find, is_valid_path
-from hotmap.local.apiserver.custom.resources import CustomResources
 from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
+from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.handlers import Request, answer
 from hotmap.local.apiserver.negotiation import decode_body
 from hotmap.local.apiserver.openapi import OpenAPI

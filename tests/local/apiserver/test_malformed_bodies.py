@@ -226,7 +226,7 @@ def use_definition(definition: dict[str, Any]) -> None:
     for value in values:
         obj = {"kind": "Thing", "apiVersion": "x/v1", "metadata": {"name": "a"}, "spec": value}
         strategy = kind.strategy
-        strategy.decode(kind, obj)
+        strategy.decode(kind.group_version_kind, obj)
         strategy.default(obj)
         strategy.validate(obj)
         assert msgspec.json.encode(table(kind, [obj], now=0, include="None"))

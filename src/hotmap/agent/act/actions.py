@@ -196,7 +196,7 @@ def _restart(
 
 
 def _do_nothing() -> None:
-    """Give up waiting for a restart that is under way."""
+    """Return up waiting for a restart that is under way."""
 
 
 def _terminate(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:

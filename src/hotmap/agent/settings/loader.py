@@ -289,7 +289,7 @@ def _flag_rules(
 
 
 def _split_calls(actions: tuple[Action, ...]) -> list[tuple[str, tuple[Action, ...]]]:
-    """Give each of several endpoints a rule of its own, so that one that fails delays no other.
+    """Return each of several endpoints a rule of its own, so that one that fails delays no other.
 
     Not before a restart, which calls are made in preparation of.
     """

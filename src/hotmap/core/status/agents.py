@@ -260,7 +260,7 @@ def _may_be_asked(
 
 
 def agent_log_command(pod: Pod) -> str:
-    """Give the command that shows what a pod's agent has written, its check's words too."""
+    """Return the command that shows what a pod's agent has written, its check's words too."""
     containers = [
         *(pod.spec.containers or ()),
         *(one for one in pod.spec.init_containers or () if one.restart_policy == "Always"),

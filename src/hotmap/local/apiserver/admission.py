@@ -28,7 +28,7 @@ def decode(kind: Kind, obj: JsonObject) -> None:
     Raises:
         BadRequest: a field has another JSON type than its own.
     """
-    kind.strategy.decode(kind, obj)
+    kind.strategy.decode(kind.group_version_kind, obj)
     if not kind.strategy.typed:
         check_shape(kind, obj)
         return

@@ -120,7 +120,7 @@ class Access(NamedTuple):
 
 
 def impersonate(user: UserInfo, headers: CIMultiDictProxy[str], authorizer: Authorizer) -> UserInfo:
-    """Give the user that a request wants to be, its own one where it says nothing.
+    """Return the user that a request wants to be, its own one where it says nothing.
 
     Raises:
         Forbidden: the sender may not impersonate that user.

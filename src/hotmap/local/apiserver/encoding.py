@@ -36,7 +36,7 @@ def encode(obj: JsonObject, kind: Kind | None = None) -> bytes:
 
 
 def in_version(kind: Kind, value: bytes) -> bytes:
-    """Give a stored value with the apiVersion of a kind, which may have several."""
+    """Return a stored value with the apiVersion of a kind, which may have several."""
     if len(kind.versions) == 1 and not kind.stored_version:
         return value
     head = b'{"kind":"%s","apiVersion":"' % kind.kind.encode()
@@ -50,12 +50,12 @@ def at_revision(value: bytes, revision: int) -> bytes:
 
 
 def encoded(entry: Entry, kind: Kind | None = None) -> bytes:
-    """Give a stored object as JSON, in the version of a kind or in that in which it is stored."""
+    """Return a stored object as JSON, in the version of a kind or in that in which it is stored."""
     value = entry.value or b""
     return at_revision(value if kind is None else in_version(kind, value), entry.mod_revision)
 
 
 def decode(entry: Entry, kind: Kind | None = None) -> JsonObject:
-    """Give a stored object as a dict of the caller's own."""
+    """Return a stored object as a dict of the caller's own."""
     obj: JsonObject = msgspec.json.decode(encoded(entry, kind))
     return obj

@@ -44,7 +44,7 @@ def parse_resource_version(text: str) -> int:
 
 
 def selected(kind: Kind, entries: list[Entry], selector: Selector) -> Iterator[bytes]:
-    """Give the selected ones among stored objects as JSON."""
+    """Return the selected ones among stored objects as JSON."""
     for entry in entries:
         item = encoded(entry, kind)
         if selector is EVERYTHING or selector.matches(msgspec.json.decode(item)):

@@ -157,7 +157,7 @@ def _add_kind_schemas(schemas: JsonObject, kind: Kind) -> None:
 
 
 def _custom_schema(kind: Kind) -> JsonObject:
-    """Give the schema of a kind without a type in the table, as its definition has it."""
+    """Return the schema of a kind without a type in the table, as its definition has it."""
     schema = kind.strategy.openapi_schema()
     if schema is None:
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

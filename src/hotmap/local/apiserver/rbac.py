@@ -95,7 +95,7 @@ class RBACAuthorizer:
         return resources, paths
 
     def role_rules(self, role_kind: str, namespace: str, name: str) -> list[JsonObject]:
-        """Give the rules of a role, none where it does not exist."""
+        """Return the rules of a role, none where it does not exist."""
         within = "" if role_kind == "ClusterRole" else namespace
         return self._current().rules.get((role_kind, within, name), [])
 

@@ -42,7 +42,7 @@ def scale_of(kind: Kind, workload: JsonObject) -> JsonObject:
 
 
 def scale_change(kind: Kind, scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
-    """Give the change of a workload that a written Scale asks for.
+    """Return the change of a workload that a written Scale asks for.
 
     Raises:
         BadRequest: the Scale has no whole number of replicas.

@@ -314,7 +314,7 @@ class APIServer:
 
 
 def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
-    """Give the verb by which a request is authorized; a WebSocket for exec creates."""
+    """Return the verb by which a request is authorized; a WebSocket for exec creates."""
     if path.subresource in ("exec", "attach", "portforward"):
         return "create"
     try:

@@ -69,7 +69,7 @@ def encode_stored(value: bytes) -> bytes:
 
 
 def stored_value(store: Store, key: str) -> bytes | None:
-    """Give the value of a key as etcd holds it, or would hold it; None where there is none."""
+    """Return the value of a key as etcd holds it, or would hold it; None where there is none."""
     if isinstance(store, EtcdStore):
         return store.get_raw(key)
     entry = store.get(key)
@@ -77,7 +77,7 @@ def stored_value(store: Store, key: str) -> bytes | None:
 
 
 def _current(obj: JsonObject) -> JsonObject:
-    """Give a CustomResourceDefinition of etcd, which is v1beta1 there, as v1; others as they are.
+    """Return a CustomResourceDefinition of etcd, which is v1beta1 there, as v1; others as they are.
 
     apiextensions-apiserver/pkg/apis/apiextensions/v1beta1/conversion.go: what all versions share is
     a field of the spec.

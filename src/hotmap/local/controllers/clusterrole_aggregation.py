@@ -19,7 +19,7 @@ _MANAGER = "clusterrole-aggregation-controller"
 
 
 class ClusterRoleAggregationController(Controller[ObjectName]):
-    """Give each aggregated ClusterRole the rules of those that its selectors find."""
+    """Return each aggregated ClusterRole the rules of those that its selectors find."""
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, "clusterrole-aggregation")

@@ -215,7 +215,7 @@ def _endpoint(pod: Object) -> Object:
 
 
 def _target_port(port: Object, pod: Object) -> int | None:
-    """Give the number of a Service's port in a pod, None where the pod has no port of the name."""
+    """Return the number of a Service port in a pod; None if the pod has no port of the name."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
         return target

@@ -43,7 +43,7 @@ MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 
 
 class Scale(NamedTuple):
-    """Give one ReplicaSet this many replicas; equal to its present size, only its annotations."""
+    """Return one ReplicaSet this many replicas; equal to its present size, only its annotations."""
 
     replica_set: Object
     replicas: int

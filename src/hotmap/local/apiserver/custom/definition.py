@@ -18,6 +18,7 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.names import label_1035_errors, subdomain_errors
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column, Strategy
@@ -39,7 +40,7 @@ class DefinitionStrategy(Strategy):
     has_generation = True
     columns = (NAME, Column("Created At", field_cell("metadata.creationTimestamp"), type="date"))
 
-    def decode(self, kind: Kind, obj: JsonObject) -> None:
+    def decode(self, kind: GroupVersionKind, obj: JsonObject) -> None:
         for field in [name for name in obj if name != "metadata"]:
             obj[field] = _without_nulls(obj[field])
         try:

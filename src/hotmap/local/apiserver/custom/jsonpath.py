@@ -37,7 +37,7 @@ class _Step(NamedTuple):
 
 
 def find(path: str, obj: Any) -> list[Any]:
-    """Give the values that a path such as `.spec.replicas` leads to, which may be none."""
+    """Return the values that a path such as `.spec.replicas` leads to, which may be none."""
     found: list[Any] = [obj]
     for step in _steps(path) or ():
         found = [inner for value in found for inner in _walk(step, value)]

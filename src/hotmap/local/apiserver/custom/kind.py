@@ -14,6 +14,7 @@ from hotmap.local.apiserver.columns import AGE, NAME, ago
 from hotmap.local.apiserver.custom.jsonpath import find
 from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
+from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column, ScalePaths, Strategy
 
@@ -52,7 +53,7 @@ class CustomStrategy(Strategy):
                 scale.get("labelSelectorPath", ""),
             )
 
-    def decode(self, kind: Kind, obj: JsonObject) -> None:
+    def decode(self, kind: GroupVersionKind, obj: JsonObject) -> None:
         prune(obj, self.schema, is_root=True)
 
     def openapi_schema(self) -> JsonObject | None:
@@ -92,7 +93,7 @@ class CustomStrategy(Strategy):
 
 
 def custom_kind(definition: JsonObject) -> Kind:
-    """Give the kind of a definition, with its storage version first."""
+    """Return the kind of a definition, with its storage version first."""
     spec, names = definition["spec"], definition["spec"]["names"]
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: not version.get("storage"))

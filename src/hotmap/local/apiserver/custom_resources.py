@@ -173,7 +173,7 @@ def _condition(kind: str, status: bool, reason: str, message: str) -> JsonObject
 def _merged(
     known: list[JsonObject] | None, conditions: list[JsonObject], now: str
 ) -> list[JsonObject]:
-    """Give conditions with the time at which each became what it is."""
+    """Return conditions with the time at which each became what it is."""
     before = {condition["type"]: condition for condition in known or ()}
     merged: list[JsonObject] = []
     for condition in conditions:
