@@ -1,17 +1,23 @@
 """Entry point of `hotmap`, `kubectl hotmap` and `python -m hotmap`.
 
-The agent runs beside every pod, so it branches off before click is imported.
+The agent runs beside every pod, so it branches off before click is imported. It also goes by the
+names of the reloaders whose command lines it takes, as a program or as the first argument.
 """
 
 import sys
 
+#: Reloaders whose command lines the agent takes.
+DROP_INS = ("configmap-reload", "prometheus-config-reloader")
+
 
 def main() -> None:
     """Run the command line."""
-    if sys.argv[1:2] == ["agent"]:
+    called = sys.argv[0].rpartition("/")[2]
+    words = [called, *sys.argv[1:]] if called in DROP_INS else sys.argv[1:]
+    if words and words[0] in ("agent", *DROP_INS):
         from hotmap.agent.main import main as run_agent
 
-        sys.exit(run_agent(sys.argv[2:]))
+        sys.exit(run_agent(words[1:] if words[0] == "agent" else words))
     from hotmap.cli.main import run
 
     sys.exit(run(sys.argv[1:]))

@@ -215,3 +215,16 @@ def test_kill_leaves_a_consistent_stage(tmp_path: Path) -> None:
     with agent(tmp_path, "--dir", volume, "--stage", stage) as running:
         running.reaches("told")
         assert set(visible(stage).values()) == {b"15"}
+
+
+def test_checker_that_may_not_bind_a_port_rejects_nothing(tmp_path: Path) -> None:
+    """`nginx -t` binds port 80, which the agent may not: trouble, repeated, and no rejection."""
+    volume = Volume(tmp_path / "volume", text="good")
+    words = "nginx: [emerg] bind() to 0.0.0.0:80 failed (13: Permission denied)"
+    check = f"sh -c 'echo \"{words}\"; exit 1'"
+    with agent(tmp_path, "--dir", volume, "--check", check) as running:
+        eventually(lambda: running.status().get("check", {}).get("counts", {}).get("error", 0) > 1)
+        status = running.status()
+        assert status["check"]["counts"]["rejected"] == 0
+        assert status["state"] == "waiting"
+        assert "it may not bind a port below 1024 here" in status["message"]

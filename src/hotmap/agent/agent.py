@@ -43,7 +43,7 @@ class Agent:
     def __init__(self, settings: Settings, loop: Loop) -> None:
         self._settings = settings
         self._loop = loop
-        self._log = Log(settings.reports.log_format)
+        self._log = Log(settings.reports.log_format, settings.reports.log_level)
         state = StateFile(settings.state_file)
         self._observer = Observer(loop, self._log, settings.watch, state.key)
         self._reconciler = Reconciler(settings, state.key, state.attempts, _random)

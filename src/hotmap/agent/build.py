@@ -43,6 +43,9 @@ if sys.version_info < (3, 11):
 from hotmap.agent.main import main
 
 words = sys.argv[1:]
+called = sys.argv[0].rpartition("/")[2]
+if called in ("configmap-reload", "prometheus-config-reloader"):
+    words = [called, *words]
 sys.exit(main(words[1:] if words[:1] == ["agent"] else words))
 """
 

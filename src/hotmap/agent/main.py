@@ -26,6 +26,10 @@ def main(words: Sequence[str]) -> int:
             return _show_status(parse_arguments(others), as_json="--json" in words)
         if words and words[0] == "copy":
             return _copy(words[1:])
+        if words and words[0] in ("configmap-reload", "prometheus-config-reloader"):
+            from hotmap.agent.drop_in.run import run
+
+            return run(words[0], words[1:])
         arguments = parse_arguments(words)
         for name, text in (
             ("help", help_text),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hotmap.agent.act.http import send_request
+from hotmap.agent.act.http import Response, redirect, send_request
 from hotmap.agent.act.http_exchange import Exchange, is_plain
 from hotmap.agent.decide.facts import ExitRequested
 from hotmap.agent.process.process_table import Process, ProcessError, find, started_at
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotmap.agent.act.call_statistics import CallStatistics
-    from hotmap.agent.act.http import Response
     from hotmap.agent.decide.facts import AttemptFinished, StartAttempt
     from hotmap.agent.process.application import Application
     from hotmap.agent.process.child_processes import ChildProcesses, Outcome
     from hotmap.agent.runtime.loop import Loop
-    from hotmap.agent.settings.settings import Action, Settings
+    from hotmap.agent.settings.settings import Action, Call, Settings
 
     Done = Callable[[str], None]
     Abandon = Callable[[], None]
@@ -105,7 +104,6 @@ def _find(action: Action, context: ActionContext) -> Process:
 def _call(action: Action, context: ActionContext, done: Done, timeout: float) -> Abandon:
     call = action.call
     assert call is not None
-    late = TimedOut(f"no response from {call.url} within {timeout:g}s")
     began = context.loop.now()
 
     def finish(status: int, reason: str, error: str) -> None:
@@ -118,27 +116,47 @@ def _call(action: Action, context: ActionContext, done: Done, timeout: float) ->
         context.calls.record(call.url, status, context.loop.now() - began, error)
         done(error)
 
+    return _send(call, context, finish, timeout)
+
+
+def _send(
+    call: Call, context: ActionContext, finish: Callable[[int, str, str], None], timeout: float
+) -> Abandon:
+    """Send a request, and those that redirects ask for; `finish` gets status, reason and error."""
+    late = TimedOut(f"no response from {call.url} within {timeout:g}s")
+    current: list[Abandon] = []
+
     def on_response(response: Response | None, error: str) -> None:
-        if error == late:
-            error = late
-        finish(response.status if response else 0, response.reason if response else "", error)
+        if response is None:
+            finish(0, "", late if error == late else error)
+        elif following := redirect(call, response.status, response.location):
+            current.append(_send(following, context, finish, timeout))
+        else:
+            finish(response.status, response.reason, error)
 
     def send() -> str:
-        response = send_request(call, seconds=timeout)
-        return f"{response.status} {response.reason}"
+        response = send_request(call, seconds=timeout, head_only=True)
+        return f"{response.status} {response.location}\n{response.reason}"
 
     def on_sent(outcome: Outcome) -> None:
-        status, _, reason = outcome.output.partition(" ")
+        head, _, reason = outcome.output.partition("\n")
+        status, _, location = head.partition(" ")
         if outcome.timed_out:
-            finish(0, "", late)
+            on_response(None, late)
         elif outcome.status or not status.isdecimal():
-            finish(0, "", outcome.output or f"cannot call {call.url}")
+            on_response(None, outcome.output or f"cannot call {call.url}")
         else:
-            finish(int(status), reason, "")
+            on_response(Response(int(status), reason, b"", location), "")
 
     if is_plain(call):
-        return Exchange(context.loop, call, seconds=timeout, done=on_response).abandon
-    return context.children.run_function(send, seconds=timeout, done=on_sent)
+        current.append(Exchange(context.loop, call, seconds=timeout, done=on_response).abandon)
+    else:
+        current.append(context.children.run_function(send, seconds=timeout, done=on_sent))
+
+    def abandon() -> None:
+        current[-1]()
+
+    return abandon
 
 
 def _execute(

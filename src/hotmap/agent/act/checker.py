@@ -99,6 +99,9 @@ class Checker:
                 instead = f"check could not run: exit status {outcome.status}"
                 text = mark_output(output and f"check could not run: {output}", instead)
                 done(ERROR, text, outcome.status)
+            elif outcome.status and _may_not_bind(output):
+                instead = "check could not run: it may not bind a port below 1024 here"
+                done(ERROR, mark_output(f"{instead}: {output}", instead), outcome.status)
             elif outcome.status:
                 instead = f"check failed with exit status {outcome.status}"
                 done(REJECTED, mark_output(output, instead), outcome.status)
@@ -107,3 +110,11 @@ class Checker:
 
         words = fill_placeholders(commands[index], copies)
         self._children.run_command(words, seconds=timeout, done=checked)
+
+
+def _may_not_bind(output: str) -> bool:
+    """Tell whether a checker failed since it tried to bind a port: that is not the content's fault.
+
+    nginx -t binds the addresses that it listens on (nginx: ngx_open_listening_sockets).
+    """
+    return "bind() to " in output and "(13: Permission denied)" in output

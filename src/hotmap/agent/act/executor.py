@@ -6,6 +6,8 @@ reported back by a call, so that everything is decided in one place and in one o
 
 from __future__ import annotations
 
+import os
+
 from hotmap.agent.act.actions import ActionContext
 from hotmap.agent.act.attempt import Attempt, ContentHistory, is_loaded_at_start
 from hotmap.agent.act.call_statistics import CallStatistics
@@ -33,6 +35,7 @@ __all__ = ["Executor"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hotmap.agent.act.config_output import ConfigOutput
     from hotmap.agent.act.state_file import StateFile
     from hotmap.agent.decide.facts import ExitRequested
     from hotmap.agent.decide.snapshot import Snapshot
@@ -62,6 +65,11 @@ class Executor:
         self._checker.remove_remains()
         if self._stage is not None:
             self._stage.remove_remains()
+        self._output: ConfigOutput | None = None
+        if settings.render is not None:
+            from hotmap.agent.act.config_output import ConfigOutput  # of few agents only
+
+            self._output = ConfigOutput(settings.render, os.environb)
         self.application = Application(
             loop, self._children, log, settings.application,
             grace=settings.actions.grace,
@@ -110,6 +118,11 @@ class Executor:
         """Why the state file cannot be used; "" while it can."""
         return self._state_file.problem
 
+    @property
+    def unknown_variables(self) -> int:
+        """Number of references to variables that are not set, in the file that was rendered."""
+        return self._output.unknown if self._output is not None else 0
+
     def stop(self, number: int) -> bool:
         """Kill children and stop the application by a signal; return whether to wait for one."""
         self._children.kill_all()
@@ -144,6 +157,12 @@ class Executor:
             except Exception as error:
                 reason = describe_unexpected(error)
                 return ERROR, f"cannot write {self._stage_directory}: {reason}"
+        if self._output is not None:
+            try:
+                self._output.write(snapshot.contents)
+            except (OSError, ValueError) as error:
+                reason = str(error) if isinstance(error, ValueError) else describe_unexpected(error)
+                return ERROR, f"cannot write the configuration file: {reason}"
         self.application.set_content(snapshot.contents)
         return PASSED, ""
 

@@ -3,21 +3,24 @@
 `send_request` blocks, so it runs in a child process; TLS and name resolution need that. A plain
 call to an address or a unix socket is made by `http_exchange` on the loop, without a child.
 Plain sockets, since `http.client` takes 6 MB. Only the status line of a response is ever shown,
-since its body may contain anything. Redirects are not followed, so credentials are sent only to
-the configured endpoint.
+since its body may contain anything. Redirects are followed only where a call says so.
 """
 
 from __future__ import annotations
 
 import socket
 
+from hotmap.agent.settings.values import InvalidValue, parse_url
 from hotmap.core.value import Value
 
-__all__ = ["EndpointError", "Response", "encode_request", "parse_response", "send_request"]
+__all__ = [
+    "EndpointError", "Response", "encode_request", "parse_response", "redirect", "send_request",
+]  # fmt: skip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hotmap.agent.settings.settings import Call
+    from hotmap.agent.settings.values import Url
 
 
 class Response(Value):
@@ -26,6 +29,7 @@ class Response(Value):
     status: int
     reason: str
     body: bytes
+    location: str = ""
 
 
 #: Bytes of a response body that are read.
@@ -42,8 +46,10 @@ class EndpointError(Exception):
     """Raised when there is no response, or it is not HTTP; one sentence, without credentials."""
 
 
-def send_request(call: Call, *, seconds: float) -> Response:
+def send_request(call: Call, *, seconds: float, head_only: bool = False) -> Response:
     """Send a request and read the response; `seconds` limits each wait, the caller the sum.
+
+    `head_only`: without the body, which some endpoints never end.
 
     Raises:
         EndpointError: the endpoint cannot be reached, is not trusted, or does not speak HTTP.
@@ -56,7 +62,7 @@ def send_request(call: Call, *, seconds: float) -> Response:
             while response is None:
                 piece = connection.recv(65536)
                 data += piece
-                response = parse_response(data, call, ended=not piece)
+                response = parse_response(data, call, ended=not piece, head_only=head_only)
             return response
     except TimeoutError:
         raise EndpointError(f"no response from {call.url} within {seconds:g}s") from None
@@ -84,6 +90,8 @@ def _encrypted(connection: socket.socket, call: Call) -> socket.socket:
 
     try:
         context = ssl.create_default_context(cafile=call.ca or None)
+        if not call.verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if call.certificate:
             context.load_cert_chain(call.certificate, call.private_key or None)
     except (OSError, ssl.SSLError) as error:
@@ -141,10 +149,12 @@ def _secret(path: str) -> str:
         raise EndpointError(f"cannot read {path}: {(error.strerror or '').lower()}") from None
 
 
-def parse_response(data: bytes, call: Call, *, ended: bool) -> Response | None:
+def parse_response(
+    data: bytes, call: Call, *, ended: bool, head_only: bool = False
+) -> Response | None:
     """Parse what an endpoint has sent so far; None while the response is not complete.
 
-    `ended`: the endpoint has closed the connection.
+    `ended`: the endpoint has closed the connection. `head_only`: the body is not needed.
 
     Raises:
         EndpointError: this is not an HTTP response.
@@ -166,7 +176,7 @@ def parse_response(data: bytes, call: Call, *, ended: bool) -> Response | None:
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
     status = int(words[1])
     is_chunked = False
-    if call.method == "HEAD" or status in (204, 304):
+    if head_only or call.method == "HEAD" or status in (204, 304):
         body, complete = b"", True
     elif "chunked" in headers.get("transfer-encoding", "").lower():
         complete = body.endswith(b"0\r\n\r\n")
@@ -180,7 +190,41 @@ def parse_response(data: bytes, call: Call, *, ended: bool) -> Response | None:
         return None
     if is_chunked:
         body = _join_chunks(body)
-    return Response(status, words[2].strip()[:80] if len(words) > 2 else "", body)
+    reason = words[2].strip()[:80] if len(words) > 2 else ""
+    return Response(status, reason, body, headers.get("location", ""))
+
+
+def redirect(call: Call, status: int, location: str) -> Call | None:
+    """Return the call that a redirect asks for; None for any other response.
+
+    As Go's HTTP client: 301, 302 and 303 turn into GET without a body, 307 and 308 keep both, and
+    credentials go to the same host only.
+    """
+    if call.redirects < 1 or status not in (301, 302, 303, 307, 308) or not location:
+        return None
+    url = call.url
+    if location.startswith("//"):
+        location = f"{url.scheme}:{location}"
+    elif "://" not in location:
+        folder = url.path.partition("?")[0].rpartition("/")[0]
+        path = location if location.startswith("/") else f"{folder}/{location}"
+        target = url._replace(path=path.partition("#")[0])
+        return _redirected(call, status, target)
+    try:
+        target = parse_url(location)
+    except InvalidValue:
+        return None
+    if (target.host, target.port, target.scheme) != (url.host, url.port, url.scheme):
+        call = call._replace(credentials="", token="")
+    elif not target.user:
+        target = target._replace(user=url.user, password=url.password)
+    return _redirected(call, status, target)
+
+
+def _redirected(call: Call, status: int, target: Url) -> Call:
+    if status in (301, 302, 303) and call.method not in ("GET", "HEAD"):
+        call = call._replace(method="GET", body="")
+    return call._replace(url=target, redirects=call.redirects - 1)
 
 
 def _join_chunks(data: bytes) -> bytes:

@@ -43,6 +43,7 @@ class Reporter:
         self._loop = loop
         self._log = log
         self._metrics_path = settings.metrics_path
+        self._reload_method = settings.reload_method
         self._to_log = reveal_output if settings.log_checker_output else omit_output
         self._observer = observer
         self._reconciler = reconciler
@@ -108,6 +109,13 @@ class Reporter:
             self._reconciler,
         )
 
+    def _reloader_metrics(self) -> str:
+        from hotmap.agent.report.config_reloader_metrics import config_reloader_metrics
+        from hotmap.agent.report.metric import format_metrics
+
+        unknown = self._executor.unknown_variables
+        return format_metrics(config_reloader_metrics(self.status(), self._reload_method, unknown))
+
     def respond(self, path: str, *, is_local: bool = False) -> tuple[int, str, bytes]:
         """Return status code, content type and body for a path.
 
@@ -117,6 +125,8 @@ class Reporter:
             from hotmap.agent.report.metrics import render_metrics  # needed by scrapes only
 
             page = render_metrics(self.status(), self._executor.calls)
+            if self._reload_method:
+                page += self._reloader_metrics()
             return 200, _METRICS, page.encode("utf-8", "backslashreplace")
         if path == "/status":
             import json  # not needed by probes and scrapes

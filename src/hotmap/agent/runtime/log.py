@@ -27,8 +27,10 @@ class Log:
     non-blocking, since the application and others have the same open file.
     """
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, level: str = "info") -> None:
+        """`form`: text or json; `level`: info, warning or none."""
         self._json = form == "json"
+        self._levels = {"info": ("info", "warning"), "warning": ("warning",)}.get(level, ())
         #: Number of lines that were not read in time; those since the last line that was written.
         self.dropped = 0
         self._dropped_since = 0
@@ -56,6 +58,8 @@ class Log:
         self._write("warning", event, message, fields)
 
     def _write(self, level: str, event: str, message: str, fields: dict[str, object]) -> None:
+        if level not in self._levels:
+            return
         seconds = wall()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         stamp = f"{stamp}.{int(seconds * 1000) % 1000:03d}Z"

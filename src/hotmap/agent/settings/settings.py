@@ -18,6 +18,7 @@ __all__ = [
     "EnvFrom",
     "EnvSetting",
     "Probe",
+    "RenderSettings",
     "ReportSettings",
     "Rule",
     "Settings",
@@ -41,6 +42,8 @@ class Call(Value):
     credentials: a file with user:password
     token: a file with a bearer token
     statuses: those that count as success
+    redirects: how many are followed
+    verify: the endpoint's certificate has to be trusted
     """
 
     url: Url
@@ -53,6 +56,8 @@ class Call(Value):
     private_key: str = ""
     credentials: str = ""
     token: str = ""
+    redirects: int = 0
+    verify: bool = True
 
 
 class Action(Value):
@@ -199,6 +204,8 @@ class ReportSettings(Value):
 
     listen: None for no TCP port; socket: "" for no unix socket
     log_format: text or json
+    log_level: info, warning or none
+    reload_method: http or signal for the metrics of prometheus-config-reloader, "" for none
     log_checker_output: the log shows the words of checkers and programs
     """
 
@@ -207,6 +214,15 @@ class ReportSettings(Value):
     socket: str
     log_format: str
     log_checker_output: bool = False
+    log_level: str = "info"
+    reload_method: str = ""
+
+
+class RenderSettings(Value):
+    """A file to render from a watched one."""
+
+    source: str
+    target: str
 
 
 class Settings(Value):
@@ -215,6 +231,7 @@ class Settings(Value):
     state_file: "" to keep the state in memory only
     once: check, publish and exit
     warnings: sentences to log at the start
+    render: a file to write from content that passed
     """
 
     watch: WatchSettings
@@ -226,3 +243,4 @@ class Settings(Value):
     state_file: str
     once: bool
     warnings: tuple[str, ...]
+    render: RenderSettings | None = None

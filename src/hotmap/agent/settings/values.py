@@ -178,6 +178,7 @@ def parse_url(text: str) -> Url:
     if not text.isascii() or not text.isprintable() or " " in text:
         raise InvalidValue("URL", "must contain only printable ASCII characters")
     scheme, mark, rest = text.partition(":")
+    scheme = scheme.lower()
     if scheme == "unix" and mark:
         socket, _, path = rest.partition(":")
         if not socket.startswith("/") or not path.startswith("/"):

@@ -1,0 +1,74 @@
+"""Starts the agent with another reloader's command line."""
+
+from __future__ import annotations
+
+import sys
+
+from hotmap.agent.drop_in.go_flags import HelpRequested
+from hotmap.core.errors import SettingsError
+
+__all__ = ["run"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotmap.agent.settings.settings import Settings
+
+
+def run(program: str, words: Sequence[str]) -> int:
+    """Run; returns the exit status, 2 for invalid flags."""
+    try:
+        settings = _load(program, words)
+    except HelpRequested:
+        sys.stdout.write(f"{_help(program)}\n")
+        return 0
+    except SettingsError as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        return 2
+    if settings is None:
+        return 0
+    from hotmap.agent.agent import Agent
+    from hotmap.agent.runtime.loop import Loop
+
+    return Agent(settings, Loop()).run()
+
+
+def _help(program: str) -> str:
+    if program == "configmap-reload":
+        from hotmap.agent.drop_in import configmap_reload
+
+        return configmap_reload.HELP
+    from hotmap.agent.drop_in import prometheus_config_reloader
+
+    return prometheus_config_reloader.HELP
+
+
+def _load(program: str, words: Sequence[str]) -> Settings | None:
+    if program == "configmap-reload":
+        from hotmap.agent.drop_in import configmap_reload
+
+        return configmap_reload.load(words)
+    from hotmap.agent.drop_in import prometheus_config_reloader as reloader
+
+    if "--version" in words or "--short-version" in words:
+        from hotmap import __version__
+
+        name = "" if "--short-version" in words else f"{program} (hotmap agent) "
+        sys.stdout.write(f"{name}{__version__}\n")
+        return None
+    settings = reloader.load(words)
+    if settings is None:
+        _wait_for_the_end(program)
+        return None
+    reloader.set_ordinal(words)
+    return settings
+
+
+def _wait_for_the_end(program: str) -> None:
+    """Wait for SIGTERM or SIGINT, as there is nothing to watch."""
+    import signal
+
+    sys.stderr.write(f"{program}: nothing to be watched\n")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
+    signal.sigwait([signal.SIGTERM, signal.SIGINT])
