@@ -13,6 +13,7 @@ Modes:
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hotmap.agent.act.stage import Stage
@@ -27,6 +28,7 @@ from hotmap.cli.injection.agent_flags import (
     restarts_all,
     settings_of,
     signals,
+    targets,
 )
 from hotmap.cli.injection.agent_paths import agent_path, is_reserved
 from hotmap.cli.injection.application import (
@@ -46,6 +48,13 @@ from hotmap.cli.injection.containers import (
     sidecar_container,
 )
 from hotmap.cli.injection.environment import Conversion, convert_environment
+from hotmap.cli.injection.pod_conflicts import (
+    note_low_ports,
+    note_other_reloaders,
+    reject_ambiguous_processes,
+    reject_uses_of_pid_1,
+    reject_windows,
+)
 from hotmap.cli.injection.record import (
     ANNOTATION,
     POD_PATH,
@@ -56,6 +65,7 @@ from hotmap.cli.injection.record import (
 )
 from hotmap.cli.injection.stage_mounts import (
     StagePlan,
+    count_sources,
     default_mode,
     is_live,
     plan_stage,
@@ -138,6 +148,13 @@ class _TemplateEditor:
         }
         return [{"name": name, "mountPath": path, "readOnly": True} for path, name in found.items()]
 
+    def _source_count(
+        self, mounts: list[dict[str, Any]], more: Sequence[dict[str, Any]] = ()
+    ) -> int:
+        """Count the ConfigMaps and Secrets in mounted volumes; `more` are not in the pod yet."""
+        known = {one["name"]: one for one in (*(self._spec.get("volumes") or ()), *more)}
+        return sum(count_sources(known.get(one["name"], {})) for one in mounts)
+
     def _agent_path(self, mount: dict[str, Any]) -> str:
         if self._supervises:
             return str(mount["mountPath"])  # it runs in the application's container
@@ -148,6 +165,7 @@ class _TemplateEditor:
     def add(self) -> None:
         """Determine all changes, then make them."""
         self._reject_unsupported()
+        reject_windows(self._spec, self._name)
         stage = self._stage()
         watched = self._watched(stage)
         conversion = self._conversion()
@@ -161,6 +179,10 @@ class _TemplateEditor:
         places = self._places(settings)
         self._share_processes(settings)
         self._warn_of_unreadable_files(settings)
+        self.notes += note_other_reloaders(self._spec, self._application)
+        if not self._supervises:
+            checkers = [words[0].rpartition("/")[2] for words in settings.checks.commands]
+            self.notes += note_low_ports(self._spec, self._application, checkers)
         self._annotate(settings, way)
         self._replace_mounts(stage, places)
         self._add_volumes_and_containers(flags, settings, stage, conversion)
@@ -238,6 +260,7 @@ class _TemplateEditor:
             stage_mode=stage.mode if stage else "",
             environment=conversion.flags if conversion else [],
             grace=seconds if self._supervises and isinstance(seconds, int) else None,
+            stop_signal=self._stop_signal(),
         )
         if "rules" in self._given:
             self.notes.append(
@@ -246,6 +269,11 @@ class _TemplateEditor:
             )
         command = [str(one) for one in self._application["command"]] if self._supervises else []
         return flags, settings_of(flags, command)
+
+    def _stop_signal(self) -> str:
+        """Return the signal that ends a supervised application; "" for the usual one."""
+        lifecycle = self._application.get("lifecycle") or {}
+        return str(lifecycle.get("stopSignal") or "") if self._supervises else ""
 
     def _require_effective_restart(
         self, way: str, stage: StagePlan | None, conversion: Conversion | None
@@ -281,8 +309,10 @@ class _TemplateEditor:
     def _share_processes(self, settings: Settings) -> None:
         if self._supervises or self._once or not signals(settings):
             return
+        reject_ambiguous_processes(self._spec, targets(settings), self._name)
         alone = not (self._spec.get("shareProcessNamespace") or self._spec.get("hostPID"))
         if alone:
+            self.notes += reject_uses_of_pid_1(self._spec, self._name)
             self._recorder.record_replacement(("spec", "shareProcessNamespace"))
             self._spec["shareProcessNamespace"] = True
         if self._user(settings).number is None:
@@ -340,7 +370,10 @@ class _TemplateEditor:
         added.append(volumes.run_volume())
         sources = stage.mounts if stage else self._live_mounts()
         if stage is not None:
-            added += [*stage.volumes, volumes.stage_volume(len(settings.watch.directories))]
+            added += [
+                *stage.volumes,
+                volumes.stage_volume(self._source_count(sources, stage.volumes)),
+            ]
             sources = [*sources, volumes.stage_mount()]
         if self._supervises:
             added.append(volumes.program_volume())
@@ -372,7 +405,7 @@ class _TemplateEditor:
             self._injection.image,
             self._user(settings),
             [*sources, *own],
-            memory_limit(len(settings.watch.directories), checks=bool(settings.checks.commands)),
+            memory_limit(self._source_count(sources), checks=bool(settings.checks.commands)),
         )
         mode = self._injection.mode
         before = ("spec", "initContainers")

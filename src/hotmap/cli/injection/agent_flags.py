@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.flags import FLAGS, parse_arguments
 from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
 from hotmap.agent.settings.loader import load_settings
 from hotmap.agent.settings.settings import FROZEN, Settings
@@ -13,7 +13,7 @@ from hotmap.core.errors import ManifestError
 
 __all__ = [
     "complete_flags", "flags_for_once", "frozen_way", "reject_reserved_flags", "restarts_all",
-    "settings_of", "signals",
+    "settings_of", "signals", "targets",
 ]  # fmt: skip
 
 #: Flags of the agent that injection sets itself, with what to do instead.
@@ -66,11 +66,13 @@ def complete_flags(
     stage_mode: str,
     environment: list[str],
     grace: int | None,
+    stop_signal: str,
 ) -> list[str]:
     """Combine the given flags with those derived from the manifest.
 
     `grace`: the termination grace period of a supervised application in seconds; None where the
-    manifest does not set it.
+    manifest does not set it. `stop_signal`: of the application's container, as SIGQUIT; "" for
+    none.
     """
     values = parse_arguments(given).values
     flags = [word for path in directories for word in ("--dir", path)]
@@ -92,6 +94,8 @@ def complete_flags(
     if grace is not None and "grace" not in values:
         # Before the kubelet sends SIGKILL, so that the exit status of the application is known.
         flags += ["--grace", f"{max(grace - 2, 1)}s"]
+    if stop_signal and "stop-signal" in FLAGS and "stop-signal" not in values:
+        flags += ["--stop-signal", stop_signal.removeprefix("SIG")]
     return flags
 
 
@@ -124,6 +128,13 @@ def signals(settings: Settings) -> bool:
     """Return whether the agent needs to see the application's processes."""
     by_name = any(probe.kind == "workers" for rule in settings.rules for probe in rule.probes)
     return by_name or any(action.target not in ("", "child") for action in _actions(settings))
+
+
+def targets(settings: Settings) -> list[str]:
+    """List the processes of others that the agent sends signals to or looks at."""
+    found = [action.target for action in _actions(settings)]
+    found += [probe.target for rule in settings.rules for probe in rule.probes]
+    return [one for one in dict.fromkeys(found) if one not in ("", "child")]
 
 
 def frozen_way(settings: Settings) -> str:

@@ -33,7 +33,7 @@ _REQUEST = "24Mi"
 
 #: In MiB. Content is in memory too: a source has at most 1 MiB, which is read, copied for a check,
 #: and kept twice in a stage. A checker is another program with needs of its own.
-_BASE, _PER_DIRECTORY, _CHECKER = 24, 5, 192
+_BASE, _PER_SOURCE, _CHECKER = 24, 5, 192
 _MINIMUM = 64
 
 #: Startup may wait for content that passes the check: after an hour the agent is restarted.
@@ -139,7 +139,7 @@ def copy_container(agent: AgentContainer) -> dict[str, Any]:
     return agent._replace(mounts=mounts, limit=limit).manifest(["agent", "copy", PROGRAM])
 
 
-def memory_limit(directories: int, *, checks: bool) -> str:
-    """Return the memory limit of an agent that follows this number of directories."""
-    needed = max(_BASE + _PER_DIRECTORY * directories, _MINIMUM) + (_CHECKER if checks else 0)
+def memory_limit(sources: int, *, checks: bool) -> str:
+    """Return the memory limit of an agent that follows this number of ConfigMaps and Secrets."""
+    needed = max(_BASE + _PER_SOURCE * sources, _MINIMUM) + (_CHECKER if checks else 0)
     return f"{needed}Mi"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from hotmap.cli.injection.agent_paths import SOURCES, agent_path
 from hotmap.cli.injection.record import STAGE, STAGE_PATH
 
-__all__ = ["StagePlan", "default_mode", "is_live", "plan_stage", "staged_mounts"]
+__all__ = ["StagePlan", "count_sources", "default_mode", "is_live", "plan_stage", "staged_mounts"]
 
 
 class StagePlan(NamedTuple):
@@ -42,6 +42,12 @@ def is_live(volume: dict[str, Any]) -> bool:
     sources = (volume.get("projected") or {}).get("sources") or ()
     projected = any("configMap" in one or "secret" in one for one in sources)
     return "configMap" in volume or "secret" in volume or projected
+
+
+def count_sources(volume: dict[str, Any]) -> int:
+    """Count the ConfigMaps and Secrets of a volume."""
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    return sum("configMap" in one or "secret" in one for one in (volume, *sources))
 
 
 def plan_stage(

@@ -24,6 +24,8 @@ def validate_pod_template(template: dict[str, Any], name: str) -> None:
     if not spec.get("containers"):
         raise ManifestError(f"{name}: the pod template has no containers")
     _validate_user(validator, spec, "spec")
+    for key in ("os", "nodeSelector"):
+        validator.mapping(spec, key, f"spec.{key}")
     for field in ("containers", "initContainers"):
         for place, container in validator.items(spec, field, "spec", ("name",)):
             _validate_container(validator, container, place)
@@ -52,6 +54,7 @@ def _validate_container(validator: _Validator, container: dict[str, Any], place:
         if len(found) != 1:
             validator.reject(inner, "must have exactly one of configMapRef and secretRef")
         validator.require_strings(one[found[0]], ("name",), f"{inner}.{found[0]}")
+    list(validator.items(container, "ports", place, ()))
     for key in (*_PROBES, "lifecycle"):
         validator.mapping(container, key, f"{place}.{key}")
 

@@ -52,9 +52,12 @@ def run_volume() -> dict[str, Any]:
     return {"name": RUN, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
 
 
-def stage_volume(directories: int) -> dict[str, Any]:
-    """Make the stage: in memory, so that no Secret is on a disk; two revisions of each source."""
-    size = f"{8 * max(directories, 1)}Mi"
+def stage_volume(sources: int) -> dict[str, Any]:
+    """Make the stage: in memory, so that no Secret is on a disk; two revisions of each source.
+
+    A source has at most 1 MiB, which many small files round up to pages.
+    """
+    size = f"{8 * max(sources, 1)}Mi"
     return {"name": STAGE, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
 
 
