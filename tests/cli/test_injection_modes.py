@@ -184,7 +184,7 @@ def test_memory_limit_grows_with_directories(
 
 def test_shared_process_namespace_is_kept() -> None:
     """With the node's, the API server refuses to share the pod's."""
-    term = (*FROZEN, "--restart", "term", "--process", "name:app")
+    term = (*FROZEN, "--restart", "term", "--process", "pidfile:/run/app.pid")
     spec, _ = run(edited("      containers:\n", "      hostPID: true\n      containers:\n"), *term)
     assert "shareProcessNamespace" not in spec
 

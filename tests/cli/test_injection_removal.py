@@ -16,7 +16,9 @@ from hotmap.cli.inject import Injection, inject
 from hotmap.cli.injection.yaml_nodes import read_documents
 from hotmap.core.errors import ManifestError
 
-MANIFESTS = sorted((Path(__file__).parent / "manifests").iterdir())
+MANIFESTS = sorted(
+    path for path in (Path(__file__).parent / "manifests").iterdir() if path.is_file()
+)
 IMAGE = "hotmap:1"
 
 INJECTIONS = {

@@ -405,7 +405,10 @@ class _TemplateEditor:
             self._injection.image,
             self._user(settings),
             [*sources, *own],
-            memory_limit(self._source_count(sources), checks=bool(settings.checks.commands)),
+            memory_limit(
+                max(self._source_count(sources), len(settings.watch.directories)),
+                checks=bool(settings.checks.commands),
+            ),
         )
         mode = self._injection.mode
         before = ("spec", "initContainers")

@@ -1,0 +1,38 @@
+"""Manifests in the manner of published charts: each takes the agent, and gives it back."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.chart_manifests import INJECTIONS, Shape, all_shapes, chosen_container, documents
+
+from hotmap.cli.inject import inject
+from hotmap.core.errors import ManifestError
+
+SHAPES = list(all_shapes())
+
+
+def test_corpus_has_sixty_shapes() -> None:
+    """Deployments, StatefulSets, DaemonSets and others, in the styles of Helm, kustomize, JSON."""
+    assert sum(len(shape.templates) for shape in SHAPES) >= 60
+
+
+@pytest.mark.parametrize("mode", INJECTIONS)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_chart_is_injected_and_restored(shape: Shape, mode: str) -> None:
+    """Injecting twice is injecting once; removing gives the text back, byte for byte."""
+    several = len({chosen_container(one) for one in shape.templates}) > 1
+    container = "" if several else chosen_container(shape.templates[0])
+    injection = INJECTIONS[mode]._replace(container=container)
+    if mode == "supervisor":
+        chosen = [one for pod in shape.templates for one in pod["spec"]["containers"]]
+        if not all(one.get("command") for one in chosen if container in ("", one["name"])):
+            with pytest.raises(ManifestError, match="has no command"):
+                inject(shape.text, injection, "f")
+            return
+    once, _ = inject(shape.text, injection, "f")
+    assert once != shape.text
+    assert inject(once, injection, "f")[0] == once
+    assert inject(once, None, "f")[0] == shape.text
+    before, after = documents(shape.text), documents(once)
+    names = [one["metadata"]["name"] for one in before]
+    assert [one["metadata"]["name"] for one in after] == names
