@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hotmap.agent.act.stage import Stage
-from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.flags import FLAGS, parse_arguments
 from hotmap.agent.settings.settings import Settings
 from hotmap.cli.injection import volumes
 from hotmap.cli.injection.agent_flags import (
@@ -260,8 +260,8 @@ class _TemplateEditor:
             stage_mode=stage.mode if stage else "",
             environment=conversion.flags if conversion else [],
             grace=seconds if self._supervises and isinstance(seconds, int) else None,
-            stop_signal=self._stop_signal(),
         )
+        flags += self._stop_signal()
         if "rules" in self._given:
             self.notes.append(
                 "the rules file is read in the pod; if its rules send signals, set "
@@ -270,10 +270,13 @@ class _TemplateEditor:
         command = [str(one) for one in self._application["command"]] if self._supervises else []
         return flags, settings_of(flags, command)
 
-    def _stop_signal(self) -> str:
-        """Return the signal that ends a supervised application; "" for the usual one."""
+    def _stop_signal(self) -> list[str]:
+        """Return the flag for the signal that ends a supervised application, if the pod has one."""
         lifecycle = self._application.get("lifecycle") or {}
-        return str(lifecycle.get("stopSignal") or "") if self._supervises else ""
+        name = str(lifecycle.get("stopSignal") or "").removeprefix("SIG")
+        if not (name and self._supervises) or "stop-signal" in self._given:
+            return []
+        return ["--stop-signal", name] if "stop-signal" in FLAGS else []
 
     def _require_effective_restart(
         self, way: str, stage: StagePlan | None, conversion: Conversion | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.agent.settings.flags import FLAGS, parse_arguments
+from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
 from hotmap.agent.settings.loader import load_settings
 from hotmap.agent.settings.settings import FROZEN, Settings
@@ -66,13 +66,11 @@ def complete_flags(
     stage_mode: str,
     environment: list[str],
     grace: int | None,
-    stop_signal: str,
 ) -> list[str]:
     """Combine the given flags with those derived from the manifest.
 
     `grace`: the termination grace period of a supervised application in seconds; None where the
-    manifest does not set it. `stop_signal`: of the application's container, as SIGQUIT; "" for
-    none.
+    manifest does not set it.
     """
     values = parse_arguments(given).values
     flags = [word for path in directories for word in ("--dir", path)]
@@ -94,8 +92,6 @@ def complete_flags(
     if grace is not None and "grace" not in values:
         # Before the kubelet sends SIGKILL, so that the exit status of the application is known.
         flags += ["--grace", f"{max(grace - 2, 1)}s"]
-    if stop_signal and "stop-signal" in FLAGS and "stop-signal" not in values:
-        flags += ["--stop-signal", stop_signal.removeprefix("SIG")]
     return flags
 
 
