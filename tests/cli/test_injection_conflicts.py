@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from hotmap.agent.settings.flags import FLAGS
 from hotmap.cli.inject import Injection, inject
 from hotmap.cli.injection.pod_conflicts import reject_uses_of_pid_1
 from hotmap.core.errors import ManifestError
@@ -143,7 +142,6 @@ def test_stage_and_memory_grow_with_the_sources_of_a_volume() -> None:
     assert spec["initContainers"][0]["resources"]["limits"]["memory"] == "74Mi"
 
 
-@pytest.mark.skipif("stop-signal" not in FLAGS, reason="the agent has no --stop-signal")
 def test_stop_signal_of_the_container_is_the_supervisors() -> None:
     """`lifecycle.stopSignal` (Kubernetes 1.33) ends the application in restarts, too."""
     container = {"command": ["nginx"], "lifecycle": {"stopSignal": "SIGQUIT"}}

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hotmap.agent.act.stage import Stage
-from hotmap.agent.settings.flags import FLAGS, parse_arguments
+from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.settings import Settings
 from hotmap.cli.injection import volumes
 from hotmap.cli.injection.agent_flags import (
@@ -276,7 +276,7 @@ class _TemplateEditor:
         name = str(lifecycle.get("stopSignal") or "").removeprefix("SIG")
         if not (name and self._supervises) or "stop-signal" in self._given:
             return []
-        return ["--stop-signal", name] if "stop-signal" in FLAGS else []
+        return ["--stop-signal", name]
 
     def _require_effective_restart(
         self, way: str, stage: StagePlan | None, conversion: Conversion | None
