@@ -95,6 +95,7 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
         options.stage,
         options.keep_env,
         options.user,
+        plain_image=not options.image,
     )
 
 

@@ -38,6 +38,7 @@ from hotmap.cli.injection.application import (
     source_variables,
     volume_of,
 )
+from hotmap.cli.injection.checkers import checker_needs, missing_program
 from hotmap.cli.injection.containers import (
     AgentContainer,
     User,
@@ -98,6 +99,8 @@ class Injection(NamedTuple):
     keep_env: bool = False
     #: The user that the agent runs as; None for the application's.
     user: int | None = None
+    #: Whether the image is hotmap's own, which has no other program.
+    plain_image: bool = False
 
 
 def add_agent(
@@ -175,6 +178,7 @@ class _TemplateEditor:
             watched = [POD_PATH]  # only announcements are followed
         flags, settings = self._flags(watched, stage, conversion)
         way = frozen_way(settings)
+        self._require_programs(settings)
         self._require_effective_restart(way, stage, conversion)
         places = self._places(settings)
         self._share_processes(settings)
@@ -277,6 +281,18 @@ class _TemplateEditor:
         if not (name and self._supervises) or "stop-signal" in self._given:
             return []
         return ["--stop-signal", name]
+
+    def _require_programs(self, settings: Settings) -> None:
+        """Reject commands whose program the agent's container does not have."""
+        if self._supervises or not self._injection.plain_image:
+            return
+        if program := missing_program(settings):
+            raise ManifestError(
+                f"{self._name}: the agent runs {program}, which the image "
+                f"{self._injection.image} does not have; set --image to one that has both, such as "
+                f"one built from the application's image, or use --mode supervisor, which runs "
+                f"{program} in the application's container"
+            )
 
     def _require_effective_restart(
         self, way: str, stage: StagePlan | None, conversion: Conversion | None
@@ -404,14 +420,18 @@ class _TemplateEditor:
         staged: bool,
     ) -> None:
         own = volumes.run_mounts(pod=not self._once, scratch=True)
+        user, needs = self._user(settings), checker_needs(settings)
+        taken = {one["mountPath"].rstrip("/") for one in sources}
+        own += volumes.checker_mounts(path for path in needs.paths if path not in taken)
         agent = AgentContainer(
             self._injection.image,
-            self._user(settings),
+            user,
             [*sources, *own],
             memory_limit(
                 max(self._source_count(sources), len(settings.watch.directories)),
                 checks=bool(settings.checks.commands),
             ),
+            capabilities=needs.capabilities if user.number in (None, 0) else (),
         )
         mode = self._injection.mode
         before = ("spec", "initContainers")

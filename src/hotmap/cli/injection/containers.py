@@ -57,6 +57,8 @@ class AgentContainer(NamedTuple):
     limit: str
     #: The record of the injection; "" for a container that does not carry it.
     record: str = ""
+    #: Capabilities that its checker needs.
+    capabilities: tuple[str, ...] = ()
 
     def manifest(self, arguments: list[str]) -> dict[str, Any]:
         """Make the container."""
@@ -74,6 +76,8 @@ class AgentContainer(NamedTuple):
             "readOnlyRootFilesystem": True,
             "seccompProfile": {"type": "RuntimeDefault"},
         }
+        if self.capabilities:
+            security["capabilities"]["add"] = list(self.capabilities)
         if self.user.number is not None:
             security["runAsUser"] = self.user.number
             security["runAsNonRoot"] = self.user.number != 0

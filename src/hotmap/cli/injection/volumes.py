@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hotmap.cli.injection.record import (
@@ -16,8 +17,8 @@ from hotmap.cli.injection.record import (
 )
 
 __all__ = [
-    "pod_volume", "program_mount", "program_volume", "run_mounts", "run_volume", "stage_mount",
-    "stage_volume",
+    "checker_mounts", "pod_volume", "program_mount", "program_volume", "run_mounts", "run_volume",
+    "stage_mount", "stage_volume",
 ]  # fmt: skip
 
 
@@ -31,6 +32,14 @@ def run_mounts(*, pod: bool, scratch: bool) -> list[dict[str, Any]]:
         # Checkers may write: nginx -t creates its pid file.
         mounts.append({"name": RUN, "mountPath": "/tmp", "subPath": "tmp"})
     return mounts
+
+
+def checker_mounts(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Mount what a checker writes to, in the memory of the agent's other files."""
+    return [
+        {"name": RUN, "mountPath": path, "subPath": f"checker{path.replace('/', '-')}"}
+        for path in paths
+    ]
 
 
 def stage_mount() -> dict[str, Any]:
