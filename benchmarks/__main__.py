@@ -26,6 +26,7 @@ from benchmarks import (
     bench_rollout_delay,
     bench_scale,
     bench_takeover,
+    bench_tenants,
 )
 from benchmarks.figures import Comparison, Table
 from benchmarks.results import merged
@@ -45,6 +46,7 @@ _BENCHMARKS: dict[str, _Benchmark] = {
     "agents": bench_agents.run,
     "scale": bench_scale.run,
     "takeover": bench_takeover.run,
+    "tenants": bench_tenants.run,
     "peers": bench_peers.run,
 }
 

@@ -57,13 +57,15 @@ records = st.builds(
     st.sampled_from(PodCheck),
     texts,
     st.none() | st.builds(ForeignWrites, times, texts),
+    times,
+    texts,
 )
 
 RECORD = Record(
     "6f0c",
     "kH3x",
     4,
-    (SourceRecord("ConfigMap", "app", "Zk", "9d1", "1042", "uY3", "-", False, "zR", 3.5),),
+    (SourceRecord("ConfigMap", "app", "Zk", "9d1", "1042", "uY3", "-", False, "zR", 3.5, True),),
     (Window(1.5, 2.5),),
     (RetiredRevision("kH3x.abc", 9.0),),
     1,
@@ -72,29 +74,36 @@ RECORD = Record(
     PodCheck.LATENT,
     "shop",
     ForeignWrites(8.0, "removed kH3x.abc"),
+    7.0,
+    "kH3x.def",
 )
 
 LINE = (
-    '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false,"zR",3.5]],'
+    '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false,"zR",3.5,true]],'
     '[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1,["a1","b2"],"r3"],"kH3x.abc",2,'
-    '"shop",[8.0,"removed kH3x.abc"]]'
+    '"shop",[8.0,"removed kH3x.abc"],7.0,"kH3x.def"]'
 )
 
 
 def test_record_that_tells_no_look_is_to_be_looked_at() -> None:
     """A record from before pod checks were recorded: its other fields are read."""
     earlier = msgspec.structs.replace(
-        RECORD, pods_checked=PodCheck.NOT_YET, namespace="", others=None
+        RECORD,
+        pods_checked=PodCheck.NOT_YET,
+        namespace="",
+        others=None,
+        proven_since=0.0,
+        healed="",
     )
-    line = LINE.removesuffix(',2,"shop",[8.0,"removed kH3x.abc"]]')
+    line = LINE.removesuffix(',2,"shop",[8.0,"removed kH3x.abc"],7.0,"kH3x.def"]')
     assert read_shard(f"{HEADER}\n{line}]\n") == {"6f0c": earlier}
 
 
 def test_record_without_whole_content_is_read() -> None:
     """As it was written before the whole content and the time of a change were kept."""
     (source,) = RECORD.sources
-    earlier = msgspec.structs.replace(source, content="", changed_by=None)
-    line = LINE.replace(',"zR",3.5]', "]")
+    earlier = msgspec.structs.replace(source, content="", changed_by=None, edited=False)
+    line = LINE.replace(',"zR",3.5,true]', "]")
     assert read_shard(f"{HEADER}\n{line}\n")["6f0c"].sources == (earlier,)
 
 

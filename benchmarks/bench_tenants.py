@@ -1,0 +1,116 @@
+"""How much later do rollouts come, and how much memory does it take, while a tenant attacks?
+
+The same attacks as in tests/faults/controller/test_hostile_tenants.py, from a namespace of their
+own. The attacker's requests are also work for the API server, which a bare PATCH beside it shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.support.hostile_tenants import ATTACKS, SHORT_LIVED
+
+from benchmarks.bench_rollout_delay import create, edit_in_turn
+from benchmarks.clusters import Cluster, person, watch_templates
+from benchmarks.figures import Figure, Table, at_most, quantile
+from benchmarks.processes import controller, local_plane
+from benchmarks.scope import Scope, measured
+from benchmarks.test_bed import real_control_plane
+from hotmap.core.errors import ApiError
+from hotmap.kube.client import Client
+from hotmap.kube.kubeconfig import load_kubeconfig
+from hotmap.kube.resources import BY_KIND, NAMESPACES
+
+__all__ = ["run"]
+
+#: Milliseconds that others may be delayed, and MiB that the peak of memory may grow.
+_MOST_DELAY = 50.0
+_MOST_MEMORY = 64.0
+
+_WRITERS = 8
+
+
+async def run(scope: Scope) -> AsyncIterator[Table]:
+    """Measure undisturbed, and beside each attack, on every backend."""
+    async with local_plane() as plane:
+        yield await _table(scope, plane.cluster())
+    if scope.cluster:
+        async with real_control_plane() as cluster:
+            yield await _table(scope, cluster)
+
+
+async def _table(scope: Scope, cluster: Cluster) -> Table:
+    consumers, edits = scope.count(20), scope.count(40)
+    names = list(ATTACKS)[: scope.count(len(ATTACKS), quick=1)]
+    with measured(f"Hostile tenants, {cluster.name}") as result:
+        async with person(cluster) as somebody:
+            await create(somebody, 0, consumers)
+            async with controller(cluster, "--settle=0s"), watch_templates(cluster) as watch:
+                calm = await edit_in_turn(somebody, watch, consumers, edits, value="calm")
+            result.figures.append(Figure("undisturbed: edit → rollout", calm, "ms"))
+            limit = quantile(calm, 0.99) + _MOST_DELAY
+            for name in names:
+                delays, grown = await _attacked(cluster, name, consumers, edits)
+                result.figures += [
+                    Figure(f"{name}: edit → rollout", delays, "ms", at_most(limit)),
+                    Figure(f"{name}: peak memory", [grown], "MiB", at_most(_MOST_MEMORY, "max")),
+                ]
+        result.notes = [
+            "Edits in turn while another namespace's objects are created, and after that.",
+            "The target is 50 ms above the undisturbed p99. API server and controller share the "
+            "machine's cores.",
+        ]
+    return result.table()
+
+
+async def _attacked(
+    cluster: Cluster, name: str, consumers: int, edits: int
+) -> tuple[list[float], float]:
+    """Edit during an attack; returns milliseconds to the rollouts, and MiB that memory grew."""
+    namespace = f"evil-{name.replace(' ', '-')}"
+    config = load_kubeconfig(str(cluster.kubeconfig))
+    async with (
+        Client(config, user_agent="hotmap-benchmarks-tenant") as client,
+        person(cluster) as somebody,
+    ):
+        await client.create(NAMESPACES, None, {"metadata": {"name": namespace}}, type=dict)
+        async with (
+            controller(cluster, "--settle=0s") as measured_controller,
+            watch_templates(cluster) as watch,
+        ):
+            await asyncio.sleep(1)
+            status = Path(f"/proc/{measured_controller.pid}")
+            before = _memory(status, "VmRSS")
+            status.joinpath("clear_refs").write_text("5")
+            attack = asyncio.create_task(_attack(client, namespace, name))
+            delays = await edit_in_turn(somebody, watch, consumers, edits, value=name)
+            await attack
+            grown = _memory(status, "VmHWM") - before
+        await client.delete(NAMESPACES, None, namespace)
+    return delays, grown
+
+
+async def _attack(client: Client, namespace: str, name: str) -> None:
+    waiting = iter(ATTACKS[name]())
+
+    async def write() -> None:
+        for body in waiting:
+            resource = BY_KIND[body["kind"]]
+            with suppress(ApiError):  # what the API server refuses costs nobody anything
+                await client.create(resource, namespace, body, type=Any)
+                if name in SHORT_LIVED:
+                    await client.delete(resource, namespace, body["metadata"]["name"])
+
+    await asyncio.gather(*(write() for _ in range(_WRITERS)))
+
+
+def _memory(process: Path, field: str) -> float:
+    """Read a size of a process in MiB; VmHWM is the largest since clear_refs was written."""
+    for line in process.joinpath("status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    return 0.0

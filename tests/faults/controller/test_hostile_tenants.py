@@ -1,0 +1,94 @@
+"""One namespace's owner cannot stop hotmap for the others; see `tests/support/hostile_tenants`.
+
+During and after each attack the others' edits are rolled out, every task of the controller runs,
+`/healthz` says so, and its memory grows by less than 64 MiB at its peak. How much later the others'
+rollouts come is measured by `python -m benchmarks tenants`; nothing here depends on a machine's
+speed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.support.controller_process import ControllerProcess
+from tests.support.hostile_tenants import ATTACKS, SHORT_LIVED
+from tests.support.story import Object, Story
+
+from hotmap.core.errors import BadRequest, Invalid
+from hotmap.kube.resources import BY_KIND, NAMESPACES
+
+EVIL = "evil"
+
+#: MiB.
+MOST_MEMORY = 64
+
+#: Characters that no line of a log has but at its end.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
+
+
+def memory(pid: int, field: str) -> float:
+    """Read a size of a process in MiB: VmRSS, or VmHWM for the largest that it ever had."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError(f"no {field}")
+
+
+async def attack(crowd: Story, objects: list[Object], *, delete: bool) -> None:
+    """Create objects in a namespace of their own, several at once."""
+    waiting = iter(objects)
+
+    async def write() -> None:
+        for body in waiting:
+            resource, name = BY_KIND[body["kind"]], body["metadata"]["name"]
+            # What the API server refuses costs the controller nothing.
+            with suppress(BadRequest, Invalid):
+                await crowd.client.create(resource, EVIL, body, type=Object)
+                if delete:
+                    await crowd.client.delete(resource, EVIL, name)
+
+    await asyncio.gather(*(write() for _ in range(8)))
+
+
+async def is_healthy(controller: ControllerProcess) -> bool:
+    health = json.loads(await controller.get("/healthz"))
+    return bool(health["healthy"]) and not health["failingTasks"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_hostile_tenant_does_not_stop_others(
+    crowd: Story, name: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Others are served while it goes on, and after it."""
+    await crowd.set_up()
+    namespace = {"metadata": {"name": EVIL}}
+    await crowd.client.create(NAMESPACES, None, namespace, type=Object)
+    async with crowd.controller(also=EVIL) as controller:
+        await controller.ready()
+        pid = controller.process.pid
+        before = memory(pid, "VmRSS")
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak counts from here on
+        attacking = asyncio.create_task(attack(crowd, ATTACKS[name](), delete=name in SHORT_LIVED))
+        for edit in range(1, 4):
+            await crowd.edit(LEVEL=f"during {edit}")
+            await crowd.rolled(times=edit)
+            assert await is_healthy(controller)
+        await attacking
+        await crowd.edit(LEVEL="after")
+        await crowd.rolled(times=4)
+        assert await is_healthy(controller)
+        grown = memory(pid, "VmHWM") - before
+        record_property("peak memory", f"+{grown:.1f} MiB")
+        assert grown < MOST_MEMORY
+        assert controller.is_running
+        assert not re.search(r"internal error|ended unexpectedly", controller.log()), (
+            controller.log()[-3000:]
+        )
+        assert not _CONTROL.search(controller.log())
