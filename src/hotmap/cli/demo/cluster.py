@@ -128,6 +128,8 @@ class DemoCluster:
             "-m",
             "hotmap",
             "controller",
+            # Alone on its cluster: it need not wait until the Lease of a killed one expires.
+            "--no-leader-elect",
             "--kubeconfig",
             str(self._cluster.kubeconfig),
             "--listen",
