@@ -33,7 +33,7 @@ _FLAGS = {
     "process-executable-name": ("prometheus", "Name of the process that gets SIGHUP."),
     "statefulset-ordinal-from-envvar": ("POD_NAME", "Sets STATEFULSET_ORDINAL_NUMBER from it."),
     "listen-address": ("", "Address of metrics, health and status; none by default."),
-    "web-config-file": ("", "Not supported: TLS and users of that address."),
+    "web-config-file": ("", "TLS and headers of that address."),
     "log-format": ("logfmt", "logfmt or json."),
     "log-level": ("info", "all, debug, info, warn, error or none."),
     "auto-gomemlimit-ratio": ("0.0", "No effect."),
@@ -83,8 +83,6 @@ def load(words: Sequence[str]) -> Settings | None:
             raise SettingsError(f"--{name}: expected {', '.join(allowed)}, got {text(name)!r}")
         return text(name)
 
-    if text("web-config-file"):
-        raise SettingsError("--web-config-file is not supported: omit it")
     method = require_choice("reload-method", ("http", "signal"))
     log_format = require_choice("log-format", ("logfmt", "json"))
     level = _LOG_LEVELS[require_choice("log-level", tuple(_LOG_LEVELS))]
@@ -98,6 +96,11 @@ def load(words: Sequence[str]) -> Settings | None:
         directories = []
     if not (file or directories):
         return None
+    web = None
+    if text("web-config-file"):
+        from hotmap.agent.settings.web_config_file import load_web_config
+
+        web = load_web_config(parse_path(text("web-config-file")), "--web-config-file")
     watched = [*([_place(file)] if file else []), *directories]
     settings = load_settings(
         Arguments(
@@ -136,7 +139,7 @@ def load(words: Sequence[str]) -> Settings | None:
             retry_first=max(seconds("retry-interval"), 0.01),
             retry_max=max(seconds("retry-interval"), 0.01),
         ),
-        reports=settings.reports._replace(log_level=level, reload_method=method),
+        reports=settings.reports._replace(log_level=level, reload_method=method, web=web),
         render=RenderSettings(file, parse_path(output)) if file and output else None,
         once=interval == 0,
     )

@@ -50,7 +50,9 @@ class Reporter:
         self._executor = executor
         #: Number of unexpected exceptions.
         self.internal_errors = 0
-        self._server = Server(loop, settings.listen, settings.socket, self.respond)
+        self._server = Server(
+            loop, settings.listen, settings.socket, self.respond, web=settings.web
+        )
 
     @property
     def port(self) -> int:

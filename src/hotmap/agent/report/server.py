@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from hotmap.agent.report.secure_sockets import SecureSocket
     from hotmap.agent.runtime.loop import Loop, Timer
+    from hotmap.agent.settings.settings import WebSettings
     from hotmap.agent.settings.values import Address
 
     class Respond(Protocol):
@@ -44,7 +46,17 @@ _ACCEPT_PAUSE = 0.5
 class Server:
     """Listens on a TCP port and a unix socket, each as soon as it can."""
 
-    def __init__(self, loop: Loop, address: Address | None, path: str, respond: Respond) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        address: Address | None,
+        path: str,
+        respond: Respond,
+        *,
+        web: WebSettings | None = None,
+    ) -> None:
+        """`path`: of the unix socket; `web`: TLS and headers of the TCP port."""
+        self._web = web
         self._loop = loop
         self._respond = respond
         self._wanted: dict[str, Callable[[], socket.socket]] = {}
@@ -109,11 +121,25 @@ class Server:
             self._drop(next(iter(self._connections.values())))
         accepted.setblocking(False)
         is_local = accepted.family == socket.AF_UNIX
-        connection = _Connection(accepted, is_local=is_local)
+        try:
+            connection = _Connection(self._secured(accepted), is_local=is_local)
+        except OSError as error:
+            accepted.close()
+            self.problem = f"TLS cannot start: {(error.strerror or 'invalid file').lower()}"
+            return
         connection.timer = self._loop.after(_TIMEOUT, lambda: self._drop(connection))
-        self._connections[accepted.fileno()] = connection
-        self._loop.watch(accepted.fileno(), READ, lambda: self._receive(connection))
+        number = connection.socket.fileno()
+        self._connections[number] = connection
+        self._loop.watch(number, READ, lambda: self._receive(connection))
         self._receive(connection)  # most requests have arrived already
+
+    def _secured(self, accepted: socket.socket) -> socket.socket | SecureSocket:
+        web = self._web
+        if web is None or not web.certificate or accepted.family == socket.AF_UNIX:
+            return accepted
+        from hotmap.agent.report.secure_sockets import secure
+
+        return secure(accepted, web)
 
     def _resume(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
@@ -150,8 +176,11 @@ class Server:
                 status, kind, body = 500, "text/plain", b"internal error\n"
         head = (
             f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n"
         )
+        for name, text in self._web.headers if self._web else ():
+            head += f"{name}: {text}\r\n"
+        head += "\r\n"
         return head.encode() + (b"" if words[:1] == ["HEAD"] else body)
 
     def _send(self, connection: _Connection) -> None:
@@ -177,7 +206,7 @@ class Server:
 
 
 class _Connection:
-    def __init__(self, accepted: socket.socket, *, is_local: bool) -> None:
+    def __init__(self, accepted: socket.socket | SecureSocket, *, is_local: bool) -> None:
         self.socket = accepted
         self.is_local = is_local
         self.request = b""

@@ -23,6 +23,7 @@ __all__ = [
     "Rule",
     "Settings",
     "WatchSettings",
+    "WebSettings",
 ]
 
 #: How to restart, cheapest first (docs/agent.md has what each costs).
@@ -199,6 +200,22 @@ class ApplicationSettings(Value):
     min_uptime: float = 0.0
 
 
+class WebSettings(Value):
+    """TLS and headers of the TCP port; certificate "" for plain HTTP.
+
+    client_auth: none, optional or required
+    min_version, max_version: TLS10 to TLS13
+    """
+
+    certificate: str
+    private_key: str
+    client_ca: str
+    client_auth: str
+    min_version: str
+    max_version: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
 class ReportSettings(Value):
     """Where the agent reports.
 
@@ -206,6 +223,7 @@ class ReportSettings(Value):
     log_format: text or json
     log_level: info, warning or none
     reload_method: http or signal for the metrics of prometheus-config-reloader, "" for none
+    web: TLS and headers of the TCP port
     log_checker_output: the log shows the words of checkers and programs
     """
 
@@ -216,6 +234,7 @@ class ReportSettings(Value):
     log_checker_output: bool = False
     log_level: str = "info"
     reload_method: str = ""
+    web: WebSettings | None = None
 
 
 class RenderSettings(Value):

@@ -1,0 +1,133 @@
+"""TLS and headers on the agent's port, from the web configuration of Prometheus' exporters."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, eventually
+from tests.agent.test_drop_in_command_lines import RELOADER, drop_in, run
+from tests.support.certificates import Authority
+
+from hotmap.agent.settings.web_config_file import load_web_config, parse_block_yaml
+from hotmap.core.errors import SettingsError
+
+TLS = """\
+# written by an operator
+tls_server_config:
+  cert_file: server.pem
+  key_file: "server.key"   # beside this file
+  client_auth_type: RequireAndVerifyClientCert
+  client_ca_file: ca.pem
+  min_version: TLS13
+  cipher_suites:
+  - TLS_AES_128_GCM_SHA256
+http_server_config:
+  http2: true
+  headers:
+    X-Frame-Options: deny
+    Strict-Transport-Security: 'max-age=1; preload'
+"""
+
+
+def write_certificates(folder: Path) -> ssl.SSLContext:
+    """Write a server's certificate, an authority and a client's; returns the client's context."""
+    authority = Authority("an authority")
+    (folder / "ca.pem").write_bytes(authority.pem)
+    for name, pair in (("server", authority.issue("127.0.0.1")), ("client", authority.issue("c"))):
+        (folder / f"{name}.pem").write_bytes(pair.certificate)
+        (folder / f"{name}.key").write_bytes(pair.key)
+    context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    context.check_hostname = False
+    context.load_cert_chain(folder / "client.pem", folder / "client.key")
+    return context
+
+
+def test_port_has_tls_client_certificates_and_headers(tmp_path: Path) -> None:
+    """A client without certificate, one without TLS and one that hangs get nothing."""
+    trusted = write_certificates(tmp_path)
+    config, volume = tmp_path / "web.yaml", Volume(tmp_path / "volume", a="1")
+    config.write_text(TLS)
+    flags = (f"--watched-dir={volume}", f"--web-config-file={config}")
+    with drop_in(tmp_path, RELOADER, *flags) as running:
+        address = f"https://127.0.0.1:{running.port}/metrics"
+
+        def get() -> http.client.HTTPResponse | None:
+            try:
+                page: http.client.HTTPResponse = urllib.request.urlopen(
+                    address, context=trusted, timeout=5
+                )
+            except OSError:
+                return None
+            return page
+
+        page = eventually(get)
+        with page:
+            assert b"reloader_watches 1" in page.read()
+            assert page.headers["X-Frame-Options"] == "deny"
+            assert page.headers["Strict-Transport-Security"] == "max-age=1; preload"
+        stranger = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        stranger.check_hostname = False
+        with pytest.raises(OSError, match=r"(?i)alert|reset|closed|EOF"):
+            urllib.request.urlopen(address, context=stranger, timeout=5).read()
+        with pytest.raises((OSError, http.client.HTTPException)):
+            urllib.request.urlopen(address.replace("https", "http"), timeout=5).read()
+        with eventually(get) as again:
+            assert again.status == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("basic_auth_users:\n  a: $2y$10$x\n", "basic_auth_users is not supported"),
+        ("tls_server_config:\n  cert: x\n", "tls_server_config.cert is not supported"),
+        (
+            "tls_server_config:\n  cert_file: x\n",
+            "tls_server_config requires cert_file and key_file",
+        ),
+        (
+            "tls_server_config: \n  cert_file: x\n  key_file: y\n"
+            "  client_auth_type: RequireAndVerifyClientCert\n",
+            "tls_server_config.client_auth_type RequireAndVerifyClientCert requires client_ca_file",
+        ),
+        ("a\n", "line 1: expected a key and a value"),
+        ("a: b\n   c: d\n", "line 2: unexpected indentation"),
+        ("a: |\n  b\n", "line 1: | is not supported"),
+        ("http_server_config:\n  headers:\n    X-Y: z\n", "the header 'X-Y' is not supported"),
+    ],
+)
+def test_invalid_web_config_is_one_sentence(tmp_path: Path, text: str, message: str) -> None:
+    """Nothing that would leave the port more open than the file says is ignored."""
+    config = tmp_path / "web.yaml"
+    config.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_web_config(str(config), "--web-config-file")
+    assert str(caught.value) == f"--web-config-file: {config}: {message}"
+
+
+def test_unreadable_web_config_ends_the_start(tmp_path: Path) -> None:
+    """With exit status 2."""
+    status, _, text = run(RELOADER, f"--watched-dir={tmp_path}", "--web-config-file=/nowhere")
+    assert status == 2
+    assert text.endswith("--web-config-file: cannot read /nowhere: no such file or directory\n")
+
+
+def test_empty_web_config_is_plain_http(tmp_path: Path) -> None:
+    """As of exporters: no TLS without a table for it; JSON is taken as well."""
+    config = tmp_path / "web.json"
+    config.write_text(json.dumps({"tls_server_config": {}, "basic_auth_users": {}}))
+    assert load_web_config(str(config), "x").certificate == ""
+
+
+def test_block_yaml_is_parsed() -> None:
+    """What an operator's marshaller writes."""
+    assert parse_block_yaml(
+        "a:\n  b: [x, 'y z']\n  c:\n  - d\n  - e\n  f:\n    g: h: i\nj: ~\n"
+    ) == {
+        "a": {"b": ["x", "y z"], "c": ["d", "e"], "f": {"g": "h: i"}},
+        "j": None,
+    }
