@@ -19,6 +19,7 @@ from hotmap.local.apiserver.authentication import Access, Authenticator
 from hotmap.local.apiserver.authorization import AllowAll
 from hotmap.local.apiserver.bootstrap import (
     create_bootstrap_roles,
+    create_priority_classes,
     create_system_namespaces,
     publish_kubernetes_service,
 )
@@ -26,6 +27,9 @@ from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.plugins import AdmissionChain
 from hotmap.local.apiserver.plugins.escalation import EscalationPlugin
+from hotmap.local.apiserver.plugins.limitranger import LimitRangePlugin
+from hotmap.local.apiserver.plugins.priority import PriorityPlugin
+from hotmap.local.apiserver.plugins.resourcequota import ResourceQuotaPlugin
 from hotmap.local.apiserver.plugins.service_addresses import ServiceAddressPlugin
 from hotmap.local.apiserver.plugins.serviceaccount import ServiceAccountPlugin
 from hotmap.local.apiserver.rbac import RBACAuthorizer
@@ -151,6 +155,7 @@ class LocalCluster(Lifecycle):
         self._access = self._make_access()
         await create_system_namespaces(self.registry)
         await create_bootstrap_roles(self.registry)
+        await create_priority_classes(self.registry)
         custom = CustomResources(self.registry)
         await custom.load()
         self._run(custom.run(), "custom resources")
@@ -202,7 +207,11 @@ class LocalCluster(Lifecycle):
             [
                 ServiceAccountPlugin(registry.reader),
                 ServiceAddressPlugin(registry.store, registry.reader, self._network.services),
+                PriorityPlugin(registry.store, registry.reader),
+                LimitRangePlugin(registry.store, registry.reader),
                 EscalationPlugin(authorizer),
+                # Last, so that it counts what is written (apiserver: recommended order).
+                ResourceQuotaPlugin(registry.store, registry.reader),
             ]
         )
         self._account_tokens = AccountTokens(signer, registry.reader, registry.now)

@@ -70,6 +70,30 @@ async def create_bootstrap_roles(registry: Registry) -> None:
             continue
 
 
+async def create_priority_classes(registry: Registry) -> None:
+    """Create the classes of pods that a cluster cannot do without (pkg/apis/scheduling/v1)."""
+    for name, value, text in (
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to "
+            "another node if necessary.",
+        ),
+    ):
+        with contextlib.suppress(AlreadyExists):
+            await registry.create(
+                "priorityclasses",
+                None,
+                {"metadata": {"name": name}, "value": value, "description": text},
+                manager="kube-apiserver",
+            )
+
+
 async def create_system_namespaces(registry: Registry) -> None:
     """Create the namespaces that every cluster has, where they are missing."""
     for name in SYSTEM_NAMESPACES:

@@ -20,6 +20,7 @@ from hotmap.local.controllers.endpoints import EndpointsController
 from hotmap.local.controllers.garbage import GarbageCollector
 from hotmap.local.controllers.namespace import NamespaceController
 from hotmap.local.controllers.replicaset import ReplicaSetController
+from hotmap.local.controllers.resourcequota import ResourceQuotaController
 from hotmap.local.controllers.scheduler import Scheduler
 from hotmap.local.controllers.serviceaccount import ServiceAccountController
 from hotmap.local.informer import Informers
@@ -56,6 +57,7 @@ class Controllers(Lifecycle):
             DeploymentController(context),
             ReplicaSetController(context),
             EndpointsController(context),
+            ResourceQuotaController(context),
             Scheduler(context),
         )
         self._proxy = ServiceProxy(self._informers) if proxy else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import ManifestError
 from hotmap.core.payload import downward_map
+from hotmap.local.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,19 +79,13 @@ def resource_text(
         raise ManifestError(f"unsupported container resource: {reference['resource']}")
     given = (container.get("resources") or {}).get(which) or {}
     fallback = allocatable.get(resource, "0") if which == "limits" else "0"
-    amount = parse_quantity(str(given.get(resource, fallback)))
-    divisor = parse_quantity(str(reference.get("divisor") or "1"))
+    amount = _amount(str(given.get(resource, fallback)))
+    divisor = _amount(str(reference.get("divisor") or "1"))
     return str(math.ceil(amount / (divisor or 1)))
 
 
-def parse_quantity(text: str) -> Decimal:
-    """Read a resource quantity such as 250m, 1Gi or 1e3, exactly.
-
-    Raises:
-        ManifestError: it is not valid.
-    """
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        raise ManifestError(f'"{text}" is not a resource quantity')
-    number, suffix = match.groups()
-    return Decimal(number) * _SUFFIXES[suffix]
+def _amount(text: str) -> Decimal:
+    try:
+        return parse_quantity(text)
+    except ValueError as error:
+        raise ManifestError(str(error)) from None

@@ -63,6 +63,10 @@ class RBACStrategy(StoredStrategy):
 
 
 class PriorityClassStrategy(StoredStrategy):
+    def __init__(self, *columns: Column, **options: Any) -> None:
+        super().__init__(*columns, **options)
+        self.columns += (Column("PreemptionPolicy", field_cell("preemptionPolicy")),)
+
     def name_errors(self, name: str) -> list[str]:
         return super().name_errors(name) or qualified_name_errors(name)
 
@@ -80,6 +84,39 @@ def _joined(path: str, missing: str = "<none>") -> Callable[[JsonObject, float],
 def _hosts(ingress: JsonObject, _: float) -> Cell:
     rules = ingress.get("spec", {}).get("rules") or ()
     return ",".join(rule["host"] for rule in rules if rule.get("host")) or "*"
+
+
+def _quota_cell(*, limits: bool) -> Callable[[JsonObject, float], Cell]:
+    """Show used and hard amounts of a quota: those of limits, or all others."""
+
+    def cell(found: JsonObject, _: float) -> Cell:
+        status = found.get("status") or {}
+        hard, used = status.get("hard") or {}, status.get("used") or {}
+        return ", ".join(
+            f"{name}: {used.get(name, 0)}/{hard[name]}"
+            for name in sorted(hard)
+            if name.startswith("limits.") is limits
+        )
+
+    return cell
+
+
+class LimitRangeStrategy(StoredStrategy):
+    """Limits follow from each other (pkg/apis/core/v1/defaults.go, SetDefaults_LimitRangeItem)."""
+
+    def default(self, obj: JsonObject) -> None:
+        for limits in (obj.get("spec") or {}).get("limits") or ():
+            if limits.get("type") != "Container":
+                continue
+            defaults = limits.setdefault("default", {})
+            for name, amount in (limits.get("max") or {}).items():
+                defaults.setdefault(name, amount)
+            requests = limits.setdefault("defaultRequest", {})
+            for name, amount in {**(limits.get("min") or {}), **defaults}.items():
+                requests.setdefault(name, amount)
+            for field in ("default", "defaultRequest"):
+                if not limits[field]:
+                    del limits[field]
 
 
 def _at_most_three(found: list[str]) -> str:
@@ -167,8 +204,16 @@ STORED = (
         STATUS,
         SCALE,
     ),
-    _stored("v1", Names("resourcequotas", "ResourceQuota", ("quota",)), None, STATUS),
-    _stored("v1", Names("limitranges", "LimitRange", ("limits",))),
+    _stored(
+        "v1",
+        Names("resourcequotas", "ResourceQuota", ("quota",)),
+        StoredStrategy(
+            Column("Request", _quota_cell(limits=False)),
+            Column("Limit", _quota_cell(limits=True)),
+        ),
+        STATUS,
+    ),
+    _stored("v1", Names("limitranges", "LimitRange", ("limits",)), LimitRangeStrategy()),
     _stored(
         "autoscaling/v2",
         Names("horizontalpodautoscalers", "HorizontalPodAutoscaler", ("hpa",), ("all",)),

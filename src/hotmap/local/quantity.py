@@ -1,0 +1,61 @@
+"""Resource quantities such as 250m, 1Gi or 1e3 (apimachinery/pkg/api/resource)."""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, Decimal
+
+__all__ = ["format_quantity", "is_binary", "parse_quantity"]
+
+_QUANTITY = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|[eE]([+-]?\d+)|([numkMGTPE]))?", re.ASCII
+)
+_BINARY = {f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", 1)}
+_DECIMAL = {
+    "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal("1e3"),
+    "M": Decimal("1e6"), "G": Decimal("1e9"), "T": Decimal("1e12"), "P": Decimal("1e15"),
+    "E": Decimal("1e18"),
+}  # fmt: skip
+
+
+def parse_quantity(text: str) -> Decimal:
+    """Read a quantity, exactly.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a resource quantity')
+    number, binary, exponent, decimal = match.groups()
+    amount = Decimal(number)
+    if binary:
+        return amount * Decimal(_BINARY[binary])
+    if decimal:
+        return amount * _DECIMAL[decimal]
+    return amount.scaleb(int(exponent)) if exponent else amount
+
+
+def is_binary(text: str) -> bool:
+    """Tell whether a quantity has a binary unit."""
+    return text.endswith("i")
+
+
+def format_quantity(amount: Decimal, *, binary: bool = False) -> str:
+    """Write a quantity in its canonical form: no fraction, the largest unit that allows it."""
+    if binary and amount == amount.to_integral_value() and abs(amount) >= 1024:
+        whole, unit = int(amount), ""
+        for name in _BINARY:
+            if whole % 1024:
+                break
+            whole, unit = whole // 1024, name
+        return f"{whole}{unit}"
+    if not amount:
+        return "0"
+    nanos = int((amount * 10**9).to_integral_value(ROUND_CEILING))
+    unit = "n"
+    for name in ("u", "m", "", "k", "M", "G", "T", "P", "E"):
+        if nanos % 1000:
+            break
+        nanos, unit = nanos // 1000, name
+    return f"{nanos}{unit}"

@@ -1,0 +1,47 @@
+"""Resource quantities are read exactly and written canonically."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotmap.local.quantity import format_quantity, parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("0", "0"), ("250m", "0.25"), ("1", "1"), ("1.5", "1.5"), (".5", "0.5"), ("1Ki", "1024"),
+        ("1.5Gi", "1610612736"), ("1e3", "1000"), ("1E", "1000000000000000000"), ("5n", "5e-9"),
+        ("-1k", "-1000"), ("1E2", "100"),
+    ],
+)  # fmt: skip
+def test_quantity_is_read(text: str, amount: str) -> None:
+    assert parse_quantity(text) == Decimal(amount)
+
+
+@pytest.mark.parametrize("text", ["", "x", "1x", "1 Gi", "Gi", "1ki", "--1", "1e"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a resource quantity"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("amount", "binary", "text"),
+    [
+        ("0.25", False, "250m"), ("1000", False, "1k"), ("1500", False, "1500"), ("0", True, "0"),
+        ("1024", True, "1Ki"), ("1536", True, "1536"), ("1610612736", True, "1536Mi"),
+        ("0.5", True, "500m"), ("600", True, "600"),
+    ],
+)  # fmt: skip
+def test_quantity_is_written_in_canonical_form(amount: str, binary: bool, text: str) -> None:
+    assert format_quantity(Decimal(amount), binary=binary) == text
+
+
+@given(st.integers(0, 10**15), st.booleans())
+def test_written_quantity_is_read_again(millis: int, binary: bool) -> None:
+    amount = Decimal(millis) / 1000
+    assert parse_quantity(format_quantity(amount, binary=binary)) == amount
