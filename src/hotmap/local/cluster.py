@@ -36,6 +36,7 @@ from hotmap.local.apiserver.rbac import RBACAuthorizer
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.apiserver.storage_codec import StorageCodec
+from hotmap.local.apiserver.webhooks import Webhooks
 from hotmap.local.controllers.run import Controllers
 from hotmap.local.etcd import EtcdStore
 from hotmap.local.journal import open_store
@@ -214,6 +215,7 @@ class LocalCluster(Lifecycle):
                 ResourceQuotaPlugin(registry.store, registry.reader),
             ]
         )
+        registry.webhooks = Webhooks(registry.store, registry.reader)
         self._account_tokens = AccountTokens(signer, registry.reader, registry.now)
         return Access(authenticator, authorizer, self._account_tokens, signer)
 

@@ -203,6 +203,7 @@ async def _evict(registry: Registry, path: ResourcePath, request: Request) -> An
     if name not in ("", path.name):
         raise BadRequest("name in URL does not match name in Eviction object")
     options = delete_options(request.query, eviction.get("deleteOptions") or {})
+    options = options._replace(user=request.user)
     await registry.delete(*_target(registry, path), **options._asdict())
     return _created()
 
@@ -268,7 +269,7 @@ async def _rescale(
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = decode_body(request.body, request.content_type) if request.body else {}
-    options = delete_options(request.query, body)
+    options = delete_options(request.query, body)._replace(user=request.user)
     deleted = await registry.delete(*_target(registry, path), **options._asdict())
     if deleted["kind"] == "Status":
         return _json(deleted)
@@ -277,7 +278,7 @@ async def _delete(registry: Registry, path: ResourcePath, request: Request) -> A
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = decode_body(request.body, request.content_type) if request.body else {}
-    options = delete_options(request.query, body)
+    options = delete_options(request.query, body)._replace(user=request.user)
     deleted = await registry.delete_collection(
         registry.scheme.name(path.kind),
         path.namespace,

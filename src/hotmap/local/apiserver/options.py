@@ -72,6 +72,7 @@ class DeleteOptions(NamedTuple):
     resource_version: str | None = None
     propagation: Propagation = "Background"
     dry_run: bool = False
+    user: UserInfo = SYSTEM
 
 
 def write_options(query: Mapping[str, str], user_agent: str, options: str) -> WriteOptions:

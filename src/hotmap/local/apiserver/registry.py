@@ -10,19 +10,23 @@ nothing can come between reading an object and writing it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
+from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.binding import Binding, bind
 from hotmap.local.apiserver.deleter import ObjectDeleter
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.options import DeleteOptions, ListOptions, WatchOptions, WriteOptions
 from hotmap.local.apiserver.reader import ObjectReader
 from hotmap.local.apiserver.routes import ResourcePath
-from hotmap.local.apiserver.writer import ObjectWriter
+from hotmap.local.apiserver.status import conflict
+from hotmap.local.apiserver.webhooks import Operation
+from hotmap.local.apiserver.writer import ObjectWriter, is_unchanged
 from hotmap.local.client import ObjectChange, ObjectList, PatchKind
 from hotmap.local.meta import timestamp
 from hotmap.local.store import StaleRead
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
     from hotmap.local.apiserver.lists import EncodedList
     from hotmap.local.apiserver.watches import RegistryWatch
+    from hotmap.local.apiserver.webhooks import Webhooks
     from hotmap.local.scheme import Scheme
     from hotmap.local.store import Store
 
@@ -78,6 +83,8 @@ class Registry:
         self.reader = ObjectReader(store, self.scheme)
         self.writer = ObjectWriter(store, self.reader, clock)
         self.deleter = ObjectDeleter(store, self.reader, clock)
+        #: Asked before each write; None asks nobody.
+        self.webhooks: Webhooks | None = None
 
     def now(self) -> float:
         """Return the time for timestamps of objects, in POSIX seconds."""
@@ -87,6 +94,48 @@ class Registry:
         self, resource: str, namespace: str | None, name: str = "", subresource: str = ""
     ) -> ResourcePath:
         return ResourcePath(self.scheme.resource(resource), namespace, name, subresource)
+
+    async def _write(
+        self,
+        verb: Literal["CREATE", "UPDATE"],
+        path: ResourcePath,
+        options: WriteOptions,
+        write: Callable[[WriteOptions], JsonObject],
+    ) -> JsonObject:
+        """Carry out a write; where webhooks have to be asked, ask them before.
+
+        Raises:
+            Conflict: the object was changed by others during each of several attempts.
+        """
+        webhooks = self.webhooks
+        if webhooks is None or not webhooks.concern(path.kind, verb, path.subresource):
+            return write(options)
+        for _ in range(_STALE_ATTEMPTS):
+            old = self.reader.get(path) if verb == "UPDATE" else None
+            planned = write(options._replace(dry_run=True))
+            if old is not None and is_unchanged(old, planned):
+                return write(options)
+            operation = Operation(
+                verb, path, options.user, dry_run=options.dry_run, obj=planned, old=old
+            )
+            changed = await webhooks.mutate(operation)
+            await webhooks.validate(operation._replace(obj=changed))
+            if old is not None and self._version(path) != old["metadata"]["resourceVersion"]:
+                continue
+            # A generated name was told to the webhooks, so it is the one that counts.
+            if changed == planned and (old is not None or path.name):
+                return write(options)
+            assert changed is not None
+            if old is not None:
+                return self.writer.update(path, changed, options)
+            changed["metadata"].pop("resourceVersion", None)
+            return self.writer.create(path._replace(name=""), changed, options)
+        raise conflict(path.kind, path.name)
+
+    def _version(self, path: ResourcePath) -> str:
+        """Give the resourceVersion of an object, "" where it does not exist."""
+        entry = self.store.get(path.kind.key(path.namespace, path.name))
+        return str(entry.mod_revision) if entry is not None else ""
 
     async def get(self, resource: str, namespace: str | None, name: str) -> JsonObject:
         return self.reader.get(self._path(resource, namespace, name))
@@ -101,14 +150,19 @@ class Registry:
     async def create(
         self, resource: str, namespace: str | None, obj: JsonObject, **options: Any
     ) -> JsonObject:
-        return self.writer.create(self._path(resource, namespace), obj, WriteOptions(**options))
+        path = self._path(resource, namespace, (obj.get("metadata") or {}).get("name") or "")
+        return await self._write(
+            "CREATE", path, WriteOptions(**options), lambda o: self.writer.create(path, obj, o)
+        )
 
     @_decide_again
     async def update(
         self, resource: str, namespace: str | None, name: str, obj: JsonObject, **options: Any
     ) -> JsonObject:
         path = self._path(resource, namespace, name, options.pop("subresource", ""))
-        return self.writer.update(path, obj, WriteOptions(**options))
+        return await self._write(
+            "UPDATE", path, WriteOptions(**options), lambda o: self.writer.update(path, obj, o)
+        )
 
     @_decide_again
     async def patch(
@@ -123,21 +177,34 @@ class Registry:
         **options: Any,
     ) -> JsonObject:
         path = self._path(resource, namespace, name, subresource)
-        return self.writer.patch(path, kind, patch, WriteOptions(**options))
+        is_new = kind == "apply" and not self.reader.exists(path)
+        return await self._write(
+            "CREATE" if is_new else "UPDATE",
+            path,
+            WriteOptions(**options),
+            lambda o: self.writer.patch(path, kind, patch, o),
+        )
 
     @_decide_again
     async def modify(
         self, resource: str, namespace: str | None, name: str, change: ObjectChange, **options: Any
     ) -> JsonObject:
         path = self._path(resource, namespace, name, options.pop("subresource", ""))
-        return self.writer.modify(path, change, WriteOptions(**options))
+        return await self._write(
+            "UPDATE", path, WriteOptions(**options), lambda o: self.writer.modify(path, change, o)
+        )
 
     @_decide_again
     async def delete(
         self, resource: str, namespace: str | None, name: str, **options: Any
     ) -> JsonObject:
-        path = self._path(resource, namespace, name)
-        return self.deleter.delete(path, DeleteOptions(**options))
+        path, wanted = self._path(resource, namespace, name), DeleteOptions(**options)
+        if self.webhooks is not None and self.webhooks.concern(path.kind, "DELETE", ""):
+            old = self.reader.get(path)
+            await self.webhooks.validate(
+                Operation("DELETE", path, wanted.user, dry_run=wanted.dry_run, obj=None, old=old)
+            )
+        return self.deleter.delete(path, wanted)
 
     @_decide_again
     async def delete_collection(
@@ -152,6 +219,15 @@ class Registry:
         """Delete everything that a list with these selectors shows; return that list."""
         selection = ListOptions(label_selector, field_selector)
         path = self._path(resource, namespace)
+        if self.webhooks is not None and self.webhooks.concern(path.kind, "DELETE", ""):
+            found = _decoded(self.reader.list(path, selection))
+            for obj in found.items:
+                metadata = obj["metadata"]
+                with contextlib.suppress(NotFound):
+                    await self.delete(
+                        resource, metadata.get("namespace"), metadata["name"], **options
+                    )
+            return found
         return _decoded(self.deleter.delete_collection(path, selection, DeleteOptions(**options)))
 
     @_decide_again

@@ -28,16 +28,6 @@ _FIELDS = {
     "status.podIP": ("status", "podIP"),
 }
 _IP_LISTS = {"status.hostIPs": "hostIPs", "status.podIPs": "podIPs"}
-# kubernetes: apimachinery/pkg/api/resource/suffix.go
-_SUFFIXES = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", 1)},
-    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
-}
-_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([numkMGTPE]i?|Ki|)")
 
 
 def field_text(pod: Mapping[str, Any], path: str) -> str:

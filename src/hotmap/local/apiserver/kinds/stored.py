@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.names import qualified_name_errors
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy
@@ -119,6 +120,50 @@ class LimitRangeStrategy(StoredStrategy):
                     del limits[field]
 
 
+def _webhooks_cell(configuration: JsonObject, _: float) -> Cell:
+    return len(configuration.get("webhooks") or ())
+
+
+class WebhooksStrategy(StoredStrategy):
+    """Webhooks are called within ten seconds and must answer, unless they say otherwise."""
+
+    def default(self, obj: JsonObject) -> None:
+        for webhook in obj.get("webhooks") or ():
+            webhook.setdefault("failurePolicy", "Fail")
+            webhook.setdefault("matchPolicy", "Equivalent")
+            webhook.setdefault("namespaceSelector", {})
+            webhook.setdefault("objectSelector", {})
+            webhook.setdefault("timeoutSeconds", 10)
+            if obj.get("kind") == "MutatingWebhookConfiguration":
+                webhook.setdefault("reinvocationPolicy", "Never")
+            for rule in webhook.get("rules") or ():
+                rule.setdefault("scope", "*")
+            service = (webhook.get("clientConfig") or {}).get("service")
+            if service is not None:
+                service.setdefault("port", 443)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        errors: list[FieldError] = []
+        for index, webhook in enumerate(obj.get("webhooks") or ()):
+            path = f"webhooks[{index}]"
+            if not webhook.get("name"):
+                errors.append(required(f"{path}.name"))
+            if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+                known = ("None", "NoneOnDryRun")
+                errors.append(
+                    unsupported(f"{path}.sideEffects", webhook.get("sideEffects", ""), known)
+                )
+            client = webhook.get("clientConfig") or {}
+            if ("url" in client) is ("service" in client):
+                errors.append(
+                    required(f"{path}.clientConfig", "exactly one of url or service is required")
+                )
+            elif "url" in client and not str(client["url"]).startswith("https://"):
+                text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+                errors.append(invalid_value(f"{path}.clientConfig.url", client["url"], text))
+        return errors
+
+
 def _at_most_three(found: list[str]) -> str:
     if not found:
         return "<unset>"
@@ -214,6 +259,15 @@ STORED = (
         STATUS,
     ),
     _stored("v1", Names("limitranges", "LimitRange", ("limits",)), LimitRangeStrategy()),
+    *(
+        _stored(
+            "admissionregistration.k8s.io/v1",
+            Names(f"{kind.lower()}s", kind),
+            WebhooksStrategy(Column("Webhooks", _webhooks_cell), has_generation=True),
+            namespaced=False,
+        )
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    ),
     _stored(
         "autoscaling/v2",
         Names("horizontalpodautoscalers", "HorizontalPodAutoscaler", ("hpa",), ("all",)),
