@@ -266,7 +266,7 @@ async def test_shard_that_cannot_be_written_does_not_stop_the_others(
         shards.records.put(record(number, "new"))
     assert not await shards.flush()
     assert shards.statistics().unpersisted > 0
-    assert "hotmap-state-03: records of" in caplog.text
+    assert "hotmap-state-03: failed to write the records of " in caplog.text
     found = await loaded(world)
     assert all(found.records.get(f"uid-{one}") == record(one, "new") for one in range(1000))
     world.registry.create_guards.clear()

@@ -284,7 +284,7 @@ class Controller:
         again = make_plan(consumer, self.policy, assessment, changed={})
         assert plan == again
         found = self.writer_conflict()
-        plan = defer_to(plan, found, told=is_reported(record, found), now=cluster.now)
+        plan = defer_to(plan, found, reported=is_reported(record, found), now=cluster.now)
         return assessment, plan, facts.revision
 
     def writer_conflict(self) -> WriterConflict | None:

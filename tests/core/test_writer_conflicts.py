@@ -151,7 +151,9 @@ def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
     who = web("z.x", ("hotmap", 4900, REVISION))
     seen = found(who)
     assert seen is not None
-    adopted = msgspec.structs.replace(RECORD, revision="z.x", others=ForeignWrites(told=seen.mark))
+    adopted = msgspec.structs.replace(
+        RECORD, revision="z.x", others=ForeignWrites(reported=seen.mark)
+    )
     assert found(who, adopted) == seen
     assert found(who, adopted, now=4900 + HELD) is None
 
@@ -194,23 +196,23 @@ OTHER = WriterConflict(Kind.HOTMAP, "another one rolls it", "hotmap z.x", NOW + 
 
 def test_no_writes_no_conflict() -> None:
     """Without interference a plan stays as it is."""
-    assert defer_to(ROLLOUT, None, told=False, now=NOW) is ROLLOUT
+    assert defer_to(ROLLOUT, None, reported=False, now=NOW) is ROLLOUT
 
 
 def test_removed_revision_is_written_with_next_change() -> None:
     """A change is acted on as ever; where nothing changed, nothing is done but telling."""
-    assert defer_to(ROLLOUT, REMOVED, told=True, now=NOW) is ROLLOUT
-    changed = defer_to(ROLLOUT, REMOVED, told=False, now=NOW)
+    assert defer_to(ROLLOUT, REMOVED, reported=True, now=NOW) is ROLLOUT
+    changed = defer_to(ROLLOUT, REMOVED, reported=False, now=NOW)
     assert changed == ROLLOUT._replace(reason="LEVEL changed: rolling out; it was removed")
-    quiet = defer_to(NOTHING, REMOVED, told=False, now=NOW)
+    quiet = defer_to(NOTHING, REMOVED, reported=False, now=NOW)
     assert quiet == NOTHING._replace(reason="it was removed", confirms=False)
-    assert defer_to(NOTHING, REMOVED, told=True, now=NOW) is NOTHING
+    assert defer_to(NOTHING, REMOVED, reported=True, now=NOW) is NOTHING
 
 
 def test_rollout_is_left_to_other_writer() -> None:
-    """It is held until the other has had its time, told or not, and then made again."""
-    for told in (False, True):
-        held = defer_to(ROLLOUT, OTHER, told=told, now=NOW)
+    """It is held until the other has had its time, reported or not, and then made again."""
+    for reported in (False, True):
+        held = defer_to(ROLLOUT, OTHER, reported=reported, now=NOW)
         assert held == Plan(
             Verdict.FROZEN,
             (),
@@ -220,15 +222,15 @@ def test_rollout_is_left_to_other_writer() -> None:
             warning=True,
             requeue_after=60.0,
         )
-    assert defer_to(ROLLOUT, OTHER, told=True, now=NOW + 60) is ROLLOUT
+    assert defer_to(ROLLOUT, OTHER, reported=True, now=NOW + 60) is ROLLOUT
 
 
 def test_files_are_nudged_beside_other_writer() -> None:
     """A nudge disturbs nobody, so it is never held."""
-    assert defer_to(NUDGE, OTHER, told=True, now=NOW) is NUDGE
-    assert defer_to(WAITING, OTHER, told=False, now=NOW).requeue_after == 1.0
+    assert defer_to(NUDGE, OTHER, reported=True, now=NOW) is NUDGE
+    assert defer_to(WAITING, OTHER, reported=False, now=NOW).requeue_after == 1.0
 
 
 def test_flap_breaker_names_it_too() -> None:
     """Whoever is held for rolling too often learns who takes the rollouts back."""
-    assert defer_to(BRAKED, REMOVED, told=True, now=NOW).reason.endswith("; it was removed")
+    assert defer_to(BRAKED, REMOVED, reported=True, now=NOW).reason.endswith("; it was removed")

@@ -4,47 +4,49 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hotmap.kube.complaints import BETWEEN, BETWEEN_REPETITIONS, Complaints
+from hotmap.kube.log_throttle import BETWEEN, BETWEEN_REPETITIONS, LogThrottle
 
 
-def _said(minutes: int, *, every: float, words: list[str]) -> list[float]:
-    """List the times at which a failure that is met again and again is said."""
-    complaints = Complaints()
+def _log_times(minutes: int, *, every: float, words: list[str]) -> list[float]:
+    """List the times at which a repeated failure is logged."""
+    throttle = LogThrottle()
     times = [step * every for step in range(int(minutes * 60 / every))]
     return [
         at
         for step, at in enumerate(times)
-        if complaints.is_news("Forbidden", words[step % len(words)], now=at)
+        if throttle.should_log("Forbidden", words[step % len(words)], now=at)
     ]
 
 
 def test_repeated_message_is_logged_once() -> None:
     """Once, and again every hour: a missing right may be meant."""
-    assert _said(180, every=20, words=["no right"]) == [0, 3600, 7200]
+    assert _log_times(180, every=20, words=["no right"]) == [0, 3600, 7200]
 
 
 def test_changing_messages_are_throttled() -> None:
     """A request's number or a time in them makes no more than one line a minute of it."""
-    said = _said(60, every=7, words=[f"no right, request {number}" for number in range(1000)])
-    assert len(said) > 50
-    assert all(later - earlier >= BETWEEN for earlier, later in pairwise(said))
+    logged = _log_times(
+        60, every=7, words=[f"no right, request {number}" for number in range(1000)]
+    )
+    assert len(logged) > 50
+    assert all(later - earlier >= BETWEEN for earlier, later in pairwise(logged))
 
 
 def test_kinds_of_failures_are_logged_separately() -> None:
     """A server that is gone is no repetition of a missing right."""
-    complaints = Complaints()
-    assert complaints.is_news("Forbidden", "no right", now=0)
-    assert complaints.is_news("Unreachable", "refused", now=1)
-    assert not complaints.is_news("Forbidden", "no right", now=2)
+    throttle = LogThrottle()
+    assert throttle.should_log("Forbidden", "no right", now=0)
+    assert throttle.should_log("Unreachable", "refused", now=1)
+    assert not throttle.should_log("Forbidden", "no right", now=2)
 
 
 def test_recurring_failure_is_logged_once() -> None:
     """Its return is news, though not within the same minute."""
-    complaints = Complaints()
-    said = []
+    throttle = LogThrottle()
+    logged = []
     for second in range(0, 300, 5):
-        if complaints.is_news("Unreachable", "reset", now=second):
-            said.append(second)
-        assert complaints.over("Unreachable") is (second in said)
-    assert said == [0, 60, 120, 180, 240]
+        if throttle.should_log("Unreachable", "reset", now=second):
+            logged.append(second)
+        assert throttle.end("Unreachable") is (second in logged)
+    assert logged == [0, 60, 120, 180, 240]
     assert BETWEEN < BETWEEN_REPETITIONS

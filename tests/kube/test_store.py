@@ -67,7 +67,7 @@ def test_listeners_see_the_store_after_the_change(store: Store[str]) -> None:
 def test_failing_listener_does_not_stop_others(
     store: Store[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged, and the next one hears all the same."""
+    """Its exception is logged, and the next listener is called."""
     heard = []
 
     def fail(key: ObjectKey, old: str | None, new: str | None) -> None:

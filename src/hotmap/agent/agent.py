@@ -110,7 +110,7 @@ class Agent:
             self._executor.execute(command)
 
     def _start(self) -> None:
-        self._loop.on_signals([signal.SIGHUP], self._on_hang_up)
+        self._loop.on_signals([signal.SIGHUP], self._on_sighup)
         self._loop.on_signals(_OTHER_SIGNALS, self._executor.application.forward)
         self._executor.application.prepare()
         stop_signal = self._settings.application.stop_signal
@@ -139,7 +139,7 @@ class Agent:
             unfinished = self._settings.application.command or self._settings.once
             self._exit_status = 128 + number if unfinished else 0
 
-    def _on_hang_up(self, number: int) -> None:
+    def _on_sighup(self, number: int) -> None:
         application = self._executor.application
         if self._settings.application.forward_hup and application.running:
             application.forward(number)

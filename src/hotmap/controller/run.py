@@ -173,7 +173,7 @@ class Controller:
         if self._settings.status_listen is not None:
             await self._server.start_for_users(*self._settings.status_listen)
             self.status_port = self._server.user_port
-        await self._reach()
+        await self._wait_for_apiserver()
         if self._shadow:
             self._keys = passing_keyring()
             for consumers in self.index.consumers.values():
@@ -197,7 +197,7 @@ class Controller:
             supervisor=self.supervisor,
         )
         for sources in self.index.sources.values():
-            sources.subscribe(self._tell_webhooks)
+            sources.subscribe(self._enqueue_webhooks)
         self._webhooks.start(self.supervisor)
         lease = ObjectKey(LEASES.kind, self._settings.namespace, LEASE)
         if self._settings.identity:
@@ -216,9 +216,9 @@ class Controller:
             self._leading = asyncio.create_task(self._lead())
             await self._elected.wait()
         self._reflectors.start()
-        await self._acts_or_stands_by(self._leading, self._reflectors)
+        await self._wait_until_acting_or_warm(self._leading, self._reflectors)
 
-    async def _reach(self) -> None:
+    async def _wait_for_apiserver(self) -> None:
         """Wait for the API server, as long as the settings allow."""
         if self._settings.patient:
             await self._startup_retry.retry_until_available(
@@ -241,7 +241,9 @@ class Controller:
             async with asyncio.timeout(_FIRST_TRY):
                 await self._elected.wait()
 
-    async def _acts_or_stands_by(self, leading: asyncio.Task[None], watching: Reflectors) -> None:
+    async def _wait_until_acting_or_warm(
+        self, leading: asyncio.Task[None], watching: Reflectors
+    ) -> None:
         acting = asyncio.create_task(self._acting.wait())
         warm = asyncio.create_task(self._is_warm(watching))
         try:
@@ -464,7 +466,7 @@ class Controller:
         """Return whether no other replica may lead at this moment."""
         return self._elector is None or self._elector.is_leader
 
-    def _tell_webhooks(self, key: ObjectKey, old: Any, new: Any) -> None:
+    def _enqueue_webhooks(self, key: ObjectKey, old: Any, new: Any) -> None:
         if self._acting.is_set():
             self._webhooks.source_changed(key, old, new)
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from hotmap.core.errors import ApiError, Throttled, Unauthorized, Unavailable, Unreachable
 from hotmap.kube.client import Client
-from hotmap.kube.complaints import Complaints
+from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.retry import Backoff
 
@@ -39,21 +39,21 @@ class StartupRetry:
         #: What is waited for, as text; "" for nothing.
         self.problem = ""
 
-    async def retry_until_available(self, question: Callable[[], Awaitable[T]], *, what: str) -> T:
+    async def retry_until_available(self, request: Callable[[], Awaitable[T]], *, what: str) -> T:
         """Retry a request until it succeeds; `what` describes it in the log.
 
         Raises:
             ApiError: an error that a retry cannot resolve, such as a missing permission.
         """
-        backoff, complaints = Backoff(*_PAUSES), Complaints()
+        backoff, throttle = Backoff(*_PAUSES), LogThrottle()
         try:
             while True:
                 try:
-                    return await question()
+                    return await request()
                 except (Unreachable, Unavailable, Throttled, Unauthorized) as error:
                     pause = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
                     self.problem = f"{what}: {error}"
-                    if complaints.is_news(type(error).__name__, str(error), now=loop_time()):
+                    if throttle.should_log(type(error).__name__, str(error), now=loop_time()):
                         _log.warning("%s; retrying", self.problem)
                 await asyncio.sleep(pause)
         finally:
@@ -67,24 +67,24 @@ async def wait_for_apiserver(client: Client) -> None:
         Unreachable: there is no response, or it is not from the expected server.
         SettingsError: there are no usable credentials.
     """
-    asking = asyncio.create_task(_ask_version(client))
+    request = asyncio.create_task(_get_version(client))
     try:
-        done, _ = await asyncio.wait((asking,), timeout=_LATE)
+        done, _ = await asyncio.wait((request,), timeout=_LATE)
         if not done:
             _log.warning("no response from %s yet; still waiting", client.server)
-            await asyncio.wait((asking,), timeout=_RESPONSE_TIMEOUT - _LATE)
+            await asyncio.wait((request,), timeout=_RESPONSE_TIMEOUT - _LATE)
     finally:
-        asking.cancel()
-        await asyncio.wait((asking,))
-    if asking.cancelled():
+        request.cancel()
+        await asyncio.wait((request,))
+    if request.cancelled():
         raise Unreachable(
             f"{client.server} accepts connections, but did not respond within"
             f" {_RESPONSE_TIMEOUT:g}s"
         )
-    asking.result()
+    request.result()
 
 
-async def _ask_version(client: Client) -> None:
+async def _get_version(client: Client) -> None:
     # Every user may read that (kubernetes: bootstrappolicy, system:public-info-viewer).
     with suppress(ApiError):
         await client.request("GET", "/version", attempts=1)

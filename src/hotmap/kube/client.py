@@ -20,9 +20,9 @@ from hotmap.core.errors import (
     Unavailable,
     Unreachable,
 )
-from hotmap.kube.complaints import Complaints
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.decoding import decode
+from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
@@ -105,7 +105,7 @@ class Client:
         self._transport = Transport(config, user_agent=user_agent, connect_timeout=limits.connect)
         #: Which failures of this server were logged, shared by all watches: an outage is logged
         #: once.
-        self.complaints = Complaints()
+        self.log_throttle = LogThrottle()
         self._retries = 0
         self._open_watches = 0
 
@@ -395,9 +395,9 @@ class Client:
                 last = attempt + 1 >= attempts
                 if last or not self._may_repeat(error, idempotent=idempotent):
                     raise
-                asked = getattr(error, "retry_after", None) or 0.0
+                retry_after = getattr(error, "retry_after", None) or 0.0
                 self._retries += 1
-                await asyncio.sleep(max(backoff.next(), asked))
+                await asyncio.sleep(max(backoff.next(), retry_after))
         raise ValueError("attempts must be at least 1")
 
     def _may_repeat(self, error: HotmapError, *, idempotent: bool) -> bool:

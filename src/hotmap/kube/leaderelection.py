@@ -31,8 +31,8 @@ from typing import Final, NamedTuple
 from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
-from hotmap.kube.complaints import Complaints
 from hotmap.kube.lease import Lease, LeaseClient, LeaseRecord, StoredLease
+from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.reflector import Reflector, Selection
 from hotmap.kube.resources import LEASES
 from hotmap.kube.store import Store
@@ -111,7 +111,7 @@ class _Outcome(Enum):
     UNKNOWN = "the request failed, or another process updated the Lease first"
 
 
-class _Glimpse(NamedTuple):
+class _LeaseVersion(NamedTuple):
     """The part of a Lease that the watch decodes: enough to know that it changed."""
 
     holder: str
@@ -178,17 +178,17 @@ class LeaderElector:
         self._renewed: float | None = None
         #: Set when the watch reported a change that we did not write.
         self._wake = asyncio.Event()
-        glimpses: Store[_Glimpse] = Store()
-        glimpses.subscribe(self._on_change)
+        versions: Store[_LeaseVersion] = Store()
+        versions.subscribe(self._on_change)
         self._reflector = Reflector(
             client,
             Selection(LEASES, lease.namespace, field_selector=f"metadata.name={lease.name}"),
             type=Lease,
-            writer=StoreWriter(glimpses, self._glimpse),
+            writer=StoreWriter(versions, self._lease_version),
         )
         self._terms = self._attempts = self._failures = 0
         self._last_error = ""
-        self._complaints = Complaints()
+        self._log_throttle = LogThrottle()
         #: Kinds of failures since the last successful attempt; the causes of unreachability
         #: alternate.
         self._failing: set[str] = set()
@@ -241,7 +241,7 @@ class LeaderElector:
         try:
             while True:
                 await self._acquire()
-                if await self._hold(lead):
+                if await self._run_while_leading(lead):
                     return
         finally:
             await watch.stop()
@@ -257,12 +257,12 @@ class LeaderElector:
             deadline = self._attempted + self._timing.renew_deadline
             if outcome is _Outcome.HELD and self._clock() < deadline:
                 break
-            await self._pause(self._until_next_look())
+            await self._pause(self._seconds_until_next_read())
         self._deadline = deadline
         self._terms += 1
         _log.info("%s: %s became leader", self._leases, self._identity)
 
-    async def _hold(self, lead: Callable[[], Awaitable[None]]) -> bool:
+    async def _run_while_leading(self, lead: Callable[[], Awaitable[None]]) -> bool:
         """Run `lead` while the Lease is held; return True if it ended by itself."""
         work = asyncio.ensure_future(lead())
         renewal = asyncio.create_task(self._renew())
@@ -308,10 +308,10 @@ class LeaderElector:
             f" {self._last_error or 'the process was suspended or overloaded'}"
         )
 
-    def _until_next_look(self) -> float:
+    def _seconds_until_next_read(self) -> float:
         """Choose the seconds until a standby reads again, not beyond the expiry of the Lease."""
         pause = self._timing.retry * random.uniform(1, JITTER)
-        left = self._until_free()
+        left = self._seconds_until_expiry()
         return left if 0 < left < pause else pause
 
     async def _pause(self, seconds: float) -> None:
@@ -365,12 +365,12 @@ class LeaderElector:
             else:
                 return _Outcome.HELD
         lease = await self._read()
-        if self._until_free() > 0:
+        if self._seconds_until_expiry() > 0:
             return _Outcome.TAKEN
         await self._write(lease)
         return _Outcome.HELD
 
-    def _until_free(self) -> float:
+    def _seconds_until_expiry(self) -> float:
         """Return the seconds until the Lease may be acquired, as far as known; 0 for now."""
         seen = self._observed
         if seen is None or seen.record.holder in ("", self._identity):
@@ -410,7 +410,7 @@ class LeaderElector:
         try:
             # Not asyncio.timeout: this task may be cancelled already, and before Python 3.11.3 the
             # end of that time is then taken for the cancellation (python/cpython#102780).
-            await asyncio.wait_for(self._give_back(), limit)
+            await asyncio.wait_for(self._clear_holder(), limit)
         except (TimeoutError, HotmapError) as error:
             _log.warning(
                 "failed to release %s, which expires in %ds: %s",
@@ -422,7 +422,7 @@ class LeaderElector:
             self._claimed = False
         self._lease = None
 
-    async def _give_back(self) -> None:
+    async def _clear_holder(self) -> None:
         while (lease := await self._read()) is not None and self._claimed:
             now = self._now()
             with suppress(Conflict):
@@ -448,11 +448,13 @@ class LeaderElector:
             self._observed = _Observation(lease, self._clock())
         return lease
 
-    def _glimpse(self, lease: Lease) -> _Glimpse:
+    def _lease_version(self, lease: Lease) -> _LeaseVersion:
         record = self._leases.read_record(lease.spec)
-        return _Glimpse(record.holder, lease.metadata.resource_version)
+        return _LeaseVersion(record.holder, lease.metadata.resource_version)
 
-    def _on_change(self, key: ObjectKey, old: _Glimpse | None, new: _Glimpse | None) -> None:
+    def _on_change(
+        self, key: ObjectKey, old: _LeaseVersion | None, new: _LeaseVersion | None
+    ) -> None:
         """Read at once after another process changed or deleted the Lease.
 
         The watch event itself is not used, since it may be old after a reconnect.
@@ -465,13 +467,13 @@ class LeaderElector:
         self._failures += 1
         self._last_error = text
         self._failing.add(kind)
-        if self._complaints.is_news(kind, text, now=self._clock()):
+        if self._log_throttle.should_log(kind, text, now=self._clock()):
             _log.warning("%s: %s", self._leases, text)
 
     def _clear_errors(self) -> None:
         self._last_error = ""
         for kind in self._failing:
-            self._complaints.over(kind)
+            self._log_throttle.end(kind)
         self._failing.clear()
 
     def _now(self) -> str:

@@ -60,7 +60,7 @@ PAGE: Final = 500
 LARGEST_PAGE: Final = 8 << 20
 
 #: The kind of a failure that affects all watches of a server.
-_GONE: Final = "unreachable"
+_UNREACHABLE: Final = "unreachable"
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class Reflector(Generic[T, S]):
                 await self._attempt()
             except HotmapError as caught:
                 error = caught
-                self._judge(error)
+                self._record_error(error)
             except Exception:
                 self._position = ""  # a restart must not fail in the same place
                 raise
@@ -237,7 +237,7 @@ class Reflector(Generic[T, S]):
                 self._bookmarks += 1
                 self._complete(seen, event.resource_version)
                 seen.clear()  # the stream goes on for minutes
-                self._forgive()
+                self._clear_error()
             elif isinstance(event, Failure):
                 raise event.error
             else:
@@ -275,7 +275,7 @@ class Reflector(Generic[T, S]):
                 if token:
                     self._page = 0
                 raise
-            self._hear()
+            self._touch()
             if page.size > LARGEST_PAGE and self._page > 1:
                 self._page = self._most_listed = max(1, min(self._page, len(page.items)) // 2)
                 _log.debug("%s: %d MiB in one page", self._title, page.size >> 20)
@@ -313,7 +313,7 @@ class Reflector(Generic[T, S]):
                 # No line at all: a dead connection, or a resourceVersion that this server has not
                 # reached (restored from a backup), which it does not report.
                 self._position = ""
-                raise self._silent() from error
+                raise self._silence_error() from error
             await self._check_silence()
 
     async def _check_silence(self) -> None:
@@ -335,8 +335,8 @@ class Reflector(Generic[T, S]):
                 attempts=1,
             )
         except Unreachable as error:
-            raise self._silent() from error
-        self._hear()
+            raise self._silence_error() from error
+        self._touch()
 
     async def _read(
         self,
@@ -361,10 +361,10 @@ class Reflector(Generic[T, S]):
                 self._selection.resource, self._selection.namespace, params=sent
             ) as stream,
         ):
-            self._hear()
+            self._touch()
             self._connected = True
             async for chunk in stream.chunks():
-                self._hear()
+                self._touch()
                 for event in decoder.feed(chunk):
                     await share_loop()
                     take(event)
@@ -397,7 +397,7 @@ class Reflector(Generic[T, S]):
 
     # -- results of an attempt ----------------------------------------------------------------
 
-    def _judge(self, error: HotmapError) -> None:
+    def _record_error(self, error: HotmapError) -> None:
         """Record an error, and drop the resourceVersion if it is the cause."""
         if isinstance(error, Expired) or (
             isinstance(error, ApiError) and is_too_large_resource_version(error)
@@ -405,32 +405,32 @@ class Reflector(Generic[T, S]):
             self._position = ""
         self._errors += 1
         if isinstance(error, Forbidden | NotFound):
-            self._hear()  # a response: the connection works, and a restart would not help
+            self._touch()  # a response: the connection works, and a restart would not help
             self._refused = True
             self.answered.set()
         self._last_error = str(error)
         # An unreachable server affects all watches: only the first one logs it.
-        kind = _GONE if isinstance(error, Unreachable) else self._title
-        complaints = self._client.complaints
-        news = complaints.is_news(kind, self._last_error, now=loop_time())
+        kind = _UNREACHABLE if isinstance(error, Unreachable) else self._title
+        throttle = self._client.log_throttle
+        news = throttle.should_log(kind, self._last_error, now=loop_time())
         level = logging.WARNING if news else logging.DEBUG
         _log.log(level, "%s: %s", self._title, self._last_error)
 
-    def _forgive(self) -> None:
+    def _clear_error(self) -> None:
         """Clear the error: a watch has received data again."""
         self._last_error = ""
-        self._client.complaints.over(self._title)
-        if self._client.complaints.over(_GONE):
+        self._client.log_throttle.end(self._title)
+        if self._client.log_throttle.end(_UNREACHABLE):
             _log.info("%s is reachable again", self._client.server)
 
-    def _silent(self) -> Unreachable:
+    def _silence_error(self) -> Unreachable:
         return Unreachable(
             f"{self._client.server} sent nothing on a watch for {self._timing.silence:g} s"
         )
 
     # -- into the store ------------------------------------------------------------------------
 
-    def _hear(self) -> None:
+    def _touch(self) -> None:
         self._last_byte = loop_time()
 
     def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
@@ -454,7 +454,7 @@ class Reflector(Generic[T, S]):
         if resource_version:
             self._position = self._writer.store.resource_version = resource_version
         if self._last_error:
-            self._forgive()
+            self._clear_error()
 
     def _apply_object(self, event: ObjectEvent[T]) -> ObjectKey:
         self._events += 1

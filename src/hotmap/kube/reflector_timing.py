@@ -72,7 +72,7 @@ def pause_after(
     least = 0.0
     if error is not None and not isinstance(error, Expired):
         least = uniform(timing.pause_first, 3 * timing.pause_first)
-    asked = 0.0
+    retry_after = 0.0
     if isinstance(error, ApiError) and error.retry_after:
-        asked = min(error.retry_after, timing.patience)
-    return max(backoff.next() - lasted, least, asked)
+        retry_after = min(error.retry_after, timing.patience)
+    return max(backoff.next() - lasted, least, retry_after)

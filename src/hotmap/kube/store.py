@@ -152,7 +152,7 @@ class Store(Generic[S]):
         if old is None or not self._filed_alike(old, value):
             self._reindex(key, old, value)
         self._objects[key] = value
-        self._tell(key, old, value)
+        self._notify(key, old, value)
 
     def remove(self, key: ObjectKey) -> None:
         """Drop a key; an unknown one is no change."""
@@ -172,7 +172,7 @@ class Store(Generic[S]):
         if old is None:
             return
         self._reindex(key, old, None)
-        self._tell(key, old, None)
+        self._notify(key, old, None)
 
     def retain(
         self, keys: Collection[ObjectKey], *, resource_version: str, namespace: str | None = None
@@ -212,13 +212,13 @@ class Store(Generic[S]):
                 continue
             for value in before:
                 if value not in after:
-                    self._take_out(index, value, key)
+                    self._remove_from_index(index, value, key)
             for value in after:
                 if value not in before:
                     index[value] = _with(index.get(value, ()), key)
 
     @staticmethod
-    def _take_out(
+    def _remove_from_index(
         index: dict[Hashable, tuple[ObjectKey, ...] | dict[ObjectKey, None]],
         value: Hashable,
         key: ObjectKey,
@@ -231,7 +231,7 @@ class Store(Generic[S]):
         if not keys:
             del index[value]
 
-    def _tell(self, key: ObjectKey, old: S | None, new: S | None) -> None:
+    def _notify(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         self._changes += 1
         for listener in tuple(self._listeners):
             try:

@@ -141,7 +141,7 @@ class WatchDecoder(Generic[T]):
         self._pending.append(first)
         self._pending_bytes += len(first)
         if not rest:
-            return self._give_up() if self._pending_bytes > LONGEST_LINE else []
+            return self._fail_too_long() if self._pending_bytes > LONGEST_LINE else []
         lines = [b"".join(self._pending), *rest]
         last = lines.pop()
         self._pending = [last]
@@ -154,7 +154,7 @@ class WatchDecoder(Generic[T]):
         self._pending, self._pending_bytes = [], 0
         return dropped
 
-    def _give_up(self) -> list[WatchEvent[T]]:
+    def _fail_too_long(self) -> list[WatchEvent[T]]:
         self.close()
         text = f"the server sent a line of more than {LONGEST_LINE >> 20} MiB"
         return [Failure(Unavailable(text, code=502, reason="BadGateway"))]
@@ -165,7 +165,7 @@ class WatchDecoder(Generic[T]):
             check_size(line)
             decoded = decode(self._decoder, line)
         except Exception as error:  # any error concerns this object only
-            return _decode_strange(line, error)
+            return _decode_other(line, error)
         match decoded.type:
             case "ADDED":
                 return Added(decoded.object)
@@ -177,10 +177,10 @@ class WatchDecoder(Generic[T]):
                 return _bookmark(decoded.object.metadata)
             # A Status has no field that contradicts a ConfigMap, so ERROR comes here too.
             case _:
-                return _decode_strange(line, None)
+                return _decode_other(line, None)
 
 
-def _decode_strange(line: bytes, error: Exception | None) -> WatchEvent[T]:
+def _decode_other(line: bytes, error: Exception | None) -> WatchEvent[T]:
     """Decode everything else: ERROR, a bookmark, an invalid object."""
     try:
         head = decode(_head_decoder, line)

@@ -156,7 +156,7 @@ class ChildProcesses:
             # From the loop, so that the caller has returned before `done` is called.
             return self._loop.after(0, lambda: done(failed)).cancel
         if pid == 0:
-            _become(run, writer)
+            _exec_child(run, writer)
         lead_group(pid)  # by parent and child, since either may be first
         os.close(writer)
         os.set_blocking(reader, False)
@@ -213,7 +213,7 @@ class ChildProcesses:
         self._loop.guard(lambda: child.done(outcome))
 
 
-def _become(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
+def _exec_child(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
     try:
         lead_group(0)
         die_with_parent()

@@ -196,11 +196,11 @@ class Supervisor:
         if was_stopped:
             self._proven = self._command
         elif status and uptime < self._min_uptime:
-            self._go_back(status, uptime)
+            self._restore_previous_command(status, uptime)
         self._clearing = True
         self._descendants.kill(lambda left: self._cleared(status, left))
 
-    def _go_back(self, status: int, uptime: float) -> None:
+    def _restore_previous_command(self, status: int, uptime: float) -> None:
         """Start the previous command, if there is one that ran and nothing else is to be done."""
         proven = self._proven
         if proven is None or self._then is not None or self._last or self._command == proven:

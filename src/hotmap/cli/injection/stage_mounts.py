@@ -121,13 +121,13 @@ def _part_of(volume: dict[str, Any], folder: str) -> dict[str, Any]:
     narrowed = {key: copy.deepcopy(value) for key, value in volume.items() if key != "name"}
     sources = (narrowed.get("projected") or {}).get("sources")
     everything = [narrowed] if sources is None else sources
-    kept = [source for source in everything if _narrow(source, folder)]
+    kept = [source for source in everything if _keep_items_below(source, folder)]
     if sources is not None:
         narrowed["projected"]["sources"] = kept
     return narrowed if kept else {}
 
 
-def _narrow(source: dict[str, Any], folder: str) -> bool:
+def _keep_items_below(source: dict[str, Any], folder: str) -> bool:
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in source:
             items = source[kind].get("items") or ()

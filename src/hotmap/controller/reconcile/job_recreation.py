@@ -179,7 +179,7 @@ class JobRecreations:
             try:
                 done = await self._create(pending)
             except (ApiError, Unreachable) as error:
-                self._tell_failure(pending, error)
+                self._report_failure(pending, error)
                 done = False
             if done:
                 self._drop(uid)
@@ -229,7 +229,7 @@ class JobRecreations:
             return False
         raise refusal
 
-    def _tell_failure(self, pending: _Pending, error: HotmapError) -> None:
+    def _report_failure(self, pending: _Pending, error: HotmapError) -> None:
         """Report once why a Job cannot be recreated."""
         message = f"is not recreated yet; retrying: {error}"
         if self._recorder.event(

@@ -157,7 +157,9 @@ class Nudges:
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
         needing = [pod for pod in pods if pod.metadata.uid in new or pod.metadata.uid in again]
         before = recorded if snapshot.policy.agent is not None else None
-        nudges = (self._nudge_pod(consumer, pod, target, before) for pod in _spread(needing))
+        nudges = (
+            self._nudge_pod(consumer, pod, target, before) for pod in _interleave_nodes(needing)
+        )
         return new, await asyncio.gather(*nudges)
 
     async def _nudge_pod(
@@ -205,7 +207,7 @@ def _with_content_before(target: Target, told: Target | None, before: Target | N
     return target
 
 
-def _spread(pods: Sequence[Pod]) -> list[Pod]:
+def _interleave_nodes(pods: Sequence[Pod]) -> list[Pod]:
     """Order pods so that neighbours in the list run on different nodes."""
     by_node: dict[str, list[Pod]] = {}
     for pod in pods:

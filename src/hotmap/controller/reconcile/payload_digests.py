@@ -53,7 +53,7 @@ class PayloadDigests:
         for volume in consumer.config_volumes:
             try:
                 files = {source: await self._files(source) for source in volume.sources()}
-            except (ApiError, Unreachable, _MovedOn) as error:
+            except (ApiError, Unreachable, _SourceModified) as error:
                 _log.debug("%s: no payload digest: %s", consumer.key, error)
                 continue
             if (digest := volume_digest(volume, files)) is not None:
@@ -86,10 +86,10 @@ class PayloadDigests:
         for item in page.items:
             if item.metadata.resource_version == resource_version:
                 return _file_digests(item)
-        raise _MovedOn(f"{key} was modified after resourceVersion {resource_version}")
+        raise _SourceModified(f"{key} was modified after resourceVersion {resource_version}")
 
 
-class _MovedOn(Exception):
+class _SourceModified(Exception):
     """Raised when the store is behind: its version cannot be read any more."""
 
 

@@ -39,7 +39,7 @@ from hotmap.core.model.state import (
     write_shard,
 )
 from hotmap.kube.client import Client
-from hotmap.kube.complaints import Complaints
+from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["RecordShards", "RecordShardsStatistics"]
@@ -125,7 +125,7 @@ class RecordShards:
         self._left_out: dict[str, int] = {}
         #: Shards whose last write failed.
         self._failed: set[int] = set()
-        self._complaints = Complaints()
+        self._log_throttle = LogThrottle()
         #: Changes since the start, to detect a burst.
         self._changes = 0
         self._wake = asyncio.Event()
@@ -194,7 +194,7 @@ class RecordShards:
             if not await self.flush():
                 self._wake.set()
                 await asyncio.sleep(_FAILED_PAUSE)
-            await self._lull()
+            await self._wait_for_quiet()
 
     async def check(self) -> NoReturn:
         """Write shards again that another client has deleted or written, until cancelled.
@@ -224,7 +224,7 @@ class RecordShards:
             self._dirty[shard] = set()
             self._wake.set()
 
-    async def _lull(self) -> None:
+    async def _wait_for_quiet(self) -> None:
         """Wait until a burst of changes is over, or has lasted long enough."""
         for _ in range(round(_LONGEST / _LULL)):
             before = self._changes
@@ -263,7 +263,7 @@ class RecordShards:
             return False
         except (ApiError, Unreachable, _ShardTooLarge) as error:
             self._failures += 1
-            news = self._complaints.is_news(f"{shard}", str(error), now=loop_time())
+            news = self._log_throttle.should_log(f"{shard}", str(error), now=loop_time())
             _log.log(
                 logging.WARNING if news else logging.DEBUG,
                 "%s: failed to write the records of %d workloads; retrying: %s",
@@ -282,7 +282,7 @@ class RecordShards:
 
     def _on_written(self, shard: int) -> None:
         self._failed.discard(shard)
-        if self._complaints.over(f"{shard}"):
+        if self._log_throttle.end(f"{shard}"):
             _log.info("%s: records are written again", self._secrets[shard])
         if shard in self._new:
             self._new.discard(shard)
@@ -341,14 +341,14 @@ class RecordShards:
         sizes = {record.uid: record_size(record) for record in own}
         for record in [record for record in own if sizes[record.uid] > _RECORD_AT_MOST]:
             own.remove(record)
-            self._leave_out(record, sizes.pop(record.uid))
+            self._exclude(record, sizes.pop(record.uid))
         total = sum(sizes.values()) + sum(map(seen_size, seen))
         if total > _SHARD_SPLIT and self._shards < SHARDS:
             raise _ShardCrowded
         own.sort(key=lambda record: (-sizes[record.uid], record.uid))
         while own and total > _SHARD_AT_MOST:
             total -= sizes[own[0].uid]
-            self._leave_out(own[0], sizes[own.pop(0).uid])
+            self._exclude(own[0], sizes[own.pop(0).uid])
         for record in own:
             self._left_out.pop(record.uid, None)
         coming = {new for new in self._new if new % self._settled_shards == shard != new}
@@ -373,7 +373,7 @@ class RecordShards:
             [s for s in self.records.seen() if shard_of(str(s.source), self._shards) in shards],
         )
 
-    def _leave_out(self, record: Record, size: int) -> None:
+    def _exclude(self, record: Record, size: int) -> None:
         is_logged = record.uid in self._left_out
         self._left_out[record.uid] = size
         if not is_logged:

@@ -102,7 +102,7 @@ class Index:
             defaults,
             self.namespaces,
             selects_namespaces=selects_namespaces,
-            as_run=self._as_run,
+            with_template_user=self._with_template_user,
         )
         self._queues: Queues | None = None
         for sources in self.sources.values():
@@ -118,10 +118,10 @@ class Index:
         consumer = self.consumers[key.kind].get(key)
         if consumer is None:
             return None
-        consumer = self._as_run(consumer)
+        consumer = self._with_template_user(consumer)
         return consumer if self._view is None else self._view(consumer)
 
-    def _as_run(self, consumer: Consumer) -> Consumer:
+    def _with_template_user(self, consumer: Consumer) -> Consumer:
         """Return a Deployment as run by the Argo Rollout that uses its template, if any."""
         rollouts = self.consumers["Rollout"].by_index("template_in", consumer.key)
         return rolled_by(consumer, rollouts[0]) if rollouts else consumer

@@ -50,11 +50,11 @@ class MissingNamespaces:
         await self._known.wait()
         while self._unseen:
             for name in tuple(self._unseen):
-                await self._look(name)
+                await self._check(name)
             if self._unseen:
                 await asyncio.sleep(_AGAIN)
 
-    async def _look(self, name: str) -> None:
+    async def _check(self, name: str) -> None:
         try:
             if self._is_empty(name):
                 await self._client.get(NAMESPACES, None, name, type=Namespace)

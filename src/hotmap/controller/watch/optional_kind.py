@@ -76,12 +76,12 @@ class OptionalKind:
         """Watch the kind while it exists, until cancelled; the store is left unchanged then."""
         try:
             while True:
-                await self._look()
+                await self._check()
                 await asyncio.sleep(self._poll)
         finally:
             await self._stop()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         try:
             there = await self._exists()
         except (ApiError, Unreachable) as error:

@@ -32,16 +32,16 @@ class Policies:
         namespaces: Store[NamespaceAnnotations],
         *,
         selects_namespaces: bool,
-        as_run: Callable[[Consumer], Consumer],
+        with_template_user: Callable[[Consumer], Consumer],
     ) -> None:
         """`selects_namespaces`: a Namespace that is not in the store is not served.
 
-        `as_run` returns a Deployment as run by the Argo Rollout that uses its template.
+        `with_template_user` returns a Deployment as run by the Argo Rollout that uses its template.
         """
         self.defaults = defaults
         self._namespaces = namespaces
         self._selects_namespaces = selects_namespaces
-        self._as_run = as_run
+        self._with_template_user = with_template_user
         self._policies: dict[ObjectKey, Policy] = {}
 
     def of(self, consumer: Consumer) -> Policy:
@@ -65,7 +65,9 @@ class Policies:
         if annotations is None and self._selects_namespaces:
             return Policy(origin="its Namespace is not selected")
         return read_policy(
-            self._as_run(consumer), namespace_annotations=annotations, defaults=self.defaults
+            self._with_template_user(consumer),
+            namespace_annotations=annotations,
+            defaults=self.defaults,
         )
 
 

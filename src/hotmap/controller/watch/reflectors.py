@@ -43,7 +43,7 @@ from hotmap.kube.supervisor import Supervisor
 __all__ = ["Reflectors"]
 
 #: Seconds between two log lines about incomplete stores.
-_COMPLAIN = 60.0
+_LOG_INTERVAL = 60.0
 
 _ROLLED = ("Deployment", "StatefulSet", "DaemonSet")
 
@@ -138,15 +138,15 @@ class Reflectors:
     async def _answers(self, one: Reflector[Any, Any] | OptionalKind) -> None:
         while not one.answered.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(_COMPLAIN):
+                async with asyncio.timeout(_LOG_INTERVAL):
                     await one.answered.wait()
                     break
-            self._complain()
+            self._log_missing_lists()
 
-    def _complain(self) -> None:
+    def _log_missing_lists(self) -> None:
         for one in self.statistics():
             if not one.synced:
-                _log.warning("waiting for %s: %s", one.resource, one.last_error or "no answer")
+                _log.warning("waiting for %s: %s", one.resource, one.last_error or "no response")
 
     async def reread(self, key: ObjectKey) -> None:
         """Read one object consistently and store its transformed value.
@@ -251,7 +251,7 @@ class Reflectors:
                     BY_KIND[watched.kind],
                     namespace,
                     watched.label_selector,
-                    _outside(settings.ignored_namespaces) if not namespace else "",
+                    _excluding_selector(settings.ignored_namespaces) if not namespace else "",
                 ),
                 type=watched.type,
                 writer=StoreWriter(
@@ -287,7 +287,7 @@ def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
     )
 
 
-def _outside(namespaces: Sequence[str]) -> str:
+def _excluding_selector(namespaces: Sequence[str]) -> str:
     """Return the field selector that excludes some namespaces."""
     return ",".join(f"metadata.namespace!={name}" for name in namespaces)
 

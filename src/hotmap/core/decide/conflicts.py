@@ -100,7 +100,7 @@ def _another_hotmap(
         not key_id
         or key_id in own_keys
         or consumer.revision_owner != FIELD_MANAGER
-        or (consumer.revision == record.revision and _told_of(record) != mark)
+        or (consumer.revision == record.revision and _reported_mark(record) != mark)
     ):
         return None
     return WriterConflict(
@@ -147,14 +147,14 @@ def _changed_mark(
     return WriterConflict(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
 
 
-def _told_of(record: Record) -> str:
+def _reported_mark(record: Record) -> str:
     """Return the write of others that was last reported, "" for none."""
-    return record.others.told if record.others else ""
+    return record.others.reported if record.others else ""
 
 
 def is_reported(record: Record | None, found: WriterConflict | None) -> bool:
     """Return whether a conflict was reported before."""
-    return record is not None and found is not None and _told_of(record) == found.mark
+    return record is not None and found is not None and _reported_mark(record) == found.mark
 
 
 def record_reported(record: Record, found: WriterConflict) -> Record:
@@ -163,8 +163,8 @@ def record_reported(record: Record, found: WriterConflict) -> Record:
     return msgspec.structs.replace(record, others=ForeignWrites(seen, found.mark))
 
 
-def defer_to(plan: Plan, found: WriterConflict | None, *, told: bool, now: float) -> Plan:
-    """Apply a conflict to a plan; `told` means that it was reported before.
+def defer_to(plan: Plan, found: WriterConflict | None, *, reported: bool, now: float) -> Plan:
+    """Apply a conflict to a plan; `reported` means that it was reported before.
 
     A rollout is held until the other writer has had its time. A held plan always names the
     conflict, any other plan only the first time.
@@ -181,7 +181,7 @@ def defer_to(plan: Plan, found: WriterConflict | None, *, told: bool, now: float
             warning=True,
             requeue_after=found.until - now,
         )
-    if told and not plan.warning:
+    if reported and not plan.warning:
         return plan
     if plan.actions or plan.warning or plan.requeue_after is not None:
         return plan._replace(reason=f"{plan.reason}; {found.reason}")

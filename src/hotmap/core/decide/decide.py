@@ -182,7 +182,7 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
             limit=snapshot.flap_limit,
         )
     conflict = _find_conflict(snapshot)
-    plan = defer_to(plan, conflict, told=is_reported(record, conflict), now=snapshot.now)
+    plan = defer_to(plan, conflict, reported=is_reported(record, conflict), now=snapshot.now)
     return Decision(snapshot, assessment, plan, conflict, starts is not None, resume_in)
 
 

@@ -171,7 +171,7 @@ def _choose(
     if consumer.has_no_pods:
         return (), "no pods are running; new pods read the new content"
     if not frozen:
-        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_taker(policy)}"
+        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
     if policy.strategy is Strategy.NUDGE:
         if not any(finding.present.live for finding in assessment.changed()):
             return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
@@ -197,7 +197,7 @@ def _stamps(assessment: Assessment) -> tuple[Stamp, ...]:
 _ONLY_NUDGED = "(strategy nudge)"
 
 
-def _taker(policy: Policy) -> str:
+def _describe_reload(policy: Policy) -> str:
     """Describe what reloads refreshed files."""
     if policy.agent:
         return "; the agent reloads the application"
@@ -242,7 +242,7 @@ def _choose_without_rollout(
     if consumer.suspended or consumer.has_no_pods:
         return (), "no pods are running; new pods read the new content"
     if not frozen and policy.takes_live_changes():
-        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_taker(policy)}"
+        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
     if policy.agent_restarts:
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "the agent restarts the application in place"

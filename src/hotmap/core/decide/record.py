@@ -333,8 +333,8 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
 
     `now` is POSIX seconds of the API server, to about a second.
     """
-    told = record.others.told if record.others else ""
-    return msgspec.structs.replace(record, others=ForeignWrites(now + MARGIN, told))
+    reported = record.others.reported if record.others else ""
+    return msgspec.structs.replace(record, others=ForeignWrites(now + MARGIN, reported))
 
 
 def _recorded_source(

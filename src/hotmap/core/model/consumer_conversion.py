@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: The shared empty annotations; most consumers have none.
-_SILENT: dict[str, str] = {}
+_NO_VALUES: dict[str, str] = {}
 
 
 def consumer_from_workload(
@@ -236,7 +236,7 @@ def _consumer(
     if known is not None and known.uid != metadata.uid:
         known = None
     names = dialect.names
-    found = _look_through(template, metadata, dialect, known)
+    found = _read_template(template, metadata, dialect, known)
     writers = find_writers(metadata)
     return Consumer(
         # Share the unchanged key: the store still has the first one.
@@ -245,8 +245,8 @@ def _consumer(
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         uses=found.uses,
-        annotations=known_annotations(metadata.annotations, names) or _SILENT,
-        template_annotations=known_annotations(template.metadata.annotations, names) or _SILENT,
+        annotations=known_annotations(metadata.annotations, names) or _NO_VALUES,
+        template_annotations=known_annotations(template.metadata.annotations, names) or _NO_VALUES,
         **state._asdict(),
         owned=is_owned(metadata),
         written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
@@ -268,7 +268,7 @@ class _TemplateFacts(NamedTuple):
     over_budget: str = ""
 
 
-def _look_through(
+def _read_template(
     template: PodTemplate, metadata: ObjectMeta, dialect: DialectSettings, known: Consumer | None
 ) -> _TemplateFacts:
     """Read a pod template; of one that is too large, keep only that it is."""

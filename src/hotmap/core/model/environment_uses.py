@@ -53,12 +53,12 @@ class Environment:
             for name, found in self._places.items():
                 if name.startswith(prefix) and name not in self._names:
                     places = _merged(places, found)
-            words = self._through[prefix] = _via(places)
+            words = self._through[prefix] = _describe_expansion(places)
         return words
 
     def places_of(self, name: str) -> str:
         """Return the places where a variable is used by `$(NAME)`."""
-        return _via(self._places.get(name, ()))
+        return _describe_expansion(self._places.get(name, ()))
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -155,7 +155,7 @@ def _merged(one: _Places, other: _Places) -> _Places:
     return tuple(sorted({*one, *other})[: _PLACES_SHOWN + 1])
 
 
-def _via(places: _Places) -> str:
+def _describe_expansion(places: _Places) -> str:
     if not places:
         return ""
     more = " and more" if len(places) > _PLACES_SHOWN else ""

@@ -169,7 +169,7 @@ class ForeignWrites(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: When Reloader had last written it at first sight, POSIX seconds of the API server; 0: never.
     reloaded_at: float = 0.0
     #: Identifies the write that was last reported.
-    told: str = ""
+    reported: str = ""
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -306,12 +306,12 @@ def read_shard(text: str) -> dict[str, Record]:
             continue
         records[record.uid] = msgspec.structs.replace(
             record,
-            sources=tuple(map(_thrifty, record.sources)),
+            sources=tuple(map(_with_shared_values, record.sources)),
             namespace=intern(record.namespace),
         )
     return records
 
 
-def _thrifty(source: SourceRecord) -> SourceRecord:
+def _with_shared_values(source: SourceRecord) -> SourceRecord:
     """Share the values that nearly all records have in common."""
     return msgspec.structs.replace(source, kind=intern(source.kind), uses=intern(source.uses))

@@ -121,7 +121,7 @@ def read_policy(
         origin=origin or Policy().origin,
         problems=(
             *reader.problems,
-            *_misplaced(consumer, settings),
+            *_find_misplaced(consumer, settings),
             *_foreign_template(consumer, follow),
         ),
         over_budget=consumer.over_budget if follow != _NOTHING else "",
@@ -262,7 +262,7 @@ class _Reader:
         return ""
 
 
-def _misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
+def _find_misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
     said = {*consumer.annotations, *consumer.template_annotations}
     return misplaced_annotations(said, consumer.key.kind, settings.names)
 

@@ -50,7 +50,7 @@ def misplaced_annotations(
     return [
         Problem(name, f"annotation {printable(name)} {_why_not(name, kind, place, known)}")
         for name in sorted(said)
-        if name not in known[place] and name not in _renamed_away(names)
+        if name not in known[place] and name not in _renamed_defaults(names)
     ]
 
 
@@ -96,7 +96,7 @@ def _known(names: Names) -> dict[_Place, frozenset[str]]:
     }
 
 
-def _renamed_away(names: Names) -> frozenset[str]:
+def _renamed_defaults(names: Names) -> frozenset[str]:
     return frozenset(Names()) - frozenset(names)
 
 

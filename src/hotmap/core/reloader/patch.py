@@ -148,7 +148,7 @@ def _marked_containers(spec: PodSpec, namespace: str) -> Iterator[tuple[ObjectKe
     containers, inits = spec.containers or [], spec.init_containers or []
     mounted: dict[ObjectKey, str] = {}
     for volume in spec.volumes or ():
-        for source in _held(volume, namespace):
+        for source in _sources_of_volume(volume, namespace):
             mounted.setdefault(source, volume.name)
     mounting, mounting_inits = _first_mounting(containers), _first_mounting(inits)
     chosen: dict[ObjectKey, str] = {}
@@ -166,7 +166,7 @@ def _marked_containers(spec: PodSpec, namespace: str) -> Iterator[tuple[ObjectKe
     yield from chosen.items()
 
 
-def _held(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
+def _sources_of_volume(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
     if volume.config_map:
         yield ObjectKey("ConfigMap", namespace, volume.config_map.name)
     if volume.secret:

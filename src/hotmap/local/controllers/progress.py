@@ -100,7 +100,7 @@ def rollout_status(
     if progress_deadline(deployment) is None:
         conditions = without_condition(conditions, "Progressing")
     elif not _was_complete(status, current):
-        conditions = _judged(deployment, status, current, _subject(deployment, new), now=now)
+        conditions = _with_progress(deployment, status, current, _subject(deployment, new), now=now)
     status["conditions"] = _with_replica_failure(conditions, new, old)
     return status
 
@@ -155,7 +155,7 @@ def progress_deadline(deployment: Object) -> int | None:
     return None if seconds in (None, _NO_DEADLINE) else int(seconds)
 
 
-def _judged(
+def _with_progress(
     deployment: Object, status: Object, current: Object | None, subject: str, *, now: float
 ) -> list[Object]:
     conditions: list[Object] = status["conditions"]

@@ -111,12 +111,12 @@ class PodContainers:
         self._node = node
         self._volumes = volumes
         self._changed = changed
-        self._told = asyncio.Event()
+        self._grace_period_changed = asyncio.Event()
         self._kills: set[asyncio.Task[None]] = set()
 
     def reconsider(self) -> None:
         """Wake up waits for termination, so that they read the grace period again."""
-        self._told.set()
+        self._grace_period_changed.set()
 
     def close(self) -> None:
         """Stop watching, and close the logs; what still runs is not killed."""
@@ -382,11 +382,11 @@ class PodContainers:
                 for process in processes:
                     process.signal(signal.SIGKILL)
                 break
-            self._told.clear()
-            told = asyncio.create_task(self._told.wait())
-            causes: list[asyncio.Task[Any]] = [*running, told]
+            self._grace_period_changed.clear()
+            changed = asyncio.create_task(self._grace_period_changed.wait())
+            causes: list[asyncio.Task[Any]] = [*running, changed]
             await asyncio.wait(causes, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            told.cancel()
+            changed.cancel()
         if watchers:
             # Not gather: a kubelet that stops cancels this wait, and the watchers by themselves.
             await asyncio.wait(watchers)

@@ -161,24 +161,24 @@ class Zygote:
     def _start_beside_others(
         self, id: int, spec: ContainerSpec, stdio: list[int], namespace: str
     ) -> None:
-        told, teller = os.pipe()
+        reader, writer = os.pipe()
         try:
             self._shared.enter(namespace, self._self)
             try:
-                child = self._fork(id, spec, stdio, lambda: self._isolate(spec, teller))
+                child = self._fork(id, spec, stdio, lambda: self._isolate(spec, writer))
             finally:
-                os.close(teller)
+                os.close(writer)
             # Written before anything of the container runs; closed unwritten if nothing will run.
-            mounts = os.read(told, MAX_FAILURE)
+            mounts = os.read(reader, MAX_FAILURE)
         finally:
-            os.close(told)
+            os.close(reader)
         self._shared.add(namespace, child.pidfd, int(mounts or 0))
 
-    def _isolate(self, spec: ContainerSpec, teller: int | None = None) -> None:
+    def _isolate(self, spec: ContainerSpec, writer: int | None = None) -> None:
         """Create mount and host name namespaces for this fork; return the mount namespace."""
         linux.unshare(linux.CLONE_NEWNS | linux.CLONE_NEWUTS)
-        if teller is not None:
-            os.write(teller, str(own_mounts()).encode())
+        if writer is not None:
+            os.write(writer, str(own_mounts()).encode())
         socket.sethostname(spec["hostname"])
         sandbox.enter_root(self._root, self._workspace, spec["mounts"])
 
@@ -189,7 +189,7 @@ class Zygote:
         try:
             pid = os.fork()
             if pid == 0:
-                _become(spec, stdio, failure_writer, prepare)
+                _exec_container(spec, stdio, failure_writer, prepare)
         finally:
             os.close(failure_writer)
         child = self._children[id] = Child(id, pid, failure)
@@ -235,7 +235,7 @@ class Zygote:
             self._control.send(json.dumps(message).encode())
 
 
-def _become(
+def _exec_container(
     spec: ContainerSpec, stdio: list[int], failure: int, prepare: Callable[[], None]
 ) -> NoReturn:
     """Turn this new fork into the command of `spec`; write any failure to `failure`."""
