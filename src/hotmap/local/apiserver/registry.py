@@ -150,7 +150,9 @@ class Registry:
     async def create(
         self, resource: str, namespace: str | None, obj: JsonObject, **options: Any
     ) -> JsonObject:
-        path = self._path(resource, namespace, (obj.get("metadata") or {}).get("name") or "")
+        metadata = obj.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        path = self._path(resource, namespace, name if isinstance(name, str) else "")
         return await self._write(
             "CREATE", path, WriteOptions(**options), lambda o: self.writer.create(path, obj, o)
         )
