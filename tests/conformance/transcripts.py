@@ -814,6 +814,7 @@ deployments           deploy       apps/v1      true         Deployment
 replicasets           rs           apps/v1      true         ReplicaSet
 statefulsets          sts          apps/v1      true         StatefulSet
 $ api-versions
+admissionregistration.k8s.io/v1
 apiextensions.k8s.io/v1
 apps/v1
 authentication.k8s.io/v1
