@@ -50,6 +50,10 @@ INVALID = [
     ("--flap-limit=-1", "Invalid value for '--flap-limit': -1 is not in the range 0<=x<=100; "),
     ("--pod-check-rate=-1", "Invalid value for '--pod-check-rate': -1.0 is not in the range "),
     ("--pod-check-rate=nan", "Invalid value for '--pod-check-rate': nan is not in the range "),
+    (
+        "--status-listen=9533",
+        '--status-listen: invalid address "9533": expected HOST:PORT, :PORT or none',
+    ),
     ("--listen=9533", '--listen: invalid address "9533": expected HOST:PORT, :PORT or none'),
     ("--listen=:99999", '--listen: invalid address ":99999": expected HOST:PORT, :PORT or none'),
     ("--log-format=xml", "Invalid value for '--log-format': 'xml' is not one of "),

@@ -64,6 +64,8 @@ def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Wr
         pytest.param(web("k.new", ("hotmap", 10, REVISION)), None, id="ours, not recorded yet"),
         pytest.param(web("j.x", ("hotmap", 10, REVISION)), None, id="ours, with an older key"),
         pytest.param(web("k.old", ("kubectl", 10, REVISION)), None, id="an undo"),
+        pytest.param(web("", ("kubectl", 4900, VARIABLE)), None, id="an undo to before hotmap"),
+        pytest.param(web("", ("kubectl-edit", 4900, VARIABLE)), Kind.REMOVED, id="an edit"),
         pytest.param(web("", generation=2), None, id="a stale store"),
         pytest.param(web(""), Kind.REMOVED, id="stripped"),
         pytest.param(web("", generation=3), Kind.REMOVED, id="stripped, and vouched for since"),

@@ -26,6 +26,15 @@ class StatusOptions(NamedTuple):
             "Maximum time to wait until everything is current.", "DURATION", default="do not wait"
         ),
     ] = ""
+    selector: Annotated[
+        str,
+        Flag(
+            "Show workloads whose labels match, such as app=web,tier!=cache.", "LABELS", short="-l"
+        ),
+    ] = ""
+    watch: Annotated[
+        bool, Flag("After printing the state, print each change of it.", short="-w")
+    ] = False
     quiet: Annotated[
         bool, Flag("Print nothing; only the exit status tells the result.", short="-q")
     ] = False

@@ -171,6 +171,9 @@ def _own_namespace() -> str:
 
 def _defaults(flags: ControllerFlags) -> Defaults:
     follow = DEFAULTS.follow if flags.follow is None else flags.follow
+    if follow not in ("auto", "off") and "/" not in follow:
+        expected = "auto, off or a list such as configmap/app,secret/db-*"
+        raise invalid_value("--follow", "value", follow, expected)
     try:
         parse_follow(follow)
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.padding import Padding
@@ -13,8 +14,9 @@ from rich.text import Text
 from hotmap.cli.status_document import Consumer, Pod, Source, StatusDocument
 from hotmap.cli.terminal import print_unpadded
 from hotmap.core.duration import format_age
+from hotmap.kube.resources import BY_KIND
 
-__all__ = ["print_decisions", "print_proof", "print_workloads"]
+__all__ = ["TableForm", "print_decisions", "print_names", "print_proof", "print_workloads"]
 
 _STYLES = {
     "current": "green",
@@ -37,19 +39,41 @@ _STYLES = {
 _UNWRAPPED = ("STATE", "READY", "PROJECTED", "LOADED", "TIME", "ACTION")
 
 
-def print_workloads(console: Console, document: StatusDocument, *, namespaces: bool) -> None:
+class TableForm(NamedTuple):
+    """Which columns and lines a table of workloads has."""
+
+    namespaces: bool = False
+    wide: bool = False
+    #: Without heads and sums: it continues another.
+    changes: bool = False
+
+
+def print_workloads(console: Console, document: StatusDocument, form: TableForm) -> None:
     """Print one line per workload, and the number of workloads in each state."""
-    if not document.workloads:
+    if not document.workloads and not form.changes:
         console.print("no workload here is followed; opt one in with hotmap.dev/follow: auto")
         return
-    heads = [*(["NAMESPACE"] if namespaces else []), "WORKLOAD", "STATE", "REASON"]
+    more = ["BEHIND", "STRATEGY", "REVISION"] if form.wide else []
+    heads = [*(["NAMESPACE"] if form.namespaces else []), "WORKLOAD", "STATE", *more, "REASON"]
     table = _table(heads)
+    table.show_header = not form.changes
     for consumer in document.workloads:
-        namespace = [Text(consumer.namespace)] if namespaces else []
+        namespace = [Text(consumer.namespace)] if form.namespaces else []
         name = Text(f"{consumer.kind.lower()}/{consumer.name}", overflow="fold")
-        table.add_row(*namespace, name, _styled(consumer.state), Text(consumer.reason))
+        wide = [str(consumer.behind), consumer.strategy, consumer.revision or "-"]
+        texts = map(Text, wide if form.wide else ())
+        table.add_row(*namespace, name, _styled(consumer.state), *texts, Text(consumer.reason))
     print_unpadded(console, table)
-    print_unpadded(console, _summary(document))
+    if not form.changes:
+        print_unpadded(console, _summary(document))
+
+
+def print_names(console: Console, document: StatusDocument) -> None:
+    """Print the names of workloads as kubectl takes them, one a line."""
+    for consumer in document.workloads:
+        group = BY_KIND[consumer.kind].group
+        kind = f"{consumer.kind.lower()}.{group}" if group else consumer.kind.lower()
+        console.print(Text(f"{kind}/{consumer.name}"), soft_wrap=True)
 
 
 def _summary(document: StatusDocument) -> Text:

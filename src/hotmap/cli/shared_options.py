@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import click
-
 from hotmap.cli.options import Flag, QuotedChoice
 
 if TYPE_CHECKING:
@@ -70,10 +68,10 @@ class WorkloadOptions(NamedTuple):
     output: Annotated[
         str,
         Flag(
-            "Output format; json prints the status document.",
-            "table|json",
+            "Output format; json and yaml print the status document.",
+            "table|wide|json|yaml|name",
             short="-o",
-            type=click.Choice(["table", "json"]),
+            type=QuotedChoice(["table", "wide", "json", "yaml", "name"]),
         ),
     ] = "table"
 

@@ -51,6 +51,7 @@ class Consumer(_Part):
     behind: int = 0
     strategy: str = ""
     policy: str = ""
+    revision: str = ""
     desired: str | None = None
     sources: list[Source] = []
     pod_count: int = 0

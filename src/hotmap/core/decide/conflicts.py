@@ -67,6 +67,11 @@ class WriterConflict(NamedTuple):
     until: float = 0.0
 
 
+#: The field manager of `kubectl rollout undo`, which brings an earlier pod template back, maybe one
+#: from before hotmap. apply, edit, patch and replace have names of their own (kubernetes:
+#: kubectl/pkg/polymorphichelpers/rollback.go).
+_UNDO = "kubectl"
+
 _IGNORE = (
     "hotmap sets it again with the next change. Configure GitOps tools "
     "to ignore that annotation: see docs/guides/gitops.md"
@@ -133,6 +138,8 @@ def _changed_mark(
     ours = {content_of(before), *(one.revision for one in record.left)}
     is_ours = now.partition(".")[0] in own_keys
     if now == before or (is_ours and content_of(now) in ours):
+        return None
+    if not now and consumer.template_writer == _UNDO:
         return None
     if not now:
         who = f" ({consumer.template_writer} last modified it)" if consumer.template_writer else ""
