@@ -54,6 +54,8 @@ INVALID = [
         "--status-listen=9533",
         '--status-listen: invalid address "9533": expected HOST:PORT, :PORT or none',
     ),
+    ("--follow=true", '--follow: invalid value "true": expected auto, off or a list such as '),
+    ("--follow=all", '--follow: invalid value "all": expected auto, off or a list such as '),
     ("--listen=9533", '--listen: invalid address "9533": expected HOST:PORT, :PORT or none'),
     ("--listen=:99999", '--listen: invalid address ":99999": expected HOST:PORT, :PORT or none'),
     ("--log-format=xml", "Invalid value for '--log-format': 'xml' is not one of "),

@@ -51,7 +51,12 @@ def test_output_yaml_is_the_document(stage: Stage) -> None:
     """The same as JSON."""
     document = yaml.safe_load(stage.hotmap("status", "-o", "yaml").out)
     same = json.loads(stage.hotmap("status", "-o", "json").out)
-    assert document["workloads"] == same["workloads"]
+    # A check of the pods may change a state between the two.
+    changing = {"state": "", "reason": "", "behind": 0, "actionRequired": False}
+    assert document.keys() == same.keys()
+    assert [{**one, **changing} for one in document["workloads"]] == [
+        {**one, **changing} for one in same["workloads"]
+    ]
     assert yaml.safe_load(stage.hotmap("why", "web", "-o", "yaml").out)["workloads"]
 
 
