@@ -13,6 +13,7 @@ from tests.support.objects import FILES, deployment, snapshot
 from hotmap.controller.reconcile import nudges as nudging
 from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
+from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.core.errors import api_error
 from hotmap.core.patch.nudge import Target
 from hotmap.core.payload_digest import file_digest, payload_digest
@@ -403,6 +404,7 @@ async def test_pod_due_during_a_decision_is_still_nudged() -> None:
         cast(PayloadDigests, None),
         check_leading=lambda: None,
         report_refusal=lambda consumer, why: None,
+        waves=RestartWaves(clock=loop_time, report_stop=lambda consumer, why: None),
     )
     nudges._sent[who.key] = Target(0, "live", "-")
     nudges._second[who.key] = {"uid-1": loop_time() + 0.01}

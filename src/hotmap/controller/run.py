@@ -23,6 +23,7 @@ from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.consumer_states import ConsumerStates
@@ -55,6 +56,7 @@ from hotmap.core.model.state import Record
 from hotmap.kube.client import Client
 from hotmap.kube.events import EventWriter
 from hotmap.kube.leaderelection import LeaderElector
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import ReflectorStatistics
 from hotmap.kube.resources import BY_KIND, LEASES
@@ -339,6 +341,11 @@ class Controller:
             check_leading=self._check_leading,
             report_refusal=reporter.nudge_refused,
             agents_told=agents_told,
+            waves=RestartWaves(
+                clock=loop_time,
+                report_stop=reporter.restart_stopped,
+                read_agents=self._pod_reader.read_restarts,
+            ),
         )
         observer = Observer(
             index=self.index,

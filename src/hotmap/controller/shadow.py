@@ -58,6 +58,10 @@ class ShadowExecutor:
         """Return None: no second nudge."""
         return None
 
+    def waiting_restarts(self, key: ObjectKey) -> str:
+        """Return "": nothing is restarted."""
+        return ""
+
     def forget(self, key: ObjectKey) -> None:
         """Do nothing."""
 

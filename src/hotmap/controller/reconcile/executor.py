@@ -61,6 +61,10 @@ class Executor(Protocol):
         """
         ...
 
+    def waiting_restarts(self, key: ObjectKey) -> str:
+        """Say why pods of a consumer wait to restart in place; "" when none does."""
+        ...
+
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
         ...
@@ -119,6 +123,10 @@ class ClusterExecutor:
     def second_nudge_in(self, snapshot: Snapshot) -> float | None:
         """Seconds until the second nudge of a consumer's pods; None: there is none."""
         return self._nudges.second_in(snapshot)
+
+    def waiting_restarts(self, key: ObjectKey) -> str:
+        """Say why pods of a consumer wait to restart in place; "" when none does."""
+        return self._nudges.waiting_restarts(key)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
+from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
@@ -41,6 +42,9 @@ SECOND_NUDGE = 2.0
 #: Seconds until the next decision on a consumer whose pods have become due meanwhile.
 _AT_ONCE = 0.001
 
+#: Seconds until a consumer is decided on again some of whose pods wait to restart.
+_WAVE_INTERVAL = 1.0
+
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
 #: then reads the API server, so a burst is spread.
 _NUDGES_AT_ONCE = 32
@@ -66,6 +70,7 @@ class Nudges:
         *,
         check_leading: Callable[[], None],
         report_refusal: Callable[[Consumer, str], None],
+        waves: RestartWaves,
         agents_told: Callable[[ObjectKey], None] = lambda _: None,
     ) -> None:
         """`report_refusal` gets the reason why pods refused a nudge.
@@ -77,6 +82,7 @@ class Nudges:
         self._check_leading = check_leading
         self._report_refusal = report_refusal
         self._agents_told = agents_told
+        self._waves = waves
         self._slots = asyncio.Semaphore(_NUDGES_AT_ONCE)
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
         self._sent: dict[ObjectKey, Target] = {}
@@ -105,10 +111,15 @@ class Nudges:
         self._second[key] = later
         return max(min(later.values()) - loop_time(), _AT_ONCE)
 
+    def waiting_restarts(self, key: ObjectKey) -> str:
+        """Say why pods of a consumer wait to restart in place; "" when none does."""
+        return self._waves.reason(key)
+
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
         self._sent.pop(key, None)
         self._second.pop(key, None)
+        self._waves.forget(key)
 
     async def send(self, decision: Decision) -> int:
         """Nudge the pods now and again after SECOND_NUDGE; returns how many were nudged.
@@ -122,45 +133,44 @@ class Nudges:
         second = self._second.get(key, {}) if self._sent.get(key) == target else {}
         due = {uid for uid, at in second.items() if at <= now}
         annotated = target._replace(payloads=await self._payloads.digests(consumer))
-        new, results = await self._nudge_pods(
-            snapshot, annotated, recorded=snapshot.recorded_target, again=due
-        )
+        new, held, results = await self._nudge_pods(snapshot, annotated, again=due)
         failures = {result.uid: result.failure for result in results if result.failure}
         refusals = {result.uid: result.refusal for result in results if result.refusal}
         told = new - failures.keys() - refusals.keys()
         self._sent[key] = target
+        self._waves.record_told(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
-        self._second[key] = left | dict.fromkeys(told, now + SECOND_NUDGE)
+        left |= dict.fromkeys(told, now + SECOND_NUDGE) | dict.fromkeys(held, now + _WAVE_INTERVAL)
+        self._second[key] = left
         for refusal in list(refusals.values())[:1]:
             self._report_refusal(consumer, refusal)
         if new and snapshot.policy.agent is not None:
             self._agents_told(consumer.key)
         for failure in failures.values():
             raise failure
-        return len(told) + len(due)
+        return len(told) + len(due - held)
 
     async def _nudge_pods(
-        self,
-        snapshot: Snapshot,
-        target: Target,
-        *,
-        recorded: Target | None,
-        again: Collection[str],
-    ) -> tuple[set[str], list[_Result]]:
+        self, snapshot: Snapshot, target: Target, *, again: Collection[str]
+    ) -> tuple[set[str], set[str], list[_Result]]:
         """Nudge a consumer's pods: those whose last nudge was another one, and `again`.
 
         `recorded` counts as the last nudge of a pod without one. A failure does not stop the
-        others. Returns the uids of the newly nudged pods, and the result of each request.
+        others. Returns the uids of the newly nudged pods, of those that wait until others have
+        restarted, and the result of each request.
         """
-        consumer = snapshot.consumer
+        consumer, recorded = snapshot.consumer, snapshot.recorded_target
         pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
-        needing = [pod for pod in pods if pod.metadata.uid in new or pod.metadata.uid in again]
+        held = await self._waves.held_back(snapshot, target, pods, new)
+        new -= held
+        chosen = new | (set(again) - held)
+        needing = [pod for pod in pods if pod.metadata.uid in chosen]
         before = recorded if snapshot.policy.agent is not None else None
         nudges = (
             self._nudge_pod(consumer, pod, target, before) for pod in _interleave_nodes(needing)
         )
-        return new, await asyncio.gather(*nudges)
+        return new, held, await asyncio.gather(*nudges)
 
     async def _nudge_pod(
         self, consumer: Consumer, pod: Pod, target: Target, before: Target | None

@@ -117,8 +117,12 @@ class Reconciler:
             except (ApiError, Unreachable) as error:
                 return await self._on_error(decision, error)
             self._conflicts.pop(key, None)
-            self._keep(decision, next_record(decision, outcome))
-            self._reporter.report(decision)
+            if waiting := self._executor.waiting_restarts(key):
+                # Not recorded, so that another leader goes on where this one ends.
+                self._reporter.report_waiting(decision, waiting)
+            else:
+                self._keep(decision, next_record(decision, outcome))
+                self._reporter.report(decision)
             again = (
                 decision.plan.requeue_after,
                 decision.resume_in,

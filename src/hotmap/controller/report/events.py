@@ -87,6 +87,10 @@ class EventReporter:
             reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
             self._event(consumer, reason, found.reason, type_="Warning")
 
+    def report_waiting(self, decision: Decision, waiting: str) -> None:
+        """Log how far a decision is that is carried out pod by pod; an Event follows at the end."""
+        self._decision_log.add(decision, outcome=waiting, level=logging.INFO)
+
     def report_stale(self, decision: Decision, error: HotmapError) -> None:
         """Log that the consumer had changed since the decision."""
         kind = decision.snapshot.consumer.key.kind
@@ -171,6 +175,11 @@ class EventReporter:
     def nudge_refused(self, consumer: Consumer, why: str) -> None:
         """Report that pods refuse the nudge; their kubelets update the files later."""
         self._event(consumer, Reason.NUDGE_REFUSED, why, type_="Warning")
+
+    def restart_stopped(self, consumer: Consumer, why: str) -> None:
+        """Report that restarts in place have stopped at a pod that did not come back."""
+        _log.warning("restarts stopped: %s", why, extra={"workload": str(consumer.key)})
+        self._event(consumer, Reason.RESTART_STOPPED, why, type_="Warning")
 
 
 def missing_sources(snapshot: Snapshot) -> tuple[ObjectKey, ...]:

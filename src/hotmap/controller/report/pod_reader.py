@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.watch.pods import list_pods
+from hotmap.core.decide.restart_wave import AgentWord
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
-from hotmap.core.status.agents import AgentReport
+from hotmap.core.status.agents import AgentReport, restart_word
 from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
 from hotmap.core.status.pods import (
     DesiredContent,
@@ -92,6 +93,14 @@ class PodReader:
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""
         self._changes.pop(key, None)
+
+    async def read_restarts(
+        self, snapshot: Snapshot, pods: Sequence[Pod]
+    ) -> Mapping[str, AgentWord]:
+        """Ask the agents of pods whether they have restarted; by uid, without the unknown."""
+        desired, reports = await self._ask_agents(snapshot, desired_content(snapshot), pods)
+        words = {uid: restart_word(each, desired.target) for uid, each in (reports or {}).items()}
+        return {uid: word for uid, word in words.items() if word is not None}
 
     async def check(
         self, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False

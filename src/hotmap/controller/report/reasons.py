@@ -31,6 +31,8 @@ class Reason(enum.StrEnum):
     #: Agents in pods refused content, or could not load it.
     REFUSED = "Refused"
     LOAD_FAILED = "LoadFailed"
+    #: A pod did not come back from a restart in place, so no other one is restarted.
+    RESTART_STOPPED = "RestartStopped"
     SOURCE_MISSING = "SourceMissing"
     INVALID_ANNOTATION = "InvalidAnnotation"
     REVISION_CHANGED = "RevisionChanged"

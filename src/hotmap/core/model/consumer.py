@@ -117,6 +117,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     #: The number of existing pods according to its own controller; more than `wanted` while it
     #: scales down.
     pods: int = 0
+    #: The number of pods that may be unavailable during an update, at least 1.
+    max_unavailable: int = 1
 
     @property
     def has_no_pods(self) -> bool:

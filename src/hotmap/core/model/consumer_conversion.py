@@ -19,6 +19,7 @@ from hotmap.core.model.objects import (
     PodTemplate,
     Rollout,
     Workload,
+    WorkloadSpec,
 )
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import find_uses
@@ -34,6 +35,7 @@ __all__ = [
     "consumer_from_pod",
     "consumer_from_rollout",
     "consumer_from_workload",
+    "resolve_max_unavailable",
 ]
 
 #: The shared empty annotations; most consumers have none.
@@ -83,10 +85,38 @@ def consumer_from_workload(
             behind=wanted if unseen else max(0, behind),
             pods=pods,
             ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
+            max_unavailable=_max_unavailable(kind, spec, wanted),
         ),
         dialect=dialect,
         known=known,
     )
+
+
+def _max_unavailable(kind: str, spec: WorkloadSpec, wanted: int) -> int:
+    """Resolve maxUnavailable: an integer or a percentage of the desired pods, at least 1.
+
+    Kinds without it, and an invalid one, have the default of their controller (kubernetes:
+    pkg/apis/apps/v1/defaults.go). A percentage is rounded down, as for a Deployment.
+    """
+    strategy = spec.strategy if kind == "Deployment" else spec.update_strategy
+    rolling = strategy.rolling_update if strategy else None
+    default = "25%" if kind == "Deployment" else 1
+    return resolve_max_unavailable(
+        rolling.max_unavailable if rolling else None, default=default, wanted=wanted
+    )
+
+
+def resolve_max_unavailable(value: int | str | None, *, default: int | str, wanted: int) -> int:
+    """Resolve an int-or-percent as the workload controllers do, but at least 1.
+
+    Anything else counts as the default.
+    """
+    for each in (value, default):
+        if isinstance(each, int):
+            return max(1, each)
+        if each and each.endswith("%") and each[:-1].isascii() and each[:-1].isdecimal():
+            return max(1, wanted * min(int(each[:4].rstrip("%")), 100) // 100)
+    return 1
 
 
 #: Written by the workload controllers each time the template changes (kubernetes:
@@ -222,6 +252,7 @@ class _WorkloadState(NamedTuple):
     behind: int = 0
     pods: int = 0
     ordered: bool = False
+    max_unavailable: int = 1
 
 
 def _consumer(

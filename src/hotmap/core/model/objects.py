@@ -293,6 +293,7 @@ class LabelSelector(_Part, frozen=True):
 
 class RollingUpdate(_Part, frozen=True, gc=False):
     partition: int | None = None
+    max_unavailable: int | str | None = None
 
 
 class UpdateStrategy(_Part, frozen=True):
@@ -309,6 +310,8 @@ class WorkloadSpec(_Part, frozen=True):
     paused: bool = False
     suspend: bool | None = None
     update_strategy: UpdateStrategy | None = None
+    #: A Deployment's name for it.
+    strategy: UpdateStrategy | None = None
     pod_management_policy: str = ""
 
 

@@ -35,6 +35,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from hotmap.core.decide.evidence import MARGIN
+from hotmap.core.decide.restart_wave import AgentWord
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Container, Pod
 from hotmap.core.patch.nudge import Target
@@ -58,6 +59,7 @@ __all__ = [
     "projected_by_agent",
     "read_answer",
     "restart_stage",
+    "restart_word",
 ]
 
 #: The version of the document. Another one is not understood, so it proves nothing.
@@ -371,6 +373,20 @@ def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage
     if answer.frozen != desired.frozen and nudged is not None and nudged.frozen == desired.frozen:
         return _waiting("the announcement has not reached its agent yet")
     return _trouble(answer.restart.state, answer) if answer.restart.state in _TROUBLE else None
+
+
+def restart_word(report: AgentReport, desired: Target) -> AgentWord | None:
+    """Say whether an agent has restarted its process for what its pod was told; None: unknown."""
+    answer = report.answer
+    if answer is None:
+        return None
+    if (answer.live, answer.frozen) != (desired.live, desired.frozen):
+        return AgentWord(loaded=False)
+    for state in (answer.restart.state, answer.worst):
+        if state in _TROUBLE and _TROUBLE[state][0] in (PodState.FAILED, PodState.REFUSED):
+            return AgentWord(loaded=False, failure=f"did not restart: {_TROUBLE[state][1]}")
+    best = (AgentState.NONE, AgentState.LOADED, AgentState.TOLD)
+    return AgentWord(loaded=answer.restart.state in best and answer.worst in best)
 
 
 def _trouble(worst: AgentState, answer: AgentAnswer) -> Stage:

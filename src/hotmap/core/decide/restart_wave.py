@@ -1,0 +1,106 @@
+"""Which pods of a workload may restart in place now, and which wait.
+
+    a pod that is told            counts as restarting until it is Ready again, and its agent says
+                                  that it has loaded the content, where it can be asked
+    a pod that is not Ready       may restart at once: it serves nobody
+    all others                    as many at a time as maxUnavailable permits, less those that are
+                                  restarting or not Ready
+    a pod that does not come back stops the wave, until there is other content
+
+The budget is the one of a rolling update (kubernetes: pkg/controller/deployment, ResolveFenceposts;
+ours: never less than one pod, since a restart in place has no surge).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["AgentWord", "RestartPod", "Wave", "next_wave"]
+
+#: Seconds for which a pod has to be Ready after it was told, where no agent says that it has
+#: loaded: the announcement takes a moment, and so does the probe that notices the restart.
+_BLIND_TIME = 15.0
+
+#: Seconds for which it has to be Ready although its agent says that it has loaded: the process has
+#: started, and a readiness probe runs every ten seconds by default.
+_PROBE_TIME = 10.0
+
+#: Seconds after which a pod that is not back has failed; a Deployment's progressDeadlineSeconds.
+_DEADLINE = 600.0
+
+
+class AgentWord(NamedTuple):
+    """What the agent of a pod says: whether its process has loaded what the pod was told."""
+
+    loaded: bool
+    #: Why it could not; "" while it may.
+    failure: str = ""
+
+
+class RestartPod(NamedTuple):
+    """What is known of one pod."""
+
+    name: str
+    ready: bool
+    #: Seconds since it was told to restart for the desired content; None: it was not.
+    told_for: float | None
+    #: What its agent says: whether it has loaded the content; None where it cannot be asked.
+    loaded: bool | None = None
+    #: Why its agent could not load it; "" while it may.
+    failure: str = ""
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it has restarted, as far as can be known."""
+        if self.told_for is None or not self.ready:
+            return False
+        if self.loaded is None:
+            return self.told_for >= _BLIND_TIME
+        return self.loaded and self.told_for >= _PROBE_TIME
+
+
+class Wave(NamedTuple):
+    """The pods to tell now; why the others wait, or "" when there are none."""
+
+    names: tuple[str, ...]
+    reason: str = ""
+    #: Whether no other pod is told until the content changes: a pod did not come back.
+    stopped: bool = False
+
+
+def next_wave(pods: Sequence[RestartPod], *, max_unavailable: int) -> Wave:
+    """Choose the pods that may restart now, in the given order."""
+    waiting = [pod for pod in pods if pod.told_for is None]
+    if not waiting:
+        return Wave(())
+    if failed := _find_failed(pods):
+        name, why = failed
+        rest = f"{len(waiting)} of {len(pods)} pods keep running with the previous content"
+        return Wave((), f"Pod {name} {why}: {rest}", stopped=True)
+    down = [pod.name for pod in waiting if not pod.ready]
+    restarting = [pod.name for pod in pods if pod.told_for is not None and not pod.is_back]
+    slots = max(0, max(1, max_unavailable) - len(down) - len(restarting))
+    ready = [pod.name for pod in waiting if pod.ready]
+    names = (*down, *ready[:slots])
+    left = len(waiting) - len(names)
+    if not left:
+        return Wave(names)
+    unavailable = len(down) + len(restarting) + min(slots, len(ready))
+    return Wave(
+        names,
+        f"{left} of {len(pods)} pods wait to restart; {unavailable} restarting or not ready, "
+        f"maxUnavailable is {max_unavailable}",
+    )
+
+
+def _find_failed(pods: Sequence[RestartPod]) -> tuple[str, str] | None:
+    for pod in pods:
+        if pod.told_for is None:
+            continue
+        if pod.failure:
+            return pod.name, pod.failure
+        if not pod.is_back and pod.told_for >= _DEADLINE:
+            what = "is not ready" if not pod.ready else "has not loaded the content"
+            return pod.name, f"{what} {_DEADLINE:g}s after it was told to restart"
+    return None

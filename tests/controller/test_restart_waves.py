@@ -1,0 +1,131 @@
+"""Restarts in place: pods are told a few at a time, and the next when the former are back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from tests.controller.world import FOLLOW, World
+
+from hotmap.controller import run
+from hotmap.controller.reconcile import nudges as nudging
+from hotmap.controller.reconcile.restart_waves import RestartWaves
+from hotmap.core.decide import restart_wave
+from hotmap.core.decide.restart_wave import AgentWord
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.model.objects import Pod
+
+NAMES = ("web-1", "web-2", "web-3", "web-4", "web-5")
+
+AGENT = {**FOLLOW, "hotmap.dev/agent": "port=9533;restart=term"}
+
+
+class Agents:
+    """What the agents of all pods would say."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, AgentWord] = {}
+
+    async def read(self, snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[str, AgentWord]:
+        return {
+            pod.metadata.uid: self.words.get(pod.metadata.name, AgentWord(loaded=False))
+            for pod in pods
+        }
+
+
+@pytest.fixture
+def agents(monkeypatch: pytest.MonkeyPatch) -> Agents:
+    """Let the controller ask agents of ours, and look again soon."""
+    found = Agents()
+
+    def make(**options: Any) -> RestartWaves:
+        return RestartWaves(**{**options, "read_agents": found.read})
+
+    monkeypatch.setattr(run, "RestartWaves", make)
+    monkeypatch.setattr(restart_wave, "_PROBE_TIME", 0.0)
+    monkeypatch.setattr(nudging, "_WAVE_INTERVAL", 0.05)
+    return found
+
+
+async def told(world: World) -> list[str]:
+    """List the pods that have a target."""
+    return [name for name in NAMES if await world.target(name)]
+
+
+async def prepare(world: World) -> None:
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AGENT, replicas=len(NAMES))
+    for name in NAMES:
+        await world.pod(name)
+
+
+async def test_pods_restart_one_after_the_other(world: World, agents: Agents) -> None:
+    """A Deployment of five may miss one (25 %); each waits for the one before it."""
+    await prepare(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        assert await told(world) == []
+        await world.edit(LEVEL="debug")
+        for number in range(1, len(NAMES) + 1):
+
+            async def reached(number: int = number) -> bool:
+                return len(await told(world)) == number
+
+            await world.until(reached, f"{number} pods are told")
+            await asyncio.sleep(0.3)
+            assert await told(world) == list(NAMES[:number])
+            agents.words[NAMES[number - 1]] = AgentWord(loaded=True)
+        await world.quiet(controller)
+
+
+async def test_next_leader_continues(world: World, agents: Agents) -> None:
+    """A controller that starts in the middle tells the rest, as their turn comes."""
+    await prepare(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+
+        async def begun() -> bool:
+            return await told(world) == ["web-1"]
+
+        await world.until(begun, "the first is told")
+        await asyncio.sleep(0.3)
+    agents.words = dict.fromkeys(NAMES, AgentWord(loaded=True))
+    async with world.controller():
+
+        async def over() -> bool:
+            return await told(world) == list(NAMES)
+
+        await world.until(over, "all are told")
+
+
+async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
+    """An Event says where; other content starts anew with the pods that wait."""
+    await prepare(world)
+    agents.words["web-1"] = AgentWord(loaded=True)
+    agents.words["web-2"] = AgentWord(loaded=False, failure="did not load the content")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+
+        async def stopped() -> bool:
+            return any("web-2 did not load the content" in one for one in await world.messages())
+
+        await world.until(stopped, "an Event")
+        assert await told(world) == ["web-1", "web-2"]
+        (message,) = [one for one in await world.messages() if "web-2" in one]
+        assert message == (
+            "Pod web-2 did not load the content: 3 of 5 pods keep running with the previous content"
+        )
+        agents.words = dict.fromkeys(NAMES, AgentWord(loaded=True))
+        await world.edit(LEVEL="info again")
+
+        async def over() -> bool:
+            return await told(world) == list(NAMES)
+
+        began = time.monotonic()
+        await world.until(over, "all are told")
+        assert time.monotonic() - began < 20

@@ -1,0 +1,117 @@
+"""Restarts in place go a few pods at a time, and stop at the first that does not come back."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from hotmap.core.decide.restart_wave import RestartPod, next_wave
+from hotmap.core.model.consumer_conversion import resolve_max_unavailable
+
+
+def pods(text: str) -> list[RestartPod]:
+    """Read pods from words: `r` Ready or `n` not, and what is known of the restart.
+
+    `r` waits; `r+` was told long ago and cannot be asked, `r-` a moment ago; `r!` says that it has
+    loaded a probe's period ago, `r?` that it has not; `r#` failed.
+    """
+    kinds = {
+        "": (None, None, ""),
+        "+": (60.0, None, ""),
+        "-": (3.0, None, ""),
+        "!": (12.0, True, ""),
+        "?": (60.0, False, ""),
+        "#": (3.0, False, "its agent restarted the previous environment"),
+    }
+    return [
+        RestartPod(f"{number}", word[0] == "r", *kinds[word[1:]])
+        for number, word in enumerate(text.split())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "limit", "told", "stopped"),
+    [
+        ("", 1, "", False),
+        ("r", 1, "0", False),
+        ("r r r", 1, "0", False),
+        ("r r r", 2, "0 1", False),
+        ("r r r", 9, "0 1 2", False),
+        ("r r r", 0, "0", False),
+        ("r- r r", 1, "", False),
+        ("r- r r", 2, "1", False),
+        ("n- r r", 1, "", False),
+        ("n! r r", 1, "", False),
+        ("r! r r", 1, "1", False),
+        ("r+ r r", 1, "1", False),
+        ("r? r r", 1, "", False),
+        ("r+ r! r", 1, "2", False),
+        ("r! r! r!", 1, "", False),
+        # A pod that is down serves nobody: it is told at once, and counts.
+        ("n r r", 1, "0", False),
+        ("r n r", 2, "1 0", False),
+        ("n n n", 1, "0 1 2", False),
+        ("n- n r", 1, "1", False),
+        # A failure stops it, whatever the budget is.
+        ("r# r r", 3, "", True),
+        ("r! n# r n", 3, "", True),
+        ("r! r#", 1, "", False),
+    ],
+)
+def test_next_wave(state: str, limit: int, told: str, stopped: bool) -> None:
+    """The table: pods, maxUnavailable, which are told, and whether the wave has stopped."""
+    wave = next_wave(pods(state), max_unavailable=limit)
+    assert " ".join(wave.names) == told
+    assert wave.stopped is stopped
+
+
+def test_wave_says_who_waits_and_why() -> None:
+    """One sentence for Events, log and `hotmap why`."""
+    assert next_wave(pods("r! r r r"), max_unavailable=1).reason == (
+        "2 of 4 pods wait to restart; 1 restarting or not ready, maxUnavailable is 1"
+    )
+    assert next_wave(pods("r! r# r r"), max_unavailable=1).reason == (
+        "Pod 1 its agent restarted the previous environment: 2 of 4 pods keep running with the "
+        "previous content"
+    )
+    late = RestartPod("web-1", False, 601.0)
+    reason = next_wave([late, RestartPod("web-2", True, None)], max_unavailable=1).reason
+    assert reason.startswith("Pod web-1 is not ready 600s after it was told to restart: 1 of 2")
+
+
+def test_no_more_pods_are_unavailable_than_permitted() -> None:
+    """In all states of four pods: what is told and Ready fits beside what is not available."""
+    for words in product(("r", "n", "r+", "r-", "n-", "r!", "r?"), repeat=4):
+        state = pods(" ".join(words))
+        for limit in (1, 2, 3):
+            names = next_wave(state, max_unavailable=limit).names
+            told = [pod for pod in state if pod.name in names]
+            assert all(pod.told_for is None for pod in told)
+            disturbed = sum(pod.ready for pod in told)
+            down = sum(
+                not pod.ready or (pod.told_for is not None and not pod.is_back) for pod in state
+            )
+            assert disturbed <= max(0, limit - down)
+
+
+@pytest.mark.parametrize(
+    ("value", "default", "wanted", "expected"),
+    [
+        (2, 1, 5, 2),
+        (0, 1, 5, 1),
+        ("25%", 1, 5, 1),
+        ("50%", 1, 5, 2),
+        ("100%", 1, 5, 5),
+        ("9999999999999999%", 1, 5, 5),
+        (None, "25%", 12, 3),
+        (None, 1, 12, 1),
+        ("many", "25%", 8, 2),
+        ("-1%", 1, 8, 1),
+    ],
+)
+def test_max_unavailable_is_resolved_as_for_a_rolling_update(
+    value: int | str | None, default: int | str, wanted: int, expected: int
+) -> None:
+    """Percentages are rounded down; nothing is below one pod."""
+    assert resolve_max_unavailable(value, default=default, wanted=wanted) == expected
