@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, webhook
 from tests.support.volumes import visible
 
 from hotmap.agent.report.status_text import format_status
+from hotmap.core.payload import PayloadFile
+from hotmap.volume.atomic_writer import AtomicWriter
 
 #: A checker as programs have it: it wants a file that says "good".
 CHECK = "grep -q good {dir}/text"
@@ -228,3 +232,94 @@ def test_checker_that_may_not_bind_a_port_rejects_nothing(tmp_path: Path) -> Non
         assert status["check"]["counts"]["rejected"] == 0
         assert status["state"] == "waiting"
         assert "it may not bind a port below 1024 here" in status["message"]
+
+
+def test_process_that_restarted_with_rejected_content_is_told_again(tmp_path: Path) -> None:
+    """A loaded, B rejected, the process restarts and reads B, B is taken back to A: A is loaded."""
+    volume = Volume(tmp_path / "volume", text="good A")
+    source = volume.path / "text"
+    flags = ("--dir", volume, "--signal", "HUP", "--check", CHECK)
+    with reader(source, tmp_path) as first:
+        process = ("--process", f"pidfile:{first.pidfile}")
+        with agent(tmp_path, *flags, *process) as running:
+            running.reaches("told")
+            volume.write(text="evil B")
+            running.reaches("rejected")
+            first.end()
+            first.pidfile.unlink()
+            with reader(source, tmp_path) as second:
+                assert second.loads[-1] == "evil B"
+                volume.write(text="good A")
+                eventually(lambda: second.loads[-1] == "good A")
+                running.reaches("told")
+
+
+def test_process_that_ran_all_along_is_not_told_again(tmp_path: Path) -> None:
+    """It has not read what was rejected, so nothing has to be loaded."""
+    volume = Volume(tmp_path / "volume", text="good A")
+    flags = ("--dir", volume, "--signal", "HUP", "--check", CHECK)
+    with reader(volume.path / "text", tmp_path) as process:
+        target = ("--process", f"pidfile:{process.pidfile}")
+        with agent(tmp_path, *flags, *target) as running:
+            running.reaches("told")
+            loads = process.loads
+            volume.write(text="evil B")
+            running.reaches("rejected")
+            volume.write(text="good A")
+            running.reaches("told")
+            time.sleep(0.2)
+            assert process.loads == loads
+
+
+def test_stage_keeps_modes_and_groups(tmp_path: Path) -> None:
+    """A private key stays private, and the application's group can read what it could before."""
+    secret, config = tmp_path / "secret", tmp_path / "config"
+    files = {
+        secret: {"tls.key": 0o400, "tls.crt": 0o444},
+        config: {"conf": 0o644, "run.sh": 0o755, "shared": 0o640},
+    }
+    for folder, modes in files.items():
+        folder.mkdir()
+        payload = {name: PayloadFile(name.encode(), mode) for name, mode in modes.items()}
+        AtomicWriter(str(folder)).write(payload)
+    if os.geteuid() == 0:
+        os.chown(config / "shared", -1, 4711)
+    stage = tmp_path / "stage"
+    flags = ("--dir", secret, "--dir", config, "--stage", stage)
+    with agent(tmp_path / "agent", *flags) as running:
+        running.reaches("told")
+        for folder, modes in files.items():
+            for name, mode in modes.items():
+                assert (stage / folder.name / name).stat().st_mode & 0o777 == mode, name
+        shared = (stage / "config" / "shared").stat()
+        assert shared.st_gid == (config / "shared").stat().st_gid
+    with agent(tmp_path / "agent", *flags, "--stage-mode", "0600") as running:
+        running.reaches("told")
+        AtomicWriter(str(config)).write({"conf": PayloadFile(b"new", 0o644)})
+        eventually(lambda: (stage / "config" / "conf").read_text() == "new")
+        assert (stage / "config" / "conf").stat().st_mode & 0o777 == 0o600
+
+
+def token(number: int) -> str:
+    """Make a token as the API server issues it for a pod."""
+    claims = {"exp": number, "kubernetes.io": {"namespace": "default", "pod": {"name": "web"}}}
+    parts = ({"alg": "RS256"}, claims, {"signature": number})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts)
+    return b".".join(encoded).decode()
+
+
+def test_rotated_service_account_token_restarts_nobody(tmp_path: Path) -> None:
+    """It is published at once; a change beside it restarts the application as always."""
+    volume, stage = Volume(tmp_path / "volume", token=token(1), conf="one"), tmp_path / "stage"
+    flags = ("--dir", volume, "--stage", stage, "--check", "grep -q . {dir}/token")
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        for number in range(2, 5):
+            volume.write(token=token(number), conf="one")
+            eventually(lambda number=number: (stage / "token").read_text() == token(number))
+            running.reaches("loaded")
+        assert running.status()["application"]["starts"] == 1
+        volume.write(token=token(5), conf="two")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+        volume.write(token="eyJ.not.a token", conf="two")
+        eventually(lambda: running.status()["application"]["starts"] == 3)

@@ -151,7 +151,7 @@ class Executor:
     def _publish(self, snapshot: Snapshot) -> tuple[str, str]:
         if self._stage is not None:
             try:
-                self._stage.publish(snapshot.contents)
+                self._stage.publish(snapshot)
             except (OSError, HotmapError) as error:
                 return ERROR, f"cannot write {self._stage_directory}: {error}"
             except Exception as error:

@@ -18,6 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hotmap.agent.decide.snapshot import Snapshot
+    from hotmap.core.payload import Payload
+
+#: Where the source was replaced while it was read.
+_DEFAULT_MODE = 0o644
+
 
 class Stage:
     """Publishes directories below one directory.
@@ -26,7 +32,8 @@ class Stage:
     its base name.
     """
 
-    def __init__(self, root: str, directories: tuple[str, ...], mode: int) -> None:
+    def __init__(self, root: str, directories: tuple[str, ...], mode: int | None) -> None:
+        """`mode`: permission bits of all files; None for those of their source."""
         names = [os.path.basename(directory.rstrip("/")) for directory in directories]
         self.places = (
             {directories[0]: root}
@@ -44,7 +51,7 @@ class Stage:
             except OSError:
                 continue  # it is not there yet, or the next publication says why
 
-    def publish(self, contents: Mapping[str, Mapping[str, bytes]]) -> None:
+    def publish(self, snapshot: Snapshot) -> None:
         """Publish this content.
 
         Raises:
@@ -55,7 +62,31 @@ class Stage:
             if place != self._root and os.path.islink(place):
                 os.remove(place)  # whoever put it there would have us write elsewhere
             os.makedirs(place, exist_ok=True)
+            known = snapshot.permissions.get(directory, {})
             payload = {
-                path: PayloadFile(data, self._mode) for path, data in contents[directory].items()
+                path: PayloadFile(data, self._mode_of(path, known))
+                for path, data in snapshot.contents[directory].items()
             }
-            AtomicWriter(place).write(payload)
+            groups = {path: group for path, (_, group) in known.items() if path in payload}
+            _write(place, payload, groups)
+
+    def _mode_of(self, path: str, known: Mapping[str, tuple[int, int]]) -> int:
+        if self._mode is not None:
+            return self._mode
+        return known[path][0] if path in known else _DEFAULT_MODE
+
+
+def _write(place: str, payload: Payload, groups: Mapping[str, int]) -> None:
+    AtomicWriter(place).write(payload, set_permissions=lambda root: _set_groups(root, groups))
+
+
+def _set_groups(root: str, groups: Mapping[str, int]) -> None:
+    """Give files the group of their source, which the application is in by fsGroup.
+
+    Only a group that the agent is in can be given; otherwise the agent's own stays.
+    """
+    for path, group in groups.items():
+        try:
+            os.chown(os.path.join(root, path), -1, group, follow_symlinks=False)
+        except OSError:
+            continue

@@ -173,6 +173,7 @@ class Reconciler:
         state.superseded += state.progress.running
         changed = tuple(state.changed_files())
         doubted_since = state.progress.doubted_since
+        state.doubted = doubted_since is not None
         position = state.progress.begin()
         return StartAttempt(
             state.rule, position, changed, state.progress.desired_since, doubted_since
@@ -259,7 +260,8 @@ class Reconciler:
             progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
         else:
             progress.succeeded(now)
-            state.loaded_by_itself = attempt.by_itself
+            if not (attempt.by_itself and state.doubted):
+                state.loaded_by_itself = attempt.by_itself
             state.loaded_files = state.attempted_files
             if _restarts_application(state) and not attempt.by_itself:
                 self._adopt_held()

@@ -32,6 +32,8 @@ class RuleState:
         self.superseded = 0
         #: Whether the process had loaded the content at its start, so that nothing was done.
         self.loaded_by_itself = False
+        #: Whether the current attempt is about content that had been loaded before.
+        self.doubted = False
         #: POSIX seconds of the last load; 0 before the first.
         self.loaded_at = 0.0
 

@@ -11,11 +11,12 @@ class Snapshot(Value):
     """One consistent reading of all directories.
 
     contents: bytes by directory and relative path
-    files: digests by absolute path
+    files: digests by absolute path; of every service-account token the same
     directories: digests by directory
     digest: of everything
     payloads: digests of `core.payload_digest` by directory, where they are requested; anybody can
         compute them, so they are compared and never shown
+    permissions: permission bits and group by directory and relative path, where they are asked for
     """
 
     contents: dict[str, dict[str, bytes]]
@@ -23,3 +24,4 @@ class Snapshot(Value):
     directories: dict[str, str]
     digest: str
     payloads: dict[str, str]
+    permissions: dict[str, dict[str, tuple[int, int]]] = {}  # noqa: RUF012 - never changed

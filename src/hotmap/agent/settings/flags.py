@@ -60,7 +60,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("not-empty", "PATTERN", "A file that must exist and not be empty.", True),
             Flag("syntax", "PATTERN=json|toml", "Files that must be well-formed.", True),
             Flag("stage", "DIR", "Publish content that passed here, for the application."),
-            Flag("stage-mode", "MODE", "Permission bits of published files. Default: 0644."),
+            Flag("stage-mode", "MODE", "Permission bits of published files. Default: as mounted."),
             Flag("work-dir", "DIR", "Directory for copies to check. Default: /dev/shm, then /tmp."),
         ),
     ),

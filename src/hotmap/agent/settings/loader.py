@@ -98,6 +98,7 @@ def load_settings(arguments: Arguments) -> Settings:
             poll_interval=flags.one("poll-interval", parse_positive_duration, 0.0),
             target_file=flags.path("target-file"),
             max_directory_size=flags.one("max-directory-size", parse_size, 64 << 20),
+            permissions=flags.has("stage") and not flags.has("stage-mode"),
         ),
         rules=rules,
         checks=_check_settings(flags, tables, rules_file),
@@ -232,7 +233,7 @@ def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckS
             flags.many("syntax", _parse_syntax),
         ),
         stage=flags.path("stage"),
-        stage_mode=flags.one("stage-mode", parse_mode, 0o644),
+        stage_mode=flags.many("stage-mode", parse_mode)[-1] if flags.has("stage-mode") else None,
         work_directory=flags.path("work-dir"),
     )
 

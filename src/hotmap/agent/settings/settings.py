@@ -145,6 +145,7 @@ class WatchSettings(Value):
     poll_interval: 0 for the watcher's own
     target_file: the pod's annotations, "" for none
     max_directory_size: bytes of a directory that no kubelet writes
+    permissions: whether the modes and groups of files are needed
     """
 
     directories: tuple[str, ...]
@@ -153,13 +154,15 @@ class WatchSettings(Value):
     poll_interval: float
     target_file: str
     max_directory_size: int
+    permissions: bool = False
 
 
 class CheckSettings(Value):
     """The checks that content must pass, and where it is published then.
 
     timeout: of each command
-    stage: directory to publish in, "" for none; stage_mode: permission bits of its files
+    stage: directory to publish in, "" for none; stage_mode: permission bits of its files,
+        None for those that they have in their source
     work_directory: for copies to check; "" for memory, then /tmp
     """
 
@@ -167,7 +170,7 @@ class CheckSettings(Value):
     timeout: float
     limits: ContentLimits
     stage: str
-    stage_mode: int
+    stage_mode: int | None
     work_directory: str
 
 

@@ -11,6 +11,7 @@ import os
 from hotmap.agent.decide.digest import digest_of, tree_digest
 from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.watch.plain_files import NotReadable, describe_error, read_plain, signature
+from hotmap.agent.watch.tokens import is_service_account_token
 from hotmap.core.errors import NotProjected, TornRead
 from hotmap.core.payload_digest import file_digest, payload_digest
 from hotmap.volume.atomic_writer import DATA_LINK
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from hotmap.volume.watcher import WatcherStatistics
 
+#: Instead of the digest of a service-account token: another one is no change for a rule.
+_ANY_TOKEN = "token"
+
 
 class Detector:
     """Watches directories and reads them."""
@@ -35,15 +39,18 @@ class Detector:
         *,
         also: Iterable[str] = (),
         payloads: bool = False,
+        permissions: bool = False,
         max_size: int = 64 << 20,
     ) -> None:
         """Watch `directories`, and those in `also`, which are not read here.
 
         key: of digests; payloads: whether to compute payload digests as well
+        permissions: whether to read modes and groups as well
         max_size: bytes that a directory may hold that no kubelet writes
         """
         self._max_size = max_size
         self._payloads = payloads
+        self._permissions = permissions
         self.directories = tuple(dict.fromkeys(directories))
         self._key = key
         self._watcher = VolumeWatcher((*self.directories, *also))
@@ -111,15 +118,24 @@ class Detector:
         """
         contents = {directory: self._read(directory) for directory in self.directories}
         payloads: dict[str, str] = {}
+        permissions: dict[str, dict[str, tuple[int, int]]] = {}
+        everything: dict[str, str] = {}
         files: dict[str, str] = {}
         directories: dict[str, str] = {}
         for directory, found in contents.items():
             digests = {path: digest_of(data, self._key) for path, data in found.items()}
             directories[directory] = tree_digest(digests, self._key)
+            everything.update((f"{directory}/{path}", each) for path, each in digests.items())
+            for path, data in found.items():
+                if is_service_account_token(data):
+                    digests[path] = _ANY_TOKEN
+            if self._permissions:
+                permissions[directory] = _read_permissions(directory, found)
             files.update((f"{directory}/{path}", each) for path, each in digests.items())
             if self._payloads:
                 payloads[directory] = payload_digest({p: file_digest(d) for p, d in found.items()})
-        return Snapshot(contents, files, directories, tree_digest(files, self._key), payloads)
+        digest = tree_digest(everything, self._key)
+        return Snapshot(contents, files, directories, digest, payloads, permissions)
 
     def _read(self, directory: str) -> dict[str, bytes]:
         try:
@@ -161,3 +177,15 @@ class Detector:
             self._again.discard(directory)
             return True
         return changed
+
+
+def _read_permissions(directory: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Read the permission bits and the group of files; without those that are gone by now."""
+    found = {}
+    for path in paths:
+        try:
+            status = os.stat(os.path.join(directory, path))
+        except OSError:
+            continue
+        found[path] = status.st_mode & 0o777, status.st_gid
+    return found

@@ -75,7 +75,8 @@ class Observer:
         also = [self._target_directory] if target else []
         self._detector = Detector(
             settings.directories, key,
-            also=also, payloads=bool(target), max_size=settings.max_directory_size,
+            also=also, payloads=bool(target), permissions=settings.permissions,
+            max_size=settings.max_directory_size,
         )  # fmt: skip
         self._mounts = {path: describe_mount(path) for path in settings.directories}
         self._settle = SettleTimer(settings.settle, settings.settle_max)
