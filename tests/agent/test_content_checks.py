@@ -262,7 +262,7 @@ def test_process_that_ran_all_along_is_not_told_again(tmp_path: Path) -> None:
         target = ("--process", f"pidfile:{process.pidfile}")
         with agent(tmp_path, *flags, *target) as running:
             running.reaches("told")
-            loads = process.loads
+            loads = eventually(lambda: process.loads if len(process.loads) == 2 else [])
             volume.write(text="evil B")
             running.reaches("rejected")
             volume.write(text="good A")

@@ -172,4 +172,4 @@ def test_pending_time_counts_while_a_check_has_not_passed(tmp_path: Path) -> Non
         volume.write(text="good again")
         reaches(running, AgentState.TOLD)
         assert running.rule()["pending_seconds"] == 0
-        assert 'hotmap_agent_loaded{rule="default"} 1' in running.get("/metrics")[1]
+        assert 'hotmap_agent_told{rule="default"} 1' in running.get("/metrics")[1]
