@@ -57,8 +57,12 @@ async def attack(crowd: Story, objects: list[Object], *, delete: bool) -> None:
 
 
 async def is_healthy(controller: ControllerProcess) -> bool:
-    health = json.loads(await controller.get("/healthz"))
-    return bool(health["healthy"]) and not health["failingTasks"]
+    """Ask /healthz; the API server shares this process, so the answer may be read late."""
+    for _ in range(12):
+        with suppress(TimeoutError):
+            health = json.loads(await controller.get("/healthz"))
+            return bool(health["healthy"]) and not health["failingTasks"]
+    raise AssertionError("no answer in a minute")
 
 
 @pytest.mark.timeout(300)
