@@ -332,6 +332,36 @@ async def test_replaced_fingerprint_key_is_used_without_a_restart(
     assert await _record_key(world) != before
 
 
+async def test_standby_takes_over_with_a_key_that_was_replaced(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began with the old key: it rolls nothing for the new one, and misses no edit."""
+    monkeypatch.setattr(keyring, "_CHECK_EVERY", 0.05)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    first = await world.controller(identity="first").__aenter__()
+    async with world.controller(identity="second") as second:
+        try:
+            await world.quiet(first)
+            await world.until(world.records, "the record is written")
+            before = await _record_key(world)
+            old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
+            both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
+            patch = {"data": {"keys": b64encode(both).decode()}}
+            await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+            await world.until(lambda: _sources_have_keys(first, 2), "the leader has both keys")
+            await world.quiet(first)
+        finally:
+            await first.__aexit__(None, None, None)
+        await world.until(lambda: _sources_have_keys(second, 2), "the standby has both keys")
+        await world.quiet(second)
+        assert await world.revision() == ""
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(second)
+    assert await _record_key(world) != before
+
+
 async def test_deleted_fingerprint_keys_are_written_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
