@@ -33,6 +33,9 @@ _MOST_MEMORY = 64.0
 
 _WRITERS = 8
 
+#: Each source is edited once for each attack, which the flap breaker would take for flapping.
+_FLAGS = ("--settle=0s", "--flap-limit=0")
+
 
 async def run(scope: Scope) -> AsyncIterator[Table]:
     """Measure undisturbed, and beside each attack, on every backend."""
@@ -44,12 +47,12 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
 
 
 async def _table(scope: Scope, cluster: Cluster) -> Table:
-    consumers, edits = scope.count(20), scope.count(40)
+    consumers = edits = scope.count(40)
     names = list(ATTACKS)[: scope.count(len(ATTACKS), quick=1)]
     with measured(f"Hostile tenants, {cluster.name}") as result:
         async with person(cluster) as somebody:
             await create(somebody, 0, consumers)
-            async with controller(cluster, "--settle=0s"), watch_templates(cluster) as watch:
+            async with controller(cluster, *_FLAGS), watch_templates(cluster) as watch:
                 calm = await edit_in_turn(somebody, watch, consumers, edits, value="calm")
             result.figures.append(Figure("undisturbed: edit → rollout", calm, "ms"))
             limit = quantile(calm, 0.99) + _MOST_DELAY
@@ -79,7 +82,7 @@ async def _attacked(
     ):
         await client.create(NAMESPACES, None, {"metadata": {"name": namespace}}, type=dict)
         async with (
-            controller(cluster, "--settle=0s") as measured_controller,
+            controller(cluster, *_FLAGS) as measured_controller,
             watch_templates(cluster) as watch,
         ):
             await asyncio.sleep(1)
