@@ -24,6 +24,8 @@ from tests.agent.agents import PATIENCE, READER, Volume, eventually, free_port, 
 
 from hotmap.agent.act.config_output import render
 from hotmap.agent.act.http import redirect
+from hotmap.agent.drop_in.configmap_reload import FLAGS as CONFIGMAP_FLAGS
+from hotmap.agent.drop_in.prometheus_config_reloader import FLAGS as RELOADER_FLAGS
 from hotmap.agent.settings.settings import Call
 from hotmap.agent.settings.values import parse_url
 
@@ -440,3 +442,14 @@ def test_rendering_rules() -> None:
             render(broken, environment)
     with pytest.raises(ValueError, match="more than 67108864 bytes"):
         render(gzip.compress(bytes(70 << 20)), environment)
+
+
+@pytest.mark.parametrize(
+    ("page", "flags"),
+    [("configmap-reload.md", CONFIGMAP_FLAGS), ("prometheus-config-reloader.md", RELOADER_FLAGS)],
+    ids=[CONFIGMAP_RELOAD, RELOADER],
+)
+def test_guide_names_every_flag(page: str, flags: dict[str, object]) -> None:
+    """With what it does here."""
+    text = (Path(__file__).parents[2] / "docs" / "guides" / page).read_text()
+    assert [name for name in flags if f"`--{name}" not in text] == []

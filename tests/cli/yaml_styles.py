@@ -17,6 +17,7 @@ class _Writer:
     def __init__(self, choose: random.Random) -> None:
         self._choose = choose
         self._anchors: dict[str, str] = {}
+        self._after_block_scalar = False
         self._listing = choose.choice([0, 0, 2, 2, 1, 4])
         self._step = choose.choice([2, 2, 2, 4, 1, 3])
         self._comments = choose.random() < 0.5
@@ -29,6 +30,9 @@ class _Writer:
 
     def _noise(self, indent: int) -> list[str]:
         """Write comments and blank lines, sometimes less indented than what follows."""
+        if self._after_block_scalar:  # whose line ends they would be
+            self._after_block_scalar = False
+            return []
         if not self._comments or self._chance(0.85):
             return []
         margin = " " * self._choose.choice([0, indent, indent + 3])
@@ -73,6 +77,7 @@ class _Writer:
         return [f"{start}{blank}{self._scalar(value)}{self._tail()}"]
 
     def _block_scalar(self, start: str, value: str, indent: int) -> list[str]:
+        self._after_block_scalar = True
         body = value.rstrip("\n")
         ends = len(value) - len(body)
         chomp = {0: "-", 1: ""}.get(ends, "+")

@@ -15,6 +15,7 @@ from docs.cli_reference import commands
 from tests.docs.pages import ROOT, docstrings, pages, tracked_files
 from tests.docs.test_reference_pages import exposed_metrics
 
+from hotmap.agent.drop_in.prometheus_config_reloader import FLAGS as RELOADER_FLAGS
 from hotmap.agent.settings.flags import ALIASES
 from hotmap.agent.settings.flags import FLAGS as AGENT_FLAGS
 from hotmap.core.model.annotations import ANNOTATIONS, WATCH_LABEL
@@ -98,7 +99,11 @@ def code_words() -> frozenset[str]:
 @functools.cache
 def known_flags() -> frozenset[str]:
     """List the flags of all commands, the agent's included."""
-    flags = {"--help", "--version", *(f"--{name}" for name in [*AGENT_FLAGS, *ALIASES])}
+    flags = {
+        "--help",
+        "--version",
+        *(f"--{name}" for name in [*AGENT_FLAGS, *ALIASES, *RELOADER_FLAGS]),
+    }
     for _, command in commands():
         for param in command.params:
             flags.update(param.opts, param.secondary_opts)

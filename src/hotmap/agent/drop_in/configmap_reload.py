@@ -7,7 +7,7 @@ from hotmap.agent.settings.flags import ALIASES, Arguments
 from hotmap.agent.settings.loader import load_settings
 from hotmap.core.errors import SettingsError
 
-__all__ = ["HELP", "load"]
+__all__ = ["FLAGS", "HELP", "load"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from hotmap.agent.settings.settings import Action, Settings
 
-_FLAGS = {
+#: The flags of that program, with what they do here.
+FLAGS = {
     "volume-dir": "Directory of a mounted ConfigMap or Secret to watch. Repeatable, required.",
     "webhook-url": "URL to call after a change. Repeatable, required.",
     "webhook-method": "HTTP method. Default: POST.",
@@ -31,7 +32,7 @@ HELP = "\n".join(
         "",
         "hotmap agent with the command line of configmap-reload.",
         "",
-        *(f"  -{name:<22} {text}" for name, text in _FLAGS.items()),
+        *(f"  -{name:<22} {text}" for name, text in FLAGS.items()),
     ]
 )
 
@@ -47,7 +48,7 @@ def load(words: Sequence[str]) -> Settings:
     Raises:
         SettingsError: a flag is unknown or invalid, or a required one is missing.
     """
-    given = parse_go_flags(words, _FLAGS)
+    given = parse_go_flags(words, FLAGS)
     for name in _REPEATABLE:
         if name not in given:
             raise SettingsError(f"-{name} is required")

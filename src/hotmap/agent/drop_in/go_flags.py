@@ -50,7 +50,7 @@ def parse_kingpin_flags(
     switches: Collection[str],
     many: Collection[str],
 ) -> dict[str, list[str]]:
-    """Parse as kingpin: two dashes, `--name value` or `--name=value`; no other words.
+    """Parse as kingpin: two dashes, `--flag value` or `--flag=value`; no other words.
 
     Raises:
         SettingsError: a flag is unknown, has no value, or is repeated and must not be.

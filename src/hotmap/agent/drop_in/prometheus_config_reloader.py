@@ -13,13 +13,14 @@ from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
 from hotmap.volume.atomic_writer import DATA_LINK
 
-__all__ = ["HELP", "load", "set_ordinal"]
+__all__ = ["FLAGS", "HELP", "load", "set_ordinal"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FLAGS = {
+#: The flags of that program: default, and what they do here.
+FLAGS = {
     "config-file": ("", "File to watch and to render."),
     "config-envsubst-file": ("", "Output: decompressed, with $(NAME) replaced by variables."),
     "watched-dir": ("", "Directory to watch. Repeatable."),
@@ -49,7 +50,7 @@ HELP = "\n".join(
         "",
         *(
             f"  --{name:<32} {text}{f' Default: {default}.' if default else ''}"
-            for name, (default, text) in _FLAGS.items()
+            for name, (default, text) in FLAGS.items()
         ),
     ]
 )
@@ -70,10 +71,10 @@ def load(words: Sequence[str]) -> Settings | None:
     Raises:
         SettingsError: a flag is unknown or invalid.
     """
-    given = parse_kingpin_flags(words, _FLAGS, switches=_SWITCHES, many=("watched-dir",))
+    given = parse_kingpin_flags(words, FLAGS, switches=_SWITCHES, many=("watched-dir",))
 
     def text(name: str) -> str:
-        return given.get(name, [_FLAGS[name][0]])[-1]
+        return given.get(name, [FLAGS[name][0]])[-1]
 
     def seconds(name: str) -> float:
         return parse_value(text(name), parse_duration, f"--{name}")
@@ -181,8 +182,8 @@ def _probes(url: str) -> tuple[Probe, ...]:
 
 def set_ordinal(words: Sequence[str]) -> None:
     """Set STATEFULSET_ORDINAL_NUMBER to the number at the end of the pod's name."""
-    given = parse_kingpin_flags(words, _FLAGS, switches=_SWITCHES, many=("watched-dir",))
-    default = _FLAGS["statefulset-ordinal-from-envvar"][0]
+    given = parse_kingpin_flags(words, FLAGS, switches=_SWITCHES, many=("watched-dir",))
+    default = FLAGS["statefulset-ordinal-from-envvar"][0]
     name = os.environ.get(given.get("statefulset-ordinal-from-envvar", [default])[-1], "")
     rest = name.rstrip("0123456789")
     os.environ["STATEFULSET_ORDINAL_NUMBER"] = name[len(rest) :]
