@@ -127,6 +127,7 @@ def _send(
     current: list[Abandon] = []
 
     def on_response(response: Response | None, error: str) -> None:
+        current.clear()  # it refers to what refers to this function
         if response is None:
             finish(0, "", late if error == late else error)
         elif following := redirect(call, response.status, response.location):
@@ -154,7 +155,8 @@ def _send(
         current.append(context.children.run_function(send, seconds=timeout, done=on_sent))
 
     def abandon() -> None:
-        current[-1]()
+        if current:
+            current.pop()()
 
     return abandon
 
