@@ -131,7 +131,7 @@ while True: time.sleep(0.01)
 
 
 @pytest.mark.parametrize("seconds", ["0", "0.05", "600"], ids=["quick", "slow", "stubborn"])
-def test_there_are_never_two_instances(tmp_path: Path, seconds: str) -> None:
+def test_next_instance_starts_after_end_of_previous(tmp_path: Path, seconds: str) -> None:
     """However often content changes while a copy ends, the next one starts after its end."""
     volume = Volume(tmp_path / "volume", text="0")
     program = ("--", sys.executable, "-S", "-c", LOCKED, str(tmp_path), seconds)

@@ -14,7 +14,7 @@ def table(title: str, *values: float, targets: tuple[Target, ...] = ()) -> Table
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
-def test_a_quantile_is_a_sample_that_enough_samples_do_not_exceed(
+def test_quantile_is_sample_that_enough_samples_do_not_exceed(
     values: list[float], share: float
 ) -> None:
     """A quantile was really seen, and the asked share of all samples is not above it."""
@@ -32,7 +32,7 @@ def test_a_quantile_is_a_sample_that_enough_samples_do_not_exceed(
         ((5, 12.5), "p50", "met by 5 ms"),
     ],
 )
-def test_a_target_is_met_or_missed_by_an_amount(
+def test_target_is_met_or_missed_by_amount(
     values: tuple[float, ...], statistic: str, said: str
 ) -> None:
     """The result names the distance of the target's own statistic from its limit."""
@@ -48,7 +48,7 @@ def test_columns_are_aligned() -> None:
     assert len({line.index("target" if "target" in line else "p99 ≤") for line in lines}) == 1
 
 
-def test_a_new_run_replaces_its_own_section_alone() -> None:
+def test_new_run_replaces_its_own_section_alone() -> None:
     """What was not measured again stays in the document, and nothing is there twice."""
     first = merged("", [table("A", 1), table("B", 2)])
     second = merged(first, [table("B", 3), table("C", 4)])
@@ -64,7 +64,7 @@ def test_a_new_run_replaces_its_own_section_alone() -> None:
     assert merged(second, []) == second
 
 
-def test_a_head_in_the_middle_is_dropped() -> None:
+def test_head_in_middle_is_dropped() -> None:
     """A document that was put together of two keeps every section, and one head."""
     halves = [merged("", [table(name, 1)]) for name in "AB"]
     mended = merged("\n".join(halves), [])
@@ -76,7 +76,7 @@ def test_a_head_in_the_middle_is_dropped() -> None:
     assert mended.count("Written by") == 1
 
 
-def test_a_comparison_is_a_section_as_well() -> None:
+def test_comparison_is_section_as_well() -> None:
     """Its rows stand under its columns, in a terminal and in the document."""
     made = Comparison("C", ("row", "them", "us"), [("speed", "9 s", "1 s")], "a machine", ["note"])
     head, row = made.as_text().splitlines()[1:3]

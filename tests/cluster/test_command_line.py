@@ -33,7 +33,7 @@ def test_status_and_down_of_nothing_say_that_there_is_nothing(
     assert not folder.exists()
 
 
-def test_an_error_is_one_line_on_standard_error(
+def test_error_is_one_line_on_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Here a stale folder; nothing is started."""
@@ -54,7 +54,7 @@ def test_up_without_go_fails_before_it_writes(
     assert Cluster.present(folder) is None
 
 
-def test_a_test_that_needs_a_cluster_is_skipped_with_that_reason(
+def test_missing_cluster_skips_test_with_reason(
     tmp_path: Path, no_go: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And fails where HOTMAP_REQUIRE promises a cluster."""
@@ -67,7 +67,7 @@ def test_a_test_that_needs_a_cluster_is_skipped_with_that_reason(
         require(cluster)
 
 
-def test_a_node_without_root_is_refused_by_naming_the_way_out(
+def test_node_without_root_is_refused_with_remedy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Mounts, network namespaces and cgroups are root's."""
@@ -119,7 +119,7 @@ def test_down_can_wait_for_the_end_of_another_process(tmp_path: Path) -> None:
     assert Cluster.present(folder) is None
 
 
-def test_the_image_is_written_where_asked(
+def test_image_is_written_to_named_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the names by which manifests ask for it."""
@@ -132,7 +132,7 @@ def test_the_image_is_written_where_asked(
     assert capsys.readouterr().out.splitlines()[1:] == images.aliases("hotmap")
 
 
-def test_an_image_of_another_python_is_refused(
+def test_image_of_another_python_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its compiled libraries would not load; the remedy is named."""

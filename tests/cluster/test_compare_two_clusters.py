@@ -62,7 +62,7 @@ def test_two_pods_that_differ_in_accident_only_are_equal() -> None:
     assert compare.masked(POD.format(**ONE)) == compare.masked(POD.format(**OTHER))
 
 
-def test_a_difference_in_behaviour_is_not_masked() -> None:
+def test_difference_in_behaviour_is_not_masked() -> None:
     """The phase of a Pod is what we are after."""
     left = compare.masked(POD.format(**ONE))
     right = compare.masked(POD.format(**{**OTHER, "phase": "Pending"}))
@@ -89,7 +89,7 @@ def test_masks_hide_variable_parts_only(text: str, masked: str) -> None:
     assert compare.masked(text) == masked
 
 
-def test_a_script_is_one_command_per_line_with_comments_and_input() -> None:
+def test_script_is_one_command_per_line_with_comments_and_input() -> None:
     """kubectl may be written or left out; a here-document becomes the command's input."""
     script = """\
 # who is there?
@@ -105,7 +105,7 @@ YAML
     ]
 
 
-def test_a_here_document_that_never_ends_is_refused() -> None:
+def test_here_document_that_never_ends_is_refused() -> None:
     """The word that is missing is named."""
     with pytest.raises(ValueError, match="ends before YAML"):
         compare.read_script("apply -f - <<'YAML'\nkind: ConfigMap\n")
@@ -121,7 +121,7 @@ def test_equal_answers_give_no_difference(kubectl: Path, tmp_path: Path) -> None
     assert compare.differences(left, right, names=("left", "right")) == ""
 
 
-def test_a_difference_is_shown_below_its_command(kubectl: Path, tmp_path: Path) -> None:
+def test_difference_is_shown_below_its_command(kubectl: Path, tmp_path: Path) -> None:
     """Exit codes and error texts count as well as output."""
     (tmp_path / "left.get").write_text("found\n")
     script = compare.read_script("get pod")
@@ -132,7 +132,7 @@ def test_a_difference_is_shown_below_its_command(kubectl: Path, tmp_path: Path) 
         assert line in found
 
 
-def test_the_command_line_tells_by_its_exit_code(
+def test_exit_code_shows_differences(
     kubectl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """0 without differences, 1 with some: usable in a script."""

@@ -40,7 +40,7 @@ def eventually(what: Callable[[], bool], told: str) -> None:
         time.sleep(0.1)
 
 
-def test_the_api_server_reports_the_pinned_release(plane: Cluster) -> None:
+def test_api_server_reports_pinned_release(plane: Cluster) -> None:
     """Client and server, so that nobody measures another version than he thinks."""
     found = json.loads(plane.kubectl("version", "--output=json"))
     wanted = f"v{versions.kubernetes().version}"
@@ -80,7 +80,7 @@ def test_two_clusters_run_side_by_side(plane: Cluster, real_control_plane: Clust
 @pytest.mark.parametrize(
     "name", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
 )
-def test_a_killed_component_is_named_and_up_brings_it_back(
+def test_killed_component_is_named_and_restarted_by_up(
     plane: Cluster, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`status` tells by its exit code too; objects survive the death of etcd."""
@@ -94,7 +94,7 @@ def test_a_killed_component_is_named_and_up_brings_it_back(
     plane.kubectl("delete", "configmap", "survivor")
 
 
-def test_a_paused_component_is_named_and_resumes(plane: Cluster) -> None:
+def test_paused_component_is_named_and_resumes(plane: Cluster) -> None:
     """Frozen, it accepts connections and answers none."""
     plane.pause("kube-apiserver")
     eventually(
@@ -110,7 +110,7 @@ def test_a_paused_component_is_named_and_resumes(plane: Cluster) -> None:
     assert plane.unhealthy() == []
 
 
-def test_a_client_can_reach_the_api_through_a_fault_proxy(plane: Cluster, tmp_path: Path) -> None:
+def test_client_can_reach_api_through_fault_proxy(plane: Cluster, tmp_path: Path) -> None:
     """TLS included; when the proxy cuts, the client sees its connection reset."""
     with FaultProxy(plane.layout.settings.port("kube-apiserver")) as proxy:
         through = plane.kubeconfig_through(f"https://127.0.0.1:{proxy.port}", tmp_path / "through")
@@ -123,7 +123,7 @@ def test_a_client_can_reach_the_api_through_a_fault_proxy(plane: Cluster, tmp_pa
         assert "connection reset by peer" in broken.stderr
 
 
-def test_a_component_can_be_routed_through_a_fault_proxy(plane: Cluster) -> None:
+def test_component_can_be_routed_through_fault_proxy(plane: Cluster) -> None:
     """With the controllers' connections stalled nothing reconciles; healed, it goes on."""
     kubectl = plane.kubectl
     name = "kube-controller-manager"
@@ -151,7 +151,7 @@ def test_only_components_with_a_kubeconfig_can_be_routed(plane: Cluster) -> None
         plane.restart("kubelet")
 
 
-def test_a_used_port_is_named_before_anything_starts(tmp_path: Path) -> None:
+def test_used_port_is_reported_before_start(tmp_path: Path) -> None:
     """The sentence names who needs the port; the folder stays free."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         base = listener.getsockname()[1] - layout.PORTS["kube-apiserver"]
@@ -214,7 +214,7 @@ def test_objects_survive_a_down_that_keeps_them(plane: Cluster) -> None:
     assert "kept" in plane.kubectl("get", "configmaps", "--output=name")
 
 
-def test_a_killed_pytest_leaves_no_cluster_behind(tmp_path: Path) -> None:
+def test_killed_pytest_leaves_no_cluster(tmp_path: Path) -> None:
     """The guard that the fixture starts takes the cluster down when its owner ends."""
     test = tmp_path / "test_it.py"
     test.write_text(

@@ -64,7 +64,7 @@ def test_incomplete_keys_are_created_again(tmp_path: Path) -> None:
     handshake(layout, "localhost")
 
 
-def test_what_is_secret_is_readable_by_its_owner_only(layout: Layout) -> None:
+def test_secret_files_are_readable_by_owner_only(layout: Layout) -> None:
     """Keys, tokens and kubeconfigs, whatever the caller's umask."""
     private = [*layout.keys.glob("*.key"), *layout.keys.glob("tokens.*")]
     private += layout.folder.glob("*.kubeconfig")
@@ -72,7 +72,7 @@ def test_what_is_secret_is_readable_by_its_owner_only(layout: Layout) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
 
 
-def test_a_kubeconfig_can_lead_through_another_address(layout: Layout) -> None:
+def test_kubeconfig_can_lead_through_another_address(layout: Layout) -> None:
     """It differs from the direct one in the server only, so that a proxy can sit in between."""
     direct = json.loads(layout.kubeconfig.read_text())
     path = layout.folder / "through.kubeconfig"

@@ -33,14 +33,14 @@ def test_cgroup_version_1_is_known_by_one_folder_per_controller(tmp_path: Path) 
     assert machine.cgroup_version(tmp_path) == 1
 
 
-def test_a_missing_cgroup_controller_is_named(tmp_path: Path) -> None:
+def test_missing_cgroup_controller_is_named(tmp_path: Path) -> None:
     """The kubelet would start, and end a second later with a long message."""
     (tmp_path / "cpu").mkdir()
     with pytest.raises(TestBedError, match="version 1 controllers cpuacct, cpuset, memory"):
         machine.cgroup_version(tmp_path)
 
 
-def test_a_used_port_is_found_on_any_address() -> None:
+def test_used_port_is_found_on_any_address() -> None:
     """Components listen on 127.0.0.1 or everywhere; a listener on either is in the way."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -48,7 +48,7 @@ def test_a_used_port_is_found_on_any_address() -> None:
     assert machine.used_ports([port]) == []
 
 
-def test_a_free_base_port_has_all_its_ports_free() -> None:
+def test_free_base_port_has_all_its_ports_free() -> None:
     """A listener in the middle of the range moves the base behind it."""
     first = machine.free_base_port(12)
     with socket.create_server(("127.0.0.1", first + 5)):
@@ -62,7 +62,7 @@ def test_disk_space_error_has_both_figures(tmp_path: Path) -> None:
         machine.require_disk(tmp_path / "absent" / "folder", 1e9, "to breathe")
 
 
-def test_a_write_to_a_full_disk_becomes_a_sentence() -> None:
+def test_write_to_full_disk_is_explained() -> None:
     """/dev/full answers as a full disk does (full(4)); other errors are not ours to explain."""
     with pytest.raises(OSError, match="No space left") as caught, Path("/dev/full").open("w") as f:
         f.write("x")
@@ -71,7 +71,7 @@ def test_a_write_to_a_full_disk_becomes_a_sentence() -> None:
     assert disk_sentence(FileNotFoundError(2, "No such file", "x")) is None
 
 
-def test_only_our_chains_leave_the_firewall() -> None:
+def test_only_own_firewall_chains_are_removed() -> None:
     """Rules of others, and the built-in chains, are restored as they were."""
     assert network.without_rules(SAVED) == (
         "*nat\n:PREROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n"

@@ -96,7 +96,7 @@ def eventually(what: Callable[[], bool], told: str) -> None:
         time.sleep(0.1)
 
 
-def test_a_pod_sees_a_config_map_as_files_and_environment(cluster: Cluster) -> None:
+def test_pod_sees_config_map_as_files_and_environment(cluster: Cluster) -> None:
     """Data keys that are no identifiers survive in the environment; files appear by symlink."""
     run(cluster, "sees", "busybox", SLEEP)
     wait_ready(cluster, "sees")
@@ -106,7 +106,7 @@ def test_a_pod_sees_a_config_map_as_files_and_environment(cluster: Cluster) -> N
     assert found.strip() == "..data/log.level"
 
 
-def test_an_annotated_pod_gets_an_edit_at_once(cluster: Cluster) -> None:
+def test_annotated_pod_gets_edit_at_once(cluster: Cluster) -> None:
     """The nudge on which hotmap rests: without it the kubelet may take more than a minute."""
     run(cluster, "nudged", "busybox", SLEEP)
     wait_ready(cluster, "nudged")
@@ -185,7 +185,7 @@ print(found, "at once" if time.monotonic() - began < 4 else "late")
     assert wait_done(cluster, "resolves") == f"{wanted} at once\n"
 
 
-def test_the_pause_process_reaps_what_is_handed_to_it(cluster: Cluster) -> None:
+def test_pause_process_reaps_orphans(cluster: Cluster) -> None:
     """With a shared process namespace it is PID 1, and orphans would stay as zombies."""
     run(cluster, "reaps", "busybox", SLEEP, shareProcessNamespace=True)
     wait_ready(cluster, "reaps")
@@ -195,7 +195,7 @@ def test_the_pause_process_reaps_what_is_handed_to_it(cluster: Cluster) -> None:
     assert not [line for line in found.splitlines() if line.split()[2] == "Z"]
 
 
-def test_the_pause_process_of_an_unprivileged_pod_costs_nothing(cluster: Cluster) -> None:
+def test_pause_process_of_unprivileged_pod_costs_nothing(cluster: Cluster) -> None:
     """It sleeps for good: its processor time, in hundredths of a second, stands still."""
     context = {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532}
     run(cluster, "idle", "busybox", SLEEP, shareProcessNamespace=True, securityContext=context)
@@ -205,7 +205,7 @@ def test_the_pause_process_of_an_unprivileged_pod_costs_nothing(cluster: Cluster
     assert before == after
 
 
-def test_the_hotmap_image_holds_hotmap_and_what_it_needs(cluster: Cluster) -> None:
+def test_hotmap_image_holds_hotmap_and_what_it_needs(cluster: Cluster) -> None:
     """Compiled dependencies of this Python load in the image's."""
     require_hotmap_image()
     modules = "aiohttp, click, cryptography.x509, hotmap, msgspec, prometheus_client, rich, yaml"
@@ -251,7 +251,7 @@ def test_down_leaves_no_trace_and_up_brings_pods_back(cluster: Cluster) -> None:
     eventually(lambda: answers(cluster, "returns"), "the Pod is back")
 
 
-def test_there_is_one_node_per_machine(cluster: Cluster, tmp_path: Path) -> None:
+def test_second_node_per_machine_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     """A second one is refused by naming the first one's folder."""
     second = Cluster(tmp_path / "second", layout.Settings(18000))
     wanted = f"already the node of the cluster in {cluster.layout.folder}"

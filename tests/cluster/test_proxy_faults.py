@@ -98,7 +98,7 @@ def test_bytes_arrive_whole_and_in_order(proxy: FaultProxy) -> None:
     assert proxy.statistics().forwarded == 2 * len(sent)
 
 
-def test_an_end_is_carried_after_the_last_byte(proxy: FaultProxy) -> None:
+def test_half_close_is_forwarded_after_last_byte(proxy: FaultProxy) -> None:
     """Half-closing is how HTTP/1.0 and kubectl exec say: no more input."""
     with connect(proxy) as client:
         client.sendall(b"last words")
@@ -147,7 +147,7 @@ def test_half_open_connections_stay_silent_for_ever(proxy: FaultProxy) -> None:
     assert proxy.statistics().lost == len(b"lostlost too")
 
 
-def test_a_stalled_proxy_delivers_when_it_is_healed(proxy: FaultProxy) -> None:
+def test_stalled_proxy_delivers_when_it_is_healed(proxy: FaultProxy) -> None:
     """Nothing is lost, as with a cable that is put back."""
     with connect(proxy) as client:
         assert ask(client, b"before") == b"before"

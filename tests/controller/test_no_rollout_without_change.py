@@ -88,7 +88,7 @@ async def _relabelled(world: World) -> None:
         pytest.param(_relabelled, id="the consumer is labelled"),
     ],
 )
-async def test_nothing_is_rolled_when(
+async def test_unused_change_causes_no_rollout(
     world: World, change: Callable[[World], Awaitable[None]]
 ) -> None:
     """A change that no container reads costs at most one list of the pods."""

@@ -375,7 +375,9 @@ PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
 
 
 @pytest.mark.parametrize(("period", "resumed"), [("5m", False), ("1s", True)])
-async def test_what_reloader_left_paused(world: World, period: str, resumed: bool) -> None:
+async def test_deployment_paused_by_reloader_is_resumed(
+    world: World, period: str, resumed: bool
+) -> None:
     """Reloader resumes from memory; after its end hotmap does, when the period is over."""
     await world.config_map(LEVEL="info")
     said = {

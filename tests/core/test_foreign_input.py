@@ -78,7 +78,7 @@ def test_time_values(text: str | None, at: float | None) -> None:
     assert parse_time(text) == at
 
 
-def test_a_thirteenth_month_does_not_stop_the_controller() -> None:
+def test_thirteenth_month_does_not_stop_controller() -> None:
     """A paused Deployment with such a time is read as paused since ever."""
     said = {NAMES.paused_at: "2026-13-01T00:00:00Z", NAMES.pause_period: "5m"}
     policy = read_policy(deployment(ENV, paused=True, annotations=said))
@@ -221,7 +221,7 @@ def test_pod_templates_are_read(spec: dict[str, Any], writing: Writing) -> None:
         assert len(use.path) < 2_000
 
 
-def test_a_line_feed_in_a_mount_path_stays_on_its_line() -> None:
+def test_line_feed_in_mount_path_stays_on_its_line() -> None:
     """What a template says cannot forge a log line or reach a terminal as an escape sequence."""
     spec = r"""
         containers:

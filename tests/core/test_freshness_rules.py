@@ -333,7 +333,7 @@ def test_rule_5_recreated_with_other_content_is_a_change() -> None:
     assert judged(deployment(), [app()], now).verdict is Verdict.FROZEN
 
 
-def test_rule_5_needs_no_look_at_the_pods() -> None:
+def test_rule_5_needs_no_pod_starts() -> None:
     """With the generation vouched for, young pods do not matter."""
     now = [app(B_FROZEN, version=2)]
     assert judged(deployment(), [app()], now, started=[999]).verdict is Verdict.FROZEN

@@ -161,7 +161,7 @@ def sub_paths_of_items(count: int, sources: int) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_hostile_template_is_left_out(
+def test_hostile_template_has_no_uses(
     spec: dict[str, Any], bound: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Beyond a bound it has no uses and says which bound that is."""
@@ -180,7 +180,7 @@ def test_a_hostile_template_is_left_out(
         pytest.param(sub_paths_of_items(10, 900), id="nearly the most steps"),
     ],
 )
-def test_the_largest_template_is_looked_through_quickly(
+def test_largest_template_is_read_quickly(
     spec: dict[str, Any], record_property: Callable[[str, object], None]
 ) -> None:
     """At the bounds, too, time and memory stay small, and the uses are all there."""
@@ -198,7 +198,7 @@ def test_equal_uses_are_counted_once() -> None:
     assert use.path == "containers[web].envFrom[0] (and 2 more)"
 
 
-def test_a_value_names_the_first_places_that_it_reaches() -> None:
+def test_value_names_first_places_that_it_reaches() -> None:
     """Through a chain of variables, with a word for the others."""
     (use,) = find_uses(web(chain(100)).spec.template, "shop")
     assert use.path == (
@@ -206,7 +206,7 @@ def test_a_value_names_the_first_places_that_it_reaches() -> None:
     )
 
 
-def test_a_workload_that_is_too_large_is_not_opted_in() -> None:
+def test_workload_that_is_too_large_is_not_opted_in() -> None:
     """Its policy says why, for one Event; a workload that opted out is left alone."""
     message = (
         "Deployment shop/web is not tracked: its pod template has "

@@ -157,7 +157,7 @@ def test_hostile_annotations_compile_few_patterns(
     assert len(policy.origin) < 400
 
 
-def test_the_largest_list_is_matched_by_one_expression(
+def test_largest_list_is_matched_by_one_expression(
     record_property: Callable[[str, object], None],
 ) -> None:
     """64 globs, as long as 4 KiB allows."""
@@ -218,7 +218,7 @@ def test_list_beyond_its_bounds_is_reported(annotation: str, value: str, message
     assert problem.message == f"annotation {annotation}: {message}"
 
 
-def test_a_list_of_excludes_beyond_its_bounds_excludes_everything() -> None:
+def test_list_of_excludes_beyond_its_bounds_excludes_everything() -> None:
     """Whichever source was meant, it causes no rollout."""
     said = {NAMES.auto: "true", EXCLUDES["ConfigMap"]: ",".join(f"n{i}" for i in range(65))}
     policy = read_policy(deployment(ENV, annotations=said))

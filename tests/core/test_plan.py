@@ -497,7 +497,7 @@ def test_early_window_records_nothing_as_applied() -> None:
 
 
 @pytest.mark.parametrize(("data", "confirms"), [(A, True), (UNUSED, False), (FROZEN, False)])
-def test_what_only_confirms(data: dict[str, str], confirms: bool) -> None:
+def test_confirming_plan_is_marked(data: dict[str, str], confirms: bool) -> None:
     """A plan that says no more than "still as asked" can be told from one that explains."""
     assert planned(opted_in("Deployment", ENV), data).confirms is confirms
 

@@ -259,7 +259,7 @@ RESTARTS = "supervised|all-containers|term|none"
         ),
     ],
 )
-def test_what_cannot_be_read(
+def test_invalid_value_is_reported_and_read_safely(
     annotation: str, text: str, field: str, safe: object, message: str
 ) -> None:
     """An invalid value is one problem in words, and takes the safe reading."""

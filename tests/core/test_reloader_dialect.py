@@ -51,13 +51,13 @@ def test_auto_selects_sources(place: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
-def test_what_go_reads_as_true(text: str) -> None:
+def test_boolean_accepts_go_spellings_of_true(text: str) -> None:
     """Booleans are what Go's strconv.ParseBool accepts."""
     assert read_policy(deployment(annotations={AUTO: text})).auto
 
 
 @pytest.mark.parametrize(("text", "problems"), [("false", 0), ("0", 0), ("yes", 1)])
-def test_what_is_not_true(text: str, problems: int) -> None:
+def test_other_booleans_are_false(text: str, problems: int) -> None:
     """Anything else is false, and said so when it is no boolean."""
     policy = read_policy(deployment(annotations={AUTO: text}))
     assert (policy.opted_in, len(policy.problems)) == (False, problems)
@@ -360,7 +360,7 @@ def test_argo_rollout_strategies(kind: str, text: str, restarts: bool, problems:
         ("Deployment", None, OnChange.REPORT),
     ],
 )
-def test_what_kinds_without_a_rollout_have_done_to_them(
+def test_kinds_without_rollout_are_acted_on_by_flag_or_annotation(
     kind: str, said: str | None, expected: OnChange
 ) -> None:
     """Flags may say it for Jobs and CronJobs; an annotation goes over them."""
@@ -393,7 +393,7 @@ PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
         pytest.param("StatefulSet", True, {PAUSED_AT: "1970-01-01T00:10:00Z"}, None, id="kind"),
     ],
 )
-def test_what_reloader_left_paused(
+def test_deployment_paused_by_reloader_is_resumed(
     kind: str, paused: bool, said: dict[str, str], until: float | None
 ) -> None:
     """A Deployment that Reloader paused may be resumed when its period is over."""

@@ -273,7 +273,7 @@ def test_reloaders_annotation() -> None:
 
 
 @pytest.mark.parametrize("digest", ["1", ""])
-def test_where_reloader_would_write_nothing(digest: str) -> None:
+def test_revision_is_written_without_changed_variable(digest: str) -> None:
     """The revision has the pods replaced that need it, although no variable changes."""
     who = marked("1") if digest else consumer_from_workload("Deployment", workload(ENV), ENV_VARS)
     sent = patch(who, Writing.ENV_VARS, digest=digest, distinct=bool(digest))

@@ -35,7 +35,7 @@ def test_they_are_what_kubectl_makes_of_the_kustomization(
 @pytest.mark.cluster
 @pytest.mark.parametrize(("variant", "kind"), [("base", "ClusterRole"), ("namespaced", "Role")])
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_a_component_adds_its_rules_to_the_role_and_to_nothing_else(
+def test_component_adds_its_rules_to_role_and_to_nothing_else(
     real_cluster: Cluster, tmp_path: Path, variant: str, kind: str, component: str
 ) -> None:
     """Whichever installation it is put on; the controller's own Role stays as it is."""
@@ -54,7 +54,7 @@ def test_a_component_adds_its_rules_to_the_role_and_to_nothing_else(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_image_is_of_this_version_and_of_no_registry(variant: str) -> None:
+def test_image_is_of_this_version_and_of_no_registry(variant: str) -> None:
     """Which registry it comes from is said when it is installed."""
     pod = objects(variant)["Deployment", "hotmap"]["spec"]["template"]["spec"]
     assert [one["image"] for one in pod["containers"]] == [f"hotmap:{hotmap.__version__}"]
@@ -68,7 +68,7 @@ def test_namespaced_objects_are_in_the_included_namespace(variant: str) -> None:
         assert one["metadata"].get("namespace") == (None if kind in cluster_wide else "hotmap")
 
 
-def test_the_namespaced_one_can_be_put_into_any_namespace() -> None:
+def test_namespaced_one_can_be_put_into_any_namespace() -> None:
     """It names none, and has nothing that is not in a namespace."""
     found = objects("namespaced")
     assert not [one for one in found.values() if "namespace" in one["metadata"]]

@@ -105,9 +105,7 @@ async def test_on_delete_waits_for_its_pods(backend: Backend, base: Installation
     await pods_started(base, backend)
 
 
-async def test_a_stateful_set_that_is_stuck_names_the_pod_to_delete(
-    backend: Backend, base: Installation
-) -> None:
+async def test_stuck_stateful_set_names_pod_to_delete(backend: Backend, base: Installation) -> None:
     """A bad value is taken back and changes nothing: what is said to help, helps."""
     await backend.create(DATABASE.replace("STRATEGY", "RollingUpdate"))
     base.cluster.kubectl(

@@ -81,7 +81,7 @@ async def test_broken_stream_is_requested_again(server: FaultServer, reflect: Re
     assert reflection.deleted == []
 
 
-async def test_object_that_dies_during_the_stream_is_gone(
+async def test_object_deleted_during_stream_is_removed(
     server: FaultServer, reflect: Reflect
 ) -> None:
     """Added and deleted before the marker: listeners hear both, and it stays deleted."""

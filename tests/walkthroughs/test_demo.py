@@ -46,7 +46,7 @@ def shown(person: Person, *arguments: str) -> str:
     return output
 
 
-def test_the_demo_shows_what_is_true(person: Person) -> None:
+def test_demo_checks_pass(person: Person) -> None:
     """In an empty home, with nothing installed: four edits and what followed from each."""
     output = shown(person)
     assert output.count("unaffected") == 4
@@ -54,7 +54,7 @@ def test_the_demo_shows_what_is_true(person: Person) -> None:
     assert "FAILED" not in output
 
 
-def test_the_demo_for_machines(person: Person) -> None:
+def test_demo_prints_json(person: Person) -> None:
     """One JSON document, with the result of every check."""
     document = json.loads(shown(person, "--json"))
     assert document["passed"] is True

@@ -59,7 +59,7 @@ async def run_stubborn(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_it_stops_clean(number: signal.Signals, tmp_path: Path) -> None:
+async def test_local_plane_stops_cleanly(number: signal.Signals, tmp_path: Path) -> None:
     """With a pod that does not want to end, its status is 0 and nothing remains."""
     directory = tmp_path / "plane"
     with adopting() as orphans:

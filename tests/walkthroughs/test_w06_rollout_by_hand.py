@@ -15,7 +15,7 @@ async def template_annotations(backend: Backend) -> dict[str, str]:
     return found
 
 
-async def test_an_annotation_rolls_and_undo_goes_back(backend: Backend) -> None:
+async def test_annotation_rolls_out_and_undo_restores(backend: Backend) -> None:
     """New pods have the new environment; an undo brings the template back, not the ConfigMap."""
     await backend.create(CONFIG + ENVIRONMENT)
     await backend.rolled_out("my-nginx")

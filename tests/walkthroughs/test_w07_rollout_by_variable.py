@@ -9,7 +9,7 @@ from tests.walkthroughs.manifests import CONFIG, ENVIRONMENT
 from tests.walkthroughs.steps import replaced, running_pod, variable
 
 
-async def test_a_variable_of_one_container_rolls(backend: Backend) -> None:
+async def test_variable_of_one_container_rolls(backend: Backend) -> None:
     """The patch finds the container by its name and leaves the rest of it as it was."""
     await backend.create(CONFIG + ENVIRONMENT)
     first = await running_pod(backend, "my-nginx")

@@ -57,7 +57,7 @@ spec:
 DEFAULT_CONF = "/etc/nginx/conf.d/default.conf"
 
 
-async def test_an_edit_of_either_config_map_restarts_the_pod(backend: Backend) -> None:
+async def test_edit_of_either_config_map_restarts_pod(backend: Backend) -> None:
     """Long before the sync period is over there is a new pod with new variables or files."""
     await backend.create(MANIFESTS)
     first = await running_pod(backend, "demo")
@@ -72,7 +72,7 @@ async def test_an_edit_of_either_config_map_restarts_the_pod(backend: Backend) -
         assert await backend.exec(third.name, "cat", DEFAULT_CONF) == served
 
 
-async def test_a_config_map_that_is_not_named_restarts_nothing(backend: Backend) -> None:
+async def test_config_map_that_is_not_named_restarts_nothing(backend: Backend) -> None:
     """After an edit of another ConfigMap, and of a named one, there was one rollout."""
     await backend.create(MANIFESTS)
     first = await running_pod(backend, "demo")

@@ -63,7 +63,7 @@ async def gone(directory: Path) -> None:
     await until(look, f"{directory} is removed")
 
 
-async def test_an_annotation_of_the_pod_brings_the_files(backend: Backend) -> None:
+async def test_annotation_of_pod_brings_files(backend: Backend) -> None:
     """Long before the sync period is over, in the same pod; only `..data` has moved."""
     await backend.create(MANIFESTS)
     pod = await running_pod(backend, "web")
@@ -86,7 +86,7 @@ async def test_an_annotation_of_the_pod_brings_the_files(backend: Backend) -> No
     assert await running_pod(backend, "web") == pod
 
 
-async def test_what_a_watch_on_the_directory_sees(backend: Backend) -> None:
+async def test_directory_watch_reports_one_refresh_in_order(backend: Backend) -> None:
     """The order of one refresh, in which a data key changes, one is new and one is dropped."""
     await backend.create(MANIFESTS)
     pod = await running_pod(backend, "web")

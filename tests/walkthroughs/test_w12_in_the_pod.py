@@ -61,7 +61,7 @@ async def test_nginx_is_signalled(backend: Backend, record_property: Note) -> No
     assert await backend.history("web") == [1]
 
 
-async def test_a_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
+async def test_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
     """No signal is sent, the old one is served on, and whoever looks is told; then it is mended."""
     needs(backend, "nginx")
     port = free_port()
@@ -89,9 +89,7 @@ async def test_a_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
     assert await web.life() == life
 
 
-async def test_an_application_with_a_webhook_is_called(
-    backend: Backend, record_property: Note
-) -> None:
+async def test_application_with_webhook_is_called(backend: Backend, record_property: Note) -> None:
     """`POST /-/reload` makes it read its file again."""
     needs_image(backend)
     port = free_port()

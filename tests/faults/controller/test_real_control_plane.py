@@ -163,7 +163,7 @@ async def test_workload_rejected_by_policy_delays_no_other(mall: Mall) -> None:
             await mall.kubectl("delete", kind, policy)
 
 
-async def test_one_kind_may_not_be_watched(mall: Mall) -> None:
+async def test_kind_without_watch_permission_is_reported(mall: Mall) -> None:
     """Everything else works; readiness names what is missing, and so does the log, once."""
     shop = mall.story
     await shop.set_up()
@@ -187,7 +187,7 @@ async def test_one_kind_may_not_be_watched(mall: Mall) -> None:
         await shop.ends_well({"web": 1})
 
 
-async def test_one_namespace_may_not_be_watched(mall: Mall) -> None:
+async def test_namespace_without_watch_permission_is_reported(mall: Mall) -> None:
     """The other one is served; readiness says what is missing."""
     shop = mall.story
     await shop.set_up()

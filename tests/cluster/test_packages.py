@@ -42,7 +42,7 @@ def test_without_root_the_packages_are_named(absent: Path, monkeypatch: pytest.M
         packages.require()
 
 
-def test_as_root_they_are_installed(
+def test_packages_are_installed_as_root(
     absent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without what they recommend, and without a question."""
@@ -66,7 +66,7 @@ def test_outdated_lists_are_updated_once(
     ]
 
 
-def test_a_machine_without_lists_can_download(
+def test_machine_without_lists_can_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What goes into an image is found after an update, as on a machine that is new."""

@@ -58,7 +58,7 @@ def as_user(cluster: Cluster, user: str, path: Path) -> Path:
     return path
 
 
-def test_no_cluster_role_is_bound_to_it(namespaced: Installation) -> None:
+def test_namespaced_controller_has_no_cluster_role(namespaced: Installation) -> None:
     """Its ServiceAccount is bound to Roles of its namespace alone, and it is ready."""
     bindings = json.loads(
         namespaced.kubectl(
@@ -82,7 +82,7 @@ def test_no_cluster_role_is_bound_to_it(namespaced: Installation) -> None:
     }
 
 
-async def test_an_edit_in_the_namespace_alone_is_delivered(namespaced: Installation) -> None:
+async def test_edit_in_namespace_alone_is_delivered(namespaced: Installation) -> None:
     """The same edit in a namespace beside it rolls nothing, and nothing was asked there."""
     inside = ClusterBackend(namespaced.cluster, namespaced.namespace)
     async with ClusterBackend(namespaced.cluster, f"{inside.namespace}-beside") as beside:
@@ -99,7 +99,7 @@ async def test_an_edit_in_the_namespace_alone_is_delivered(namespaced: Installat
     assert [refusals(metrics) for metrics in namespaced.ask("metrics")] == [[]]
 
 
-async def test_a_right_that_is_missing_would_be_noticed(namespaced: Installation) -> None:
+async def test_missing_permission_is_noticed(namespaced: Installation) -> None:
     """Without the right to write Events the work goes on, and the metrics show a 403."""
     backend = ClusterBackend(namespaced.cluster, namespaced.namespace)
     first = await running_pod(backend, "my-nginx")

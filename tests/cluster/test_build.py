@@ -56,7 +56,7 @@ def programs(tmp_path: Path) -> Programs:
     return Programs(cache=tmp_path / "cache")
 
 
-def test_a_program_is_built_once(go: Go, programs: Programs) -> None:
+def test_program_is_built_once(go: Go, programs: Programs) -> None:
     """A second build finds the program complete and does nothing."""
     programs.build(["etcd"])
     programs.build(["etcd"])
@@ -64,7 +64,7 @@ def test_a_program_is_built_once(go: Go, programs: Programs) -> None:
     assert programs.missing(["etcd"]) == []
 
 
-def test_a_build_that_fails_leaves_no_program_of_that_name(go: Go, programs: Programs) -> None:
+def test_failed_build_leaves_no_program(go: Go, programs: Programs) -> None:
     """The compiler's last line is the reason; the next build starts this program again."""
     go.answer(version="go1.26.1", ending="echo 'main.go:3: undefined: x' >&2; exit 1")
     with pytest.raises(TestBedError, match=r"etcd 3\.6\.\d+ could not be built: main.go:3: undef"):
@@ -75,7 +75,7 @@ def test_a_build_that_fails_leaves_no_program_of_that_name(go: Go, programs: Pro
     assert programs.missing(["etcd"]) == []
 
 
-def test_a_half_built_program_is_built_again(
+def test_incomplete_program_is_rebuilt(
     go: Go, programs: Programs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A program that is shorter than what was built was cut off, and is named so."""
@@ -87,7 +87,7 @@ def test_a_half_built_program_is_built_again(
     assert go.builds() == 2
 
 
-def test_a_build_that_was_killed_is_seen_as_half_built(
+def test_killed_build_is_incomplete(
     go: Go, programs: Programs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What the killed build left behind does not count as the program."""
@@ -100,7 +100,7 @@ def test_a_build_that_was_killed_is_seen_as_half_built(
     assert go.builds() == 1
 
 
-def test_a_program_of_other_versions_is_built_again(go: Go, programs: Programs) -> None:
+def test_program_of_other_versions_is_rebuilt(go: Go, programs: Programs) -> None:
     """The note beside a program holds a digest of go.mod, go.sum and flags."""
     programs.build(["etcd"])
     note = programs.path("etcd").with_suffix(".built")
@@ -116,9 +116,7 @@ def test_without_go_the_sentence_says_which_version_is_needed(go: Go, programs: 
         programs.build(["kubectl"])
 
 
-def test_a_go_that_is_too_old_is_refused_before_it_downloads_anything(
-    go: Go, programs: Programs
-) -> None:
+def test_old_go_is_refused_before_download(go: Go, programs: Programs) -> None:
     """The version is compared as numbers: 1.9 is older than 1.26."""
     go.answer(version="go1.9.7", ending="exit 0")
     with pytest.raises(TestBedError, match=r"Go 1\.9 is too old: kubernetes-.* needs Go 1\.26"):
@@ -126,14 +124,14 @@ def test_a_go_that_is_too_old_is_refused_before_it_downloads_anything(
     assert go.builds() == 0
 
 
-def test_a_disk_that_fills_up_while_building_is_named(go: Go, programs: Programs) -> None:
+def test_full_disk_during_build_is_reported(go: Go, programs: Programs) -> None:
     """Go says it in its last lines; the sentence says that the build can be gone on with."""
     go.answer(version="go1.26.1", ending="echo 'write x: no space left on device' >&2; exit 1")
     with pytest.raises(TestBedError, match="disk became full while etcd was built"):
         programs.build(["etcd"])
 
 
-def test_a_disk_without_room_is_refused_before_the_build(
+def test_full_disk_is_reported_before_build(
     go: Go, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both figures are in the sentence, and where to point HOTMAP_TESTBED."""
@@ -143,7 +141,7 @@ def test_a_disk_without_room_is_refused_before_the_build(
     assert go.builds() == 0
 
 
-def test_the_cache_folder_is_the_one_that_the_user_names(
+def test_cache_folder_is_set_by_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HOTMAP_TESTBED first, then the user's cache directory."""

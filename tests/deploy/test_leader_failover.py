@@ -34,7 +34,7 @@ def test_one_replica_leads_and_one_is_standby(ha: Installation) -> None:
     assert ha.kubectl("get", "poddisruptionbudget", "hotmap", allowed) == "1"
 
 
-async def test_an_edit_that_no_leader_saw_is_delivered_once(ha: Installation) -> None:
+async def test_edit_between_leaders_is_delivered_once(ha: Installation) -> None:
     """The leader is killed, a ConfigMap edited before another one leads: one rollout."""
     async with ClusterBackend(ha.cluster, f"ha-{uuid.uuid4().hex[:8]}") as backend:
         await backend.create(CONFIG + ENVIRONMENT)

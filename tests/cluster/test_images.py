@@ -64,7 +64,7 @@ def test_index_leads_to_manifest_settings_and_layer(layout: dict[str, bytes]) ->
     assert members(blob(layout, layer))["etc/motd"].size == 5
 
 
-def test_what_was_added_first_stays() -> None:
+def test_first_added_path_is_kept() -> None:
     """So that our nginx.conf goes before Debian's; a path is never twice in a layer."""
     layer = Layer()
     layer.file("etc/nginx.conf", b"ours")
@@ -82,14 +82,14 @@ def test_bin_and_lib_are_links_into_usr() -> None:
     assert "bin/tool" not in found
 
 
-def test_an_upper_layer_leaves_those_links_alone(tmp_path: Path) -> None:
+def test_upper_layer_leaves_those_links_alone(tmp_path: Path) -> None:
     """A folder over the link would hide all that is below it."""
     (tmp_path / "lib/deep").mkdir(parents=True)
     (tmp_path / "lib/deep/one").touch()
     assert set(members(Layer().tree(tmp_path).content())) == {"usr/lib/deep", "usr/lib/deep/one"}
 
 
-def test_a_tree_keeps_modes_and_links_and_leaves_out_manuals(tmp_path: Path) -> None:
+def test_tree_keeps_modes_and_links_and_leaves_out_manuals(tmp_path: Path) -> None:
     """Documentation and compiled caches would make images three times as large."""
     (tmp_path / "usr/share/doc/tool").mkdir(parents=True)
     (tmp_path / "usr/share/doc/tool/copyright").touch()
@@ -103,12 +103,12 @@ def test_a_tree_keeps_modes_and_links_and_leaves_out_manuals(tmp_path: Path) -> 
     assert found["usr/lib/walk"].linkname == "run"
 
 
-def test_the_hotmap_image_is_what_inject_writes() -> None:
+def test_hotmap_image_matches_injected_manifests() -> None:
     """So that manifests run as `hotmap inject` prints them."""
     assert f"docker.io/library/{default_image()}" in images.aliases("hotmap")
 
 
-def test_the_hotmap_image_is_made_again_when_its_source_changes(
+def test_hotmap_image_is_made_again_when_its_source_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A test on a real node must never run yesterday's code."""

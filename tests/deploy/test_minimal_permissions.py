@@ -16,32 +16,32 @@ from tests.walkthroughs.test_w05_edits_by_themselves import (
     test_files_follow_after_the_sync_period,
 )
 from tests.walkthroughs.test_w06_rollout_by_hand import (
-    test_an_annotation_rolls_and_undo_goes_back,
+    test_annotation_rolls_out_and_undo_restores,
 )
 from tests.walkthroughs.test_w07_rollout_by_variable import (
-    test_a_variable_of_one_container_rolls,
+    test_variable_of_one_container_rolls,
 )
 from tests.walkthroughs.test_w09_restart_controller import (
-    test_a_config_map_that_is_not_named_restarts_nothing,
-    test_an_edit_of_either_config_map_restarts_the_pod,
+    test_config_map_that_is_not_named_restarts_nothing,
+    test_edit_of_either_config_map_restarts_pod,
 )
 from tests.walkthroughs.test_w10_instant_refresh import (
-    test_an_annotation_of_the_pod_brings_the_files,
+    test_annotation_of_pod_brings_files,
+    test_directory_watch_reports_one_refresh_in_order,
     test_hotmap_annotates_the_pod_by_itself,
-    test_what_a_watch_on_the_directory_sees,
 )
 
 __all__ = [
-    "test_a_config_map_that_is_not_named_restarts_nothing",
-    "test_a_variable_of_one_container_rolls",
-    "test_an_annotation_of_the_pod_brings_the_files",
-    "test_an_annotation_rolls_and_undo_goes_back",
-    "test_an_edit_of_either_config_map_restarts_the_pod",
+    "test_annotation_of_pod_brings_files",
+    "test_annotation_rolls_out_and_undo_restores",
+    "test_config_map_that_is_not_named_restarts_nothing",
+    "test_directory_watch_reports_one_refresh_in_order",
+    "test_edit_of_either_config_map_restarts_pod",
     "test_environment_of_a_running_pod_is_unchanged",
     "test_files_do_not_follow_at_once",
     "test_files_follow_after_the_sync_period",
     "test_hotmap_annotates_the_pod_by_itself",
-    "test_what_a_watch_on_the_directory_sees",
+    "test_variable_of_one_container_rolls",
 ]
 
 pytestmark = pytest.mark.cluster
@@ -82,12 +82,12 @@ def test_controller_becomes_the_ready_leader(base: Installation) -> None:
         "get nodes",
     ],
 )
-def test_it_may_not(base: Installation, asked: str) -> None:
+def test_other_requests_are_denied(base: Installation, asked: str) -> None:
     """What the controller could abuse and does not need, the API server denies it."""
     assert not may(base, asked)
 
 
-def test_it_may_read_its_own_secrets_by_name(base: Installation) -> None:
+def test_own_secrets_are_readable_by_name(base: Installation) -> None:
     """The last shard as well as the key; so the denials above are no other mistake's."""
     for name in ("hotmap-key", "hotmap-state-31"):
         assert may(base, f"get secrets/{name} --namespace=hotmap")

@@ -118,7 +118,7 @@ def test_nothing_is_granted_twice_or_by_wildcard(manifest: str, kind: str, name:
     assert not [right for right in found if "*" in right]
 
 
-def test_only_the_rights_that_can_have_no_name_have_none() -> None:
+def test_own_objects_are_granted_by_name_except_create() -> None:
     """On its own objects every verb but create is limited to a name."""
     own = granted("base.yaml", kind="Role", name="hotmap-own")
     assert {right.verb for right in own if not right.name} == {NAMELESS}
@@ -155,7 +155,7 @@ COMPONENTS = sorted(path.name for path in (ROOT / "deploy" / "components").iterd
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-def test_what_a_component_adds(component: str) -> None:
+def test_component_adds_its_documented_permissions(component: str) -> None:
     """Each is the rows of the reference that name it, and grants what the base does not."""
     found = added(component)
     assert found == listed_for(component)
@@ -164,7 +164,7 @@ def test_what_a_component_adds(component: str) -> None:
     assert found.isdisjoint(granted(without, kind=kind, name="hotmap"))
 
 
-def test_nothing_of_everybodys_may_be_deleted_or_created_by_default() -> None:
+def test_default_roles_delete_and_create_no_user_objects() -> None:
     """Who wants Jobs run or Pods evicted has to say so when installing."""
     verbs = {(right.resource, right.verb) for right in listed(own=False)}
     assert {verb for _, verb in verbs} == {"list", "watch", "patch", "create"}

@@ -52,7 +52,7 @@ def test_starting_twice_starts_once(processes: Processes) -> None:
     assert processes.leftovers() == [first]
 
 
-def test_a_stopped_component_is_gone_and_forgotten(processes: Processes) -> None:
+def test_stopped_component_leaves_no_process_or_record(processes: Processes) -> None:
     """Neither process nor record is left."""
     processes.start(sleeper())
     processes.stop("sleeper")
@@ -60,7 +60,7 @@ def test_a_stopped_component_is_gone_and_forgotten(processes: Processes) -> None
     assert processes.leftovers() == []
 
 
-def test_a_component_that_ignores_sigterm_is_killed_after_its_grace(processes: Processes) -> None:
+def test_component_that_ignores_sigterm_is_killed_after_its_grace(processes: Processes) -> None:
     """`stop` does not wait for ever."""
     code = "import signal,time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True)"
     processes.start(python("stubborn", f"{code}; time.sleep(1000)"))
@@ -69,7 +69,7 @@ def test_a_component_that_ignores_sigterm_is_killed_after_its_grace(processes: P
     assert processes.leftovers() == []
 
 
-def test_a_paused_component_can_be_stopped(processes: Processes) -> None:
+def test_paused_component_can_be_stopped(processes: Processes) -> None:
     """SIGTERM alone would wait in a frozen process until somebody continues it."""
     processes.start(sleeper())
     processes.pause("sleeper")
@@ -89,7 +89,7 @@ def test_pause_and_resume_are_seen_as_states(processes: Processes) -> None:
         assert time.monotonic() < deadline
 
 
-def test_a_killed_component_is_called_killed_until_it_is_started_again(
+def test_killed_component_is_reported_until_restart(
     processes: Processes,
 ) -> None:
     """The record of the dead process is what tells killed from never started."""
@@ -100,13 +100,13 @@ def test_a_killed_component_is_called_killed_until_it_is_started_again(
     assert processes.state("sleeper") is State.RUNNING
 
 
-def test_a_component_that_does_not_run_cannot_be_paused(processes: Processes) -> None:
+def test_component_that_does_not_run_cannot_be_paused(processes: Processes) -> None:
     """The sentence names the component and the signal."""
     with pytest.raises(TestBedError, match=r"sleeper does not run.*SIGSTOP"):
         processes.pause("sleeper")
 
 
-def test_a_reused_process_id_is_not_mistaken_for_the_component(
+def test_reused_process_id_is_not_mistaken_for_component(
     processes: Processes, tmp_path: Path
 ) -> None:
     """A record of this test's own id with another start time must not get the test killed."""
@@ -117,7 +117,7 @@ def test_a_reused_process_id_is_not_mistaken_for_the_component(
     assert processes.state("sleeper") is State.NOT_STARTED
 
 
-def test_a_component_whose_starter_was_killed_is_adopted(
+def test_component_whose_starter_was_killed_is_adopted(
     processes: Processes, tmp_path: Path
 ) -> None:
     """Between the start and the record nothing is lost: the process carries the mark."""
@@ -149,7 +149,7 @@ def test_another_clusters_processes_are_not_ours(processes: Processes, tmp_path:
         other.stop("sleeper")
 
 
-def test_a_component_inherits_little_from_its_caller(
+def test_component_inherits_little_from_its_caller(
     processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller's HTTP proxy would otherwise sit between the components."""
@@ -159,7 +159,7 @@ def test_a_component_inherits_little_from_its_caller(
     assert "HTTPS_PROXY" not in processes.log("printer").read_text()
 
 
-def test_a_program_that_is_not_there_is_named(processes: Processes) -> None:
+def test_missing_program_is_named(processes: Processes) -> None:
     """posix_spawn(3) would otherwise only say: no such file."""
     absent = Component("absent", ("no-such-program",), lambda: None)
     with pytest.raises(TestBedError, match="no-such-program is not installed"):

@@ -28,20 +28,20 @@ replace (
 
 
 @pytest.mark.parametrize("modules", SETS, ids=lambda modules: modules.folder.name)
-def test_a_set_names_one_exact_version_and_has_its_sums(modules: ModuleSet) -> None:
+def test_set_names_one_exact_version_and_has_its_sums(modules: ModuleSet) -> None:
     """A version has three numbers, and go.sum holds the sum of exactly that module."""
     assert re.fullmatch(r"\d+\.\d+\.\d+", modules.version)
     assert f"{modules.module} v{modules.version} h1:" in (modules.folder / "go.sum").read_text()
 
 
 @pytest.mark.parametrize("modules", SETS, ids=lambda modules: modules.folder.name)
-def test_a_folder_is_named_after_the_release_line_it_pins(modules: ModuleSet) -> None:
+def test_folder_is_named_after_release_line_it_pins(modules: ModuleSet) -> None:
     """kubernetes-1.36 pins a 1.36 release, so that nobody finds another one there."""
     assert modules.version.startswith(modules.folder.name.rpartition("-")[2] + ".")
 
 
 @pytest.mark.parametrize("modules", SETS, ids=lambda modules: modules.folder.name)
-def test_no_set_names_a_place_to_download_from(modules: ModuleSet) -> None:
+def test_sets_name_no_download_location(modules: ModuleSet) -> None:
     """Modules come from wherever the user's Go looks for them; no file here says where."""
     text = "".join((modules.folder / name).read_text() for name in ("go.mod", "go.sum"))
     assert "://" not in text
@@ -55,7 +55,7 @@ def test_kubernetes_programs_report_the_release_they_are_built_from() -> None:
     assert "version.gitMinor=36" in modules.linker_flags
 
 
-def test_a_minor_that_is_not_pinned_is_refused_by_naming_those_that_are() -> None:
+def test_unpinned_minor_is_refused_with_choices() -> None:
     """The sentence lists what can be chosen instead."""
     with pytest.raises(TestBedError, match=r"Kubernetes 1\.2 is not pinned .* 1\.35, 1\.36"):
         versions.kubernetes("1.2")

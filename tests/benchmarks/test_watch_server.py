@@ -73,7 +73,7 @@ async def until(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "Deployment", "StatefulSet", "DaemonSet"])
-async def test_a_reflector_finds_everything_and_follows_it(served: Served, kind: str) -> None:
+async def test_reflector_finds_everything_and_follows_it(served: Served, kind: str) -> None:
     """First what there is, in pages or as a stream, then each change as it is made."""
     reflector, store = served.reflector(kind)
     running = asyncio.create_task(reflector.run())
@@ -104,7 +104,7 @@ async def patched(served: Served, item: Workload) -> Workload:
     return await served.client.patch(DEPLOYMENTS, namespace, name, rollout(item), type=Workload)
 
 
-async def test_a_patch_marks_the_template_once(served: Served) -> None:
+async def test_patch_marks_template_once(served: Served) -> None:
     """The answer shows it with the next generation; the same precondition fails afterwards."""
     before = await deployment(served)
     after = await patched(served, before)
@@ -116,7 +116,7 @@ async def test_a_patch_marks_the_template_once(served: Served) -> None:
         await patched(served, before)
 
 
-async def test_a_forgotten_position_is_expired(served: Served) -> None:
+async def test_forgotten_position_is_expired(served: Served) -> None:
     """A watch from before what is remembered is told 410, and the client lists anew."""
     reflector, store = served.reflector("ConfigMap")
     running = asyncio.create_task(reflector.run())
@@ -130,7 +130,7 @@ async def test_a_forgotten_position_is_expired(served: Served) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_a_client_keeps_there_is_found_again(served: Served) -> None:
+async def test_client_records_are_stored(served: Served) -> None:
     """Records of its own: created, read, replaced, and seen by a list."""
 
     async def read(resource: Resource) -> Secret:
@@ -148,7 +148,7 @@ async def test_what_a_client_keeps_there_is_found_again(served: Served) -> None:
     assert page.items[-1].metadata.name == "state"
 
 
-async def test_the_count_of_an_event_is_patched(served: Served) -> None:
+async def test_count_of_event_is_patched(served: Served) -> None:
     """A recorder writes repeats so, without a word of the Event's metadata."""
     event = {"metadata": {"name": "web.1"}, "count": 1}
     await served.client.create(EVENTS, "ns-0", event, type=dict)
@@ -156,7 +156,7 @@ async def test_the_count_of_an_event_is_patched(served: Served) -> None:
     assert written["count"] == 2
 
 
-def test_the_largest_secrets_are_half_a_megabyte() -> None:
+def test_largest_secrets_are_half_megabyte() -> None:
     """Sizes are mixed as promised: most are small, one in some hundred is very large."""
     fleet = Fleet(Sizes(config_maps=0, secrets=5_000, deployments=0))
     lengths = sorted(map(len, fleet.collections[SECRETS.path(None)]))
@@ -164,7 +164,7 @@ def test_the_largest_secrets_are_half_a_megabyte() -> None:
     assert lengths[-1] > 500_000
 
 
-def test_the_same_sizes_give_the_same_cluster() -> None:
+def test_same_sizes_give_same_cluster() -> None:
     """The same sizes give the same bytes."""
     one, other = Fleet(SIZES), Fleet(SIZES)
     for path, collection in one.collections.items():
