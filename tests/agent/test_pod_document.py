@@ -173,3 +173,27 @@ def test_pending_time_counts_while_a_check_has_not_passed(tmp_path: Path) -> Non
         reaches(running, AgentState.TOLD)
         assert running.rule()["pending_seconds"] == 0
         assert 'hotmap_agent_told{rule="default"} 1' in running.get("/metrics")[1]
+
+
+def test_restart_that_may_be_undone_is_not_loaded(tmp_path: Path) -> None:
+    """An application that exits soon after its restart is started with what it had before."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="0"), pod_of(tmp_path)
+    flags = ("--env-from", volume, "--target-file", pod.file, "--min-uptime", "600ms")
+    words = ("--", "sh", "-c", "sleep 0.1; test $APP_A != bad || exit 1; exec sleep 600")
+    with agent(tmp_path, *flags, *words) as running:
+        reaches(running, AgentState.LOADED)
+        time.sleep(0.8)
+        volume.write(APP_A="1")
+        reaches(running, AgentState.RESTARTING)
+        reaches(running, AgentState.LOADED)
+        found: set[AgentState] = set()
+
+        def failed() -> bool:
+            found.add(read(running).worst)
+            return AgentState.FAILED in found
+
+        seen = running.status()["application"]["starts"]
+        volume.write(APP_A="bad")
+        eventually(lambda: running.status()["application"]["starts"] > seen)
+        eventually(failed)
+        assert AgentState.LOADED not in found

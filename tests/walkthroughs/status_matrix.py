@@ -138,6 +138,9 @@ class _Workload:
         self.cell = cell
         self.port, self.agent_port = free_port(), free_port()
         self.address = ""
+        #: The resourceVersion of its source after the edit, and whether the controller has that.
+        self.version = ""
+        self.is_seen = False
 
     def manifests(self) -> str:
         cell = self.cell
@@ -321,6 +324,9 @@ async def observe(backend: Backend, folder: Path) -> Observations:
         for workload in workloads:
             cell = workload.cell
             await backend.patch("ConfigMap", cell.name, {"data": {"text": cell.new}})
+        for workload in workloads:
+            edited = await backend.get("ConfigMap", workload.cell.name)
+            workload.version = edited["metadata"]["resourceVersion"]
         false_current = await _compare(controller, workloads)
         waits = await _wait_for_all(controller, workloads)
         cells, counted = {}, dict[str, int]()
@@ -372,10 +378,19 @@ def _signal_agents(workloads: list[_Workload]) -> None:
 
 
 async def _compare(controller: _Controller, workloads: list[_Workload]) -> list[str]:
-    """Compare what status says with what processes answer after that, as often as time allows."""
+    """Compare what status says with what processes answer after that, as often as time allows.
+
+    A workload counts once the controller shows the edited version of its source: before that it
+    cannot know of the edit.
+    """
     found: list[str] = []
     deadline = time.monotonic() + _WATCHED
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline or not all(one.is_seen for one in workloads):
+        unseen = [workload for workload in workloads if not workload.is_seen]
+        for workload in unseen:
+            status = await controller.workload(workload.cell.name)
+            (source,) = status["sources"]
+            workload.is_seen = source["resourceVersion"] == workload.version
         overview = await controller.overview()
         served = await asyncio.gather(*(workload.served() for workload in workloads))
         for workload, text in zip(workloads, served, strict=True):
@@ -388,7 +403,7 @@ async def _compare(controller: _Controller, workloads: list[_Workload]) -> list[
 
 def _false_current(workload: _Workload, status: JsonObject, served: str) -> list[str]:
     """Compare what was said first with what was served after that: a process only gets newer."""
-    if status["state"] != "current" or served in ("", workload.cell.new):
+    if not workload.is_seen or status["state"] != "current" or served in ("", workload.cell.new):
         return []
     return [f"{workload.cell.name} serves {served!r} and is current: {status['reason']}"]
 

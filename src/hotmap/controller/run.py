@@ -372,7 +372,7 @@ class Controller:
                 reread=self._reread,
             ),
             pod_checker=pod_checker,
-            leader_view=LeaderView(observer, consumer_states),
+            leader_view=LeaderView(observer, consumer_states, self._is_pending),
             annotation_warnings=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),

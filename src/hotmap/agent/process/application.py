@@ -32,10 +32,14 @@ _FORWARDED = (
 
 
 class ApplicationStatus(Value):
-    """The reported state of the application; pid 0 while it is not running."""
+    """The reported state of the application; pid 0 while it is not running.
+
+    may_be_undone: it was restarted, and has not run for long enough to keep what it has loaded
+    """
 
     pid: int
     starts: int
+    may_be_undone: bool = False
 
 
 class Application:
@@ -129,7 +133,8 @@ class Application:
 
     def status(self) -> ApplicationStatus:
         """Return what is reported."""
-        return ApplicationStatus(self._supervisor.pid, self._supervisor.starts)
+        supervisor = self._supervisor
+        return ApplicationStatus(supervisor.pid, supervisor.starts, supervisor.may_be_undone)
 
     def _on_start(self, event: str) -> None:
         self.problem = ""

@@ -105,6 +105,11 @@ class Supervisor:
         self._uptime_timer: Timer | None = None
 
     @property
+    def may_be_undone(self) -> bool:
+        """Whether the current instance may still exit so soon that the one before is started."""
+        return self._proven is not None and self._command != self._proven
+
+    @property
     def running(self) -> bool:
         """Whether an instance exists, even one that is stopping."""
         return self.pid != 0 or self._clearing

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hotmap.agent.decide.directory_states import DirectoryState
     from hotmap.agent.decide.reconciler import Reconciler
     from hotmap.agent.decide.rule_state import RuleState
+    from hotmap.agent.process.application import ApplicationStatus
     from hotmap.agent.watch.observer import ObserverStatus
 
 #: The version of the document.
@@ -22,12 +23,22 @@ PROTOCOL = 1
 
 
 def make_pod_document(
-    now: float, uid: str, observer: ObserverStatus, reconciler: Reconciler
+    now: float,
+    uid: str,
+    observer: ObserverStatus,
+    reconciler: Reconciler,
+    application: ApplicationStatus,
 ) -> bytes:
     """Make the document; `now` is seconds since boot. JSON by hand: `json` takes 1 MB."""
     announcement = reconciler.directories.announcement
     directories = [
-        _directory(now, path, row, observer, reconciler)
+        _directory(
+            now,
+            row,
+            _directory_state(path, row, observer, reconciler, application),
+            path,
+            reconciler,
+        )
         for path, row in reconciler.directories.rows.items()
     ]
     gate = reconciler.gate
@@ -45,7 +56,7 @@ def make_pod_document(
 
 
 def _directory(
-    now: float, path: str, row: DirectoryState, observer: ObserverStatus, reconciler: Reconciler
+    now: float, row: DirectoryState, state: str, path: str, reconciler: Reconciler
 ) -> str:
     evidence = row.target.evidence
     if evidence == "order" and (
@@ -54,12 +65,15 @@ def _directory(
         evidence = "assumed"
     payload = reconciler.directories.payload(path) if evidence == "exact" else ""
     age = "null" if row.changed_at is None else f"{max(now - row.changed_at, 0.0):.3f}"
-    state = _directory_state(path, row, observer, reconciler)
     return f'{{"state":"{state}","evidence":"{evidence}","payload":{_quoted(payload)},"age":{age}}}'
 
 
 def _directory_state(
-    path: str, row: DirectoryState, observer: ObserverStatus, reconciler: Reconciler
+    path: str,
+    row: DirectoryState,
+    observer: ObserverStatus,
+    reconciler: Reconciler,
+    application: ApplicationStatus,
 ) -> str:
     """Say how far one directory is; the first thing that keeps its content from being loaded."""
     if row.projected is None or observer.unreadable_directory == path:
@@ -78,6 +92,8 @@ def _directory_state(
         return "failed"
     if row.projected != row.loaded:
         return "restarting" if any(_is_restarting(rule) for rule in rules) else "loading"
+    if application.may_be_undone and any(rule.restarts for rule in rules):
+        return "restarting"
     return "loaded" if all(rule.is_confirmed for rule in rules) else "told"
 
 

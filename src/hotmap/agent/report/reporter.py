@@ -109,6 +109,7 @@ class Reporter:
             self._observer.pod_uid(),
             self._observer.status(),
             self._reconciler,
+            self._executor.application.status(),
         )
 
     def _reloader_metrics(self) -> str:

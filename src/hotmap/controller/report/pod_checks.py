@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from heapq import heappop, heappush
+from math import inf
 from typing import NamedTuple, NoReturn
 
 import msgspec
@@ -55,7 +56,7 @@ __all__ = [
 #: Seconds between two writes of check results, where nothing else has to be written.
 _WRITE_INTERVAL = 60.0
 
-#: Seconds until a consumer whose agents were told is checked, if something is decided on it.
+#: Seconds from a decision to the check of a consumer whose agents were told before.
 _DECIDED_PAUSE = 0.25
 
 #: Seconds between its checks while agents are at work or in trouble; after these, as all others.
@@ -171,7 +172,9 @@ class PodChecker:
         ):
             self._drop(key)
         elif key in self._told:
-            return
+            due, checks = self._told[key]
+            if due == inf:
+                self._schedule_told(key, _DECIDED_PAUSE, checks)
         elif latest.verdict == Verdict.FROZEN.value and record.pods_checked is PodCheck.NOT_YET:
             self._schedule_rollout(key, consumer, requested_at=latest.at)
         elif key not in self._schedules and key not in self._adopted:
@@ -303,22 +306,24 @@ class PodChecker:
     async def _check_told_safely(self, key: ObjectKey) -> None:
         _, checks = self._told[key]
         try:
-            if not await self._check_told(key, checks):
-                self._schedule_told(key, _DECIDED_PAUSE, checks)
+            if self._gate.is_pending(key):
+                self._told[key] = inf, checks  # until a decision was made: see `schedule_check`
+            elif not await self._check_told(key, checks):
+                self._schedule_told(
+                    key, _TOLD_PAUSES[min(checks, len(_TOLD_PAUSES) - 1)], checks + 1
+                )
         except Exception:
             _log.exception("internal error checking pods", extra={"workload": str(key)})
             self._schedule_told(key, _TOLD_PAUSES[-1], checks)
 
     async def _check_told(self, key: ObjectKey, checks: int) -> bool:
-        """Check one consumer; False: something is being decided on it, so that comes first."""
+        """Check one consumer; False: that failed, or a decision was made meanwhile."""
         consumer = self._index.consumer(key)
         record = self._records.get(consumer.uid) if consumer else None
         last = self._decision_log.last_decision(key)
         if consumer is None or record is None or last is None:
             self._drop(key)
             return True
-        if self._gate.is_pending(key):
-            return False
         told = self._told.get(key)
         schedule = self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
         quiet = self._clock() - schedule.progress_at

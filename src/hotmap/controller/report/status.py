@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
@@ -51,6 +51,8 @@ class LeaderView(NamedTuple):
 
     observer: Observer
     consumer_states: ConsumerStates
+    #: Whether a reconcile of a workload is due, settling or under way.
+    is_pending: Callable[[ObjectKey], bool] = lambda _: False
 
 
 class _Query(NamedTuple):
@@ -138,16 +140,16 @@ class StatusPage:
             ]
             totals = _totals((document["state"], document["behind"]) for document in documents)
             return {**head, **totals, "workloads": documents}
-        return {**head, **self._overview(parsed, leader.consumer_states, readable)}
+        return {**head, **self._overview(parsed, leader, readable)}
 
     # -- the overview --------------------------------------------------------------------------
 
     def _overview(
-        self, query: _Query, consumer_states: ConsumerStates, readable: frozenset[str] | None
+        self, query: _Query, leader: LeaderView, readable: frozenset[str] | None
     ) -> dict[str, Any]:
         """Make a page of consumers, with the counts of all in the namespaces of the query."""
         statuses = {
-            consumer.key: consumer_states.get(consumer)
+            consumer.key: self._status(consumer, leader)
             for consumer in self._index.all_consumers()
             if query.namespace in ("", consumer.key.namespace)
             and (readable is None or consumer.key.namespace in readable)
@@ -168,6 +170,13 @@ class StatusPage:
         ]
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
+
+    def _status(self, consumer: Consumer, leader: LeaderView) -> ConsumerStatus:
+        """Return a consumer's status; one with agents is not current before it was decided on."""
+        status = leader.consumer_states.get(consumer)
+        if status.state is not State.CURRENT or not leader.is_pending(consumer.key):
+            return status
+        return status if self._index.policies.of(consumer).agent is None else _PENDING
 
     def _summary_document(self, consumer: Consumer, status: ConsumerStatus) -> dict[str, Any]:
         kind, namespace, name = consumer.key
@@ -232,6 +241,9 @@ class StatusPage:
         }
 
 
+_PENDING = ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
+
+
 def _status_after_check(
     snapshot: Snapshot, known: ConsumerStatus, result: PodCheckResult | HotmapError
 ) -> ConsumerStatus:
@@ -243,7 +255,7 @@ def _status_after_check(
     if snapshot.record is None or failed or known.state is State.HELD:
         return known
     if snapshot.recorded_target != snapshot.target and not missing_sources(snapshot):
-        return ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
+        return _PENDING
     waits = known.state is State.WAITING and not known.behind
     if isinstance(result, HotmapError) or waits or known.state is State.STUCK:
         return known
