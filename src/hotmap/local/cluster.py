@@ -132,6 +132,7 @@ class LocalCluster(Lifecycle):
             await self._start()
         except BaseException:
             await self.stop()
+            self._state.discard()
             raise
         self.ready_after = time.perf_counter() - began
 

@@ -84,6 +84,15 @@ class StateDirectory:
             with contextlib.suppress(OSError):
                 self.path.rmdir()
 
+    def discard(self) -> None:
+        """Remove what a start that failed has written; what an earlier run kept stays."""
+        if not self._made:
+            return
+        for path in (self.store, self.pki):
+            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
     def write_kubeconfig(self, server: str, authority: str, token: str) -> None:
         """Write the kubeconfig; only its owner may read it, for it holds the token."""
         text = _kubeconfig(server, base64.b64encode(authority.encode()).decode(), token)
