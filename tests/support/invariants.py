@@ -19,7 +19,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
-from hotmap.core.model.state import HEADER, Record, read_shard, read_sightings
+from hotmap.core.model.state import HEADER, Record, read_shard, read_sightings, read_watched_until
 from hotmap.core.policy.annotations import read_policy
 from hotmap.core.policy.policy import DEFAULTS, followed_uses, live_change_rolls
 
@@ -156,7 +156,7 @@ def _unreadable(snapshot: Snapshot, keys: Sequence[FingerprintKey]) -> Iterator[
             continue
         text = b64decode(secret["data"]["state"]).decode()
         records = read_shard(text)
-        lines = len(records) + len(read_sightings(text))
+        lines = len(records) + len(read_sightings(text)) + (read_watched_until(text) is not None)
         if not text.startswith(f"{HEADER}\n") or lines != text.count("\n") - 1:
             yield f"{secret['metadata']['name']} cannot be read: {text!r}"
         known.update(records)

@@ -129,9 +129,9 @@ def _unseen_window(
     """Say when other content may have been there that nobody saw: one window, or none."""
     if gap is None or until is None:
         return []
-    since = gap.since
-    if since is None and saved:
-        since = saved[-1].at
+    # Whoever kept a change of the source watched until then.
+    known = [at for at in (gap.since, *(one.at for one in saved[-1:])) if at is not None]
+    since = max(known, default=None)
     return [] if since is None or until < since else [Window(since, until)]
 
 

@@ -15,7 +15,14 @@ from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
 from hotmap.core.text import parse_number
 
-__all__ = ["ROLLOUT_PATIENCE", "assess_source", "listed", "reads_at_start", "shows_present"]
+__all__ = [
+    "ROLLOUT_PATIENCE",
+    "already_applied",
+    "assess_source",
+    "listed",
+    "reads_at_start",
+    "shows_present",
+]
 
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_PATIENCE = 60.0
@@ -240,7 +247,7 @@ def _assess_frozen_change(
     consumer: Consumer, record: Record, present: SourceSnapshot, facts: Facts, what: str
 ) -> tuple[Verdict, str]:
     """Rules 0, 5 and 6: a change that needs containers to restart."""
-    if _already_asked(consumer, present, facts):
+    if already_applied(consumer, present, facts):
         return Verdict.ADOPT, "is already in the pod template"
     if consumer.generation == record.generation or consumer.key.kind == "CronJob":
         return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
@@ -261,7 +268,7 @@ def _assess_frozen_change(
     return Verdict.FROZEN, f"{what}, and some pods may have started before that"
 
 
-def _already_asked(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
+def already_applied(consumer: Consumer, present: SourceSnapshot, facts: Facts) -> bool:
     """Rule 0: a crash between the patch and the record.
 
     An undo can restore an old revision, so the revision alone proves nothing: our field manager
