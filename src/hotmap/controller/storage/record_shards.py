@@ -50,6 +50,9 @@ _PREFIX = "hotmap-state-"
 _LULL = 1.0
 _LONGEST = 5.0
 
+#: Seconds without a change after which all workloads found at the start are adopted.
+_ADOPTION_LULL = 0.05
+
 #: Shards read in parallel: each needs a connection, and 32 TLS handshakes take longer than the
 #: reads.
 _READ_AT_ONCE = 4
@@ -188,6 +191,9 @@ class RecordShards:
 
     async def run(self) -> NoReturn:
         """Write changes until cancelled; retry failed writes."""
+        # What is adopted at the start is written together: a crash soon after must not lose it.
+        await self._wake.wait()
+        await self._wait_for_quiet(_ADOPTION_LULL)
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -224,11 +230,11 @@ class RecordShards:
             self._dirty[shard] = set()
             self._wake.set()
 
-    async def _wait_for_quiet(self) -> None:
+    async def _wait_for_quiet(self, lull: float = _LULL) -> None:
         """Wait until a burst of changes is over, or has lasted long enough."""
-        for _ in range(round(_LONGEST / _LULL)):
+        for _ in range(round(_LONGEST / lull)):
             before = self._changes
-            await asyncio.sleep(_LULL)
+            await asyncio.sleep(lull)
             if self._changes == before:
                 return
 
