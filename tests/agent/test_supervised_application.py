@@ -289,7 +289,10 @@ def test_daemon_of_a_command_survives_a_restart(tmp_path: Path) -> None:
     """What a command of a rule leaves running in a session of its own is not the application's."""
     volume = Volume(tmp_path / "volume", APP_A="1")
     rules = tmp_path / "rules.toml"
-    start = f"[ -e {tmp_path}/pid ] || setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600' &"
+    pid = tmp_path / "pid"
+    # What is still in the command's process group when it exits is killed, so it waits.
+    begin = f"setsid sh -c 'echo $$ > {pid}; exec sleep 600' &"
+    start = f"[ -s {pid} ] || {{ {begin} until [ -s {pid} ]; do sleep 0.01; done; }}"
     rules.write_text(
         f"""
         [[rule]]
@@ -303,8 +306,7 @@ def test_daemon_of_a_command_survives_a_restart(tmp_path: Path) -> None:
         eventually(lambda: len(starts(tmp_path)) == 2)
         volume.write(APP_A="3")
         eventually(lambda: len(starts(tmp_path)) == 3)
-        eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-        daemon = int((tmp_path / "pid").read_text())
+        daemon = int(pid.read_text())
         volume.write(APP_A="4")
         eventually(lambda: len(starts(tmp_path)) == 4)
         assert alive(daemon)
