@@ -81,7 +81,7 @@ def test_process_started_with_the_content_is_not_signalled(
         bend.set(step)
         tick()
         with reader(volume.path / "text", tmp_path) as process:
-            running.reaches("told")
+            running.reaches("loaded")
             assert process.loads == ["one"]
 
 

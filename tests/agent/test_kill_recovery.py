@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Agent, Volume, agent, eventually, reader, webhook
+from tests.agent.agents import Agent, Volume, agent, eventually, reader, tick, webhook
 from tests.agent.states import STATES, Scene, standing
 from tests.support.processes import children_of
 
@@ -108,7 +108,7 @@ def _killed_at(number: int, folder: Path, path: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": str(path), "KILL_AT": str(number)}
     environment["KILLED_AT"] = str(folder / "killed-at")
     with agent(folder, *flags, env=environment) as running:
-        killed = _ends_or_loads(running) or running.end() == -signal.SIGKILL
+        killed = _is_killed(running) or running.end() == -signal.SIGKILL
     assert killed == (folder / "killed-at").exists()
     shown = (stage / "a").read_text() + (stage / "b").read_text()
     assert shown in ("11", "22"), f"torn at step {number}"
@@ -123,14 +123,14 @@ def _killed_at(number: int, folder: Path, path: Path) -> str:
     return (folder / "killed-at").read_text() if killed else ""
 
 
-def _ends_or_loads(running: Agent) -> bool:
-    """Wait until an agent was killed (True) or has loaded everything (False)."""
+def _is_killed(running: Agent) -> bool:
+    """Wait until an agent was killed (True) or has run its command for everything (False)."""
 
     def look() -> str:
         if running.process.poll() == -signal.SIGKILL:
             return "killed"
         try:
-            return "loaded" if running.status().get("state") == "loaded" else ""
+            return "told" if running.status().get("state") == "told" else ""
         except AssertionError:
             return "killed"
 
@@ -151,8 +151,8 @@ def test_children_of_a_killed_agent_have_no_effect(tmp_path: Path) -> None:
         eventually((tmp_path / "done").exists)
 
 
-def test_restarted_process_is_signalled(tmp_path: Path) -> None:
-    """While it is down the rule is failing; the new process has the content, or is signalled."""
+def test_restarted_process_has_loaded_the_content(tmp_path: Path) -> None:
+    """While it is down the rule is failing; the new process reads the content at its start."""
     volume = Volume(tmp_path / "volume", text="one")
     pidfile = f"pidfile:{tmp_path}/loaded.pid"
     with reader(volume.path / "text", tmp_path) as process:
@@ -163,9 +163,11 @@ def test_restarted_process_is_signalled(tmp_path: Path) -> None:
             process.pidfile.unlink()
             volume.write(text="two")
             running.reaches("failing")
+            tick()
             with reader(volume.path / "text", tmp_path) as successor:
-                running.reaches("told")
+                running.reaches("loaded")
                 assert successor.loads[-1] == "two"
+                assert running.rule()["loads"] == 1, "the new process was signalled"
 
 
 #: States that there are between a swap and the signal, and after it.
