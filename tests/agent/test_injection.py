@@ -114,7 +114,8 @@ def test_injection_watches_live_mounts() -> None:
     assert settings.watch.directories == ("/etc/nginx",)
     assert settings.watch.target_file == "/hotmap/pod/annotations"
     paths = [mount["mountPath"] for mount in container["volumeMounts"]]
-    assert paths == ["/etc/nginx", "/hotmap/pod", "/hotmap/run", "/tmp"]
+    of_nginx_check = ["/run", "/var/cache/nginx", "/var/lib/nginx", "/var/log/nginx"]
+    assert paths == ["/etc/nginx", "/hotmap/pod", "/hotmap/run", "/tmp", *of_nginx_check]
 
 
 def test_agent_container_is_restricted() -> None:
