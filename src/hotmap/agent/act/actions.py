@@ -19,7 +19,7 @@ from hotmap.agent.runtime.program_output import mark_output
 from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
 from hotmap.core.value import Value
 
-__all__ = ["ActionContext", "TimedOut", "perform"]
+__all__ = ["ActionContext", "NotNeeded", "TimedOut", "perform"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ _KUBELET_LAG = 2.0
 
 class TimedOut(str):
     """Error of an action that may still be under way, since its time limit ended the wait."""
+
+    __slots__ = ()
+
+
+class NotNeeded(str):
+    """No error of an action that did nothing: the process has read the content at its start."""
 
     __slots__ = ()
 
@@ -85,8 +91,9 @@ def _signal(action: Action, attempt: StartAttempt, context: ActionContext) -> st
         process = _find(action, context)
         # A process that has just started has read the content. Where a probe has to confirm a
         # load, there has to be one.
-        if attempt.rule.probes or started_at(process) <= attempt.desired_since:
-            send_reload(process, action.signal)
+        if not attempt.rule.probes and started_at(process) > attempt.desired_since:
+            return NotNeeded()
+        send_reload(process, action.signal)
     except ProcessError as error:
         return str(error)
     return ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import inf
 
-from hotmap.agent.act.actions import TimedOut, perform
+from hotmap.agent.act.actions import NotNeeded, TimedOut, perform
 from hotmap.agent.act.probes import Refused, confirm, read_before
 from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.process.process_table import ProcessError, find, started_at
@@ -89,6 +89,8 @@ class Attempt:
         self._done = done
         self._position = command.position
         self._ended = False
+        #: Whether an action told the process; whether one had no need to.
+        self._told, self._spared = command.position > 0, False
         #: Ends what is waited for; None while that has to end by itself.
         self._abandon: Callable[[], None] | None = None
 
@@ -186,6 +188,10 @@ class Attempt:
         if error:
             self._finish(error, self._position)
             return
+        if isinstance(error, NotNeeded):
+            self._spared = True
+        elif self._command.rule.actions[self._position].kind != "none":
+            self._told = True
         self._position += 1
         self._guard(self._perform_next)
 
@@ -222,7 +228,10 @@ class Attempt:
         if self._ended:
             return
         self._ended = True
-        self._done(AttemptFinished(self._command.rule.name, str(error), position, wall()))
+        by_itself = not error and self._spared and not self._told
+        self._done(
+            AttemptFinished(self._command.rule.name, str(error), position, wall(), by_itself)
+        )
 
 
 def is_loaded_at_start(command: StartAttempt) -> bool:
