@@ -187,6 +187,22 @@ def tangled(env: list[dict[str, Any]]) -> bool:
     return False
 
 
+def refers_between(env: list[dict[str, Any]]) -> bool:
+    """Return whether a text refers to a name that sources set before it and after it.
+
+    Not where the one before is a data key that has to be there, and the one after is none.
+    """
+    for index, one in enumerate(env):
+        before = {other["name"]: other.get("valueFrom", {}) for other in env[:index]}
+        for other in env[index + 1 :]:
+            earlier, later = before.get(other["name"]), other.get("valueFrom")
+            if not earlier or not later or f"$({other['name']})" not in str(one.get("value")):
+                continue
+            if "KeyRef" in str(later) or "'optional': True" in str(earlier):
+                return True
+    return False
+
+
 @settings(max_examples=500, deadline=None)
 @given(ENV, ENV_FROM, st.lists(TEXTS, max_size=3), st.tuples(VALUES, VALUES, VALUES))
 def test_converted_environment_equals_the_kubelets(
@@ -198,15 +214,16 @@ def test_converted_environment_equals_the_kubelets(
     """The same words and variables as without a supervisor, and the same refusal to start.
 
     Left out, as the notes say: a text that refers to a variable which an envFrom and a later entry
-    both set, since data keys decide which of them it means; and texts with references among several
-    entries of one name of which one stays fixed.
+    both set, since data keys decide which of them it means; texts with references among several
+    entries of one name of which one stays fixed; and a text that refers to a name which data keys
+    set before it and after it.
     """
     sources: Sources = {
         ("configMap", "s"): values[0],
         ("configMap", "t"): values[1],
         ("secret", "s"): values[2],
     }
-    if (refers_forward(env) and env_from) or tangled(env):
+    if (refers_forward(env) and env_from) or tangled(env) or refers_between(env):
         return
     manifest = pod(command=["app", *words], args=words, env=env, envFrom=env_from)
     if not convert_environment(manifest["spec"]["containers"][0]).mounts:
@@ -301,3 +318,33 @@ def test_ambiguous_reference_is_noted() -> None:
         "Pod/x: URL refers to HOST, which is set after it and possibly by an envFrom too; it gets "
         "the value that is set after it"
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "noted"),
+    [
+        ({"configMapKeyRef": {"name": "s", "key": "j"}},
+         {"configMapKeyRef": {"name": "s", "key": "k"}}, True),
+        ({"configMapKeyRef": {"name": "s", "key": "j", "optional": True}},
+         {"fieldRef": {"fieldPath": "spec.nodeName"}}, True),
+        ({"configMapKeyRef": {"name": "s", "key": "j"}},
+         {"fieldRef": {"fieldPath": "spec.nodeName"}}, False),
+    ],
+    ids=["two data keys", "an optional data key and a field", "a data key and a field"],
+)  # fmt: skip
+def test_reference_between_two_sources_is_noted(
+    first: dict[str, Any], last: dict[str, Any], noted: bool
+) -> None:
+    """A file has one value, so a text between two sources of a variable may get the later one."""
+    env = [
+        {"name": "HOST", "valueFrom": first},
+        {"name": "URL", "value": "http://$(HOST)"},
+        {"name": "HOST", "valueFrom": last},
+    ]
+    note = (
+        "Pod/x: URL refers to HOST, which is set before and after it; it may get the value that "
+        "is set after it"
+    )
+    injection = Injection("hotmap:1", "", (), "supervisor")
+    notes = add_agent(pod(command=["app"], env=env), injection, "Pod/x", lambda _: None)[1]
+    assert notes == [note] * noted

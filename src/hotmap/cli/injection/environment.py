@@ -73,6 +73,8 @@ def convert_environment(container: dict[str, Any]) -> Conversion:
             if index in moved:
                 later = _set_later(env, index, moved)
                 text = str(one.get("value") or "")
+                around = _set_around(env, index, taken, moved)
+                notes += [_unclear(one["name"], name) for name in sorted(_referred(text) & around)]
                 if env_from:
                     notes += [
                         _ambiguous(one["name"], name) for name in sorted(_referred(text) & later)
@@ -177,6 +179,26 @@ def _set_later(env: list[dict[str, Any]], index: int, moved: list[int]) -> set[s
     return {one["name"] for i, one in enumerate(env) if i > index and i not in moved} - before
 
 
+def _set_around(
+    env: list[dict[str, Any]], index: int, taken: list[int], moved: list[int]
+) -> set[str]:
+    """Name the variables that entries set before and after one, of which it may see the later.
+
+    Of several files with one name, the agent knows the last. A single one goes over what the
+    container has; where it is optional, it may be missing.
+    """
+    before = {one["name"]: i for i, one in enumerate(env[:index])}
+    found = set()
+    for i, one in enumerate(env):
+        earlier = before.get(one["name"])
+        if i <= index or i in moved or earlier is None or earlier in moved:
+            continue
+        _, reference = _reference(env[earlier]) or ("", {})
+        if i in taken or earlier not in taken or reference.get("optional"):
+            found.add(one["name"])
+    return found
+
+
 #: What the kubelet expands: `$$`, and `$(NAME)`.
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
@@ -192,6 +214,13 @@ def _with_literals(text: str, names: set[str]) -> str:
         return f"${found[0]}" if found[0] != "$$" and found[1] in names else found[0]
 
     return _REFERENCE.sub(escaped, text)
+
+
+def _unclear(name: str, other: str) -> str:
+    return (
+        f"{name} refers to {other}, which is set before and after it; it may get the value that is "
+        "set after it"
+    )
 
 
 def _ambiguous(name: str, other: str) -> str:
