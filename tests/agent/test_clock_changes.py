@@ -193,6 +193,36 @@ def test_plain_files_are_read_twice_after_a_change(
         detector.close()
 
 
+def test_pid_file_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read belongs to the file that was read, not to the one in its place."""
+    pidfile = tmp_path / "pid"
+    pidfile.write_text(str(os.getpid()))
+    start_ticks = process_table.start_ticks
+
+    def replace_then_look(pid: int) -> int | None:
+        if pid == os.getpid():
+            (tmp_path / "new").write_text(str(os.getppid()))
+            (tmp_path / "new").rename(pidfile)
+        return start_ticks(pid)
+
+    monkeypatch.setattr(process_table, "start_ticks", replace_then_look)
+    assert process_table.find(f"pidfile:{pidfile}").pid == os.getpid()
+    assert process_table.find(f"pidfile:{pidfile}").pid == os.getppid()
+
+
+def test_pid_file_rewritten_in_the_same_step_of_time_is_read_again(tmp_path: Path) -> None:
+    """Times of files go in steps; another number in the file shows that it was written again."""
+    pidfile = tmp_path / "pid"
+    pidfile.write_text(str(os.getpid()))
+    assert process_table.find(f"pidfile:{pidfile}").pid == os.getpid()
+    found = pidfile.stat()
+    pidfile.write_text(str(os.getppid()))
+    os.utime(pidfile, ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert process_table.find(f"pidfile:{pidfile}").pid == os.getppid()
+
+
 def test_reused_process_number_is_detected_without_a_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,8 @@ def children_of(pid: int) -> list[Process]:
 def _from_file(path: str) -> Process:
     try:
         with open(path, encoding="ascii", errors="replace") as file:
+            # Of the same file, and before it is read: another may take its place at any time.
+            found = os.fstat(file.fileno())
             text = file.read(64).split()
     except FileNotFoundError:
         raise ProcessError(f"pid file {path} does not exist") from None
@@ -99,13 +101,9 @@ def _from_file(path: str) -> Process:
     if started is None:
         raise ProcessError(f"process {pid} of pid file {path} is not running{_why_invisible()}")
     process = Process(pid, started)
-    try:
-        found = os.stat(path)
-    except OSError:
-        raise ProcessError(f"pid file {path} was deleted") from None
     written = (found.st_ino, found.st_mtime_ns)
     known = _trusted.get(path)
-    if known is None or known[0] != written:
+    if known is None or known[0] != written or known[1].pid != pid:
         # Programs write it after they started; two seconds allow for clock granularity, and for
         # programs that write it just before.
         if started_at(process) > _wall_clock.latest_since_boot(found.st_mtime) + 2:
