@@ -50,7 +50,7 @@ async def test_expired_token_is_retried_with_backoff(
         statistics = reflection.statistics()
         token.write_text("new")
         await reflection.converged()
-    assert "refused the credentials" in statistics.last_error
+    assert "rejected the credentials (401 Unauthorized)" in statistics.last_error
     assert server.url in statistics.last_error
     assert [request.script for request in server.requests] == ["stream"] * len(server.requests)
     assert len(server.requests) <= 6

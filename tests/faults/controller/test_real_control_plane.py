@@ -181,7 +181,7 @@ async def test_kind_without_watch_permission_is_reported(mall: Mall) -> None:
         said = [
             line
             for line in controller.log().splitlines()
-            if "statefulsets" in line and "forbidden" in line and "warning" in line
+            if "statefulsets" in line and "forbidden" in line and " WARNING " in line
         ]
         assert len(said) == 1, controller.log()
         await shop.ends_well({"web": 1})
