@@ -64,19 +64,26 @@ class Plane:
 
 
 @contextlib.contextmanager
-def running_plane(directory: Path, *options: str) -> Iterator[Plane]:
-    """Run `hotmap local up` in a state directory while a block lasts; its log lies beside it."""
+def running_plane(directory: Path, *options: str, keep: bool = True) -> Iterator[Plane]:
+    """Run `hotmap local up` in a state directory while a block lasts; its log lies beside it.
+
+    With `keep` False, objects are in memory, and the directory must be the default one of a user,
+    <state>/hotmap/local.
+    """
     log = directory.with_name(f"{directory.name}.log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    chosen = ["--dir", str(directory)] if keep else []
+    state = {} if keep else {"XDG_STATE_HOME": str(directory.parents[1])}
     with (
         log.open("a") as written,
         subprocess.Popen(
-            [sys.executable, "-m", "hotmap", "local", "up", "--dir", str(directory), *options],
+            [sys.executable, "-m", "hotmap", "local", "up", *chosen, *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=written,
             text=True,
             cwd="/",
-            env={"PATH": os.environ["PATH"]},
+            env={"PATH": os.environ["PATH"], **state},
         ) as process,
     ):
         assert process.stdout is not None
