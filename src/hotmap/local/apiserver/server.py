@@ -10,6 +10,7 @@ import asyncio
 import errno
 import logging
 import random
+import socket
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -56,6 +57,8 @@ WATCH_TIMEOUT = 1800.0
 BOOKMARK_INTERVAL = 60.0
 # Seconds that requests get to end when the server stops; watches are ended before.
 _STOP_GRACE = 0.2
+# Connections that wait to be accepted.
+_BACKLOG = 128
 _OPENID = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 # The key follows, such as /registry/configmaps/default/app.
 _RAW = "/debug/store"
@@ -86,6 +89,7 @@ class APIServer:
         # Open watches, so that a stop can end them in an orderly way.
         self._watches: set[RegistryWatch] = set()
         self._runner: web.ServerRunner | None = None
+        self._listening: list[socket.socket] = []
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
         """Listen, and return the port: the given one, or any free one for 0.
@@ -104,10 +108,10 @@ class APIServer:
         runner = web.ServerRunner(server, shutdown_timeout=_STOP_GRACE)
         await runner.setup()
         try:
-            await web.TCPSite(runner, host, port, ssl_context=self._tls).start()
-        except OSError as error:
+            await self._listen(runner, host, port)
+        except SettingsError:
             await runner.cleanup()
-            raise SettingsError(_cannot_listen(host, port, error)) from None
+            raise
         self._runner = runner
         return int(runner.addresses[0][1])
 
@@ -118,10 +122,15 @@ class APIServer:
             SettingsError: the port is taken there, or may not be used.
         """
         assert self._runner is not None
+        await self._listen(self._runner, host, port)
+
+    async def _listen(self, runner: web.ServerRunner, host: str, port: int) -> None:
         try:
-            await web.TCPSite(self._runner, host, port, ssl_context=self._tls).start()
+            listening = socket.create_server((host, port), backlog=_BACKLOG)
         except OSError as error:
             raise SettingsError(_cannot_listen(host, port, error)) from None
+        await web.SockSite(runner, listening, ssl_context=self._tls, backlog=_BACKLOG).start()
+        self._listening.append(listening)
 
     async def stop(self) -> None:
         """Stop listening, end the open watches cleanly, and close every connection."""
@@ -129,6 +138,11 @@ class APIServer:
             return
         for watch in tuple(self._watches):
             watch.close()
+        for listening in self._listening:
+            asyncio.get_running_loop().remove_reader(listening)
+        self._listening.clear()
+        # What was being accepted is, or nobody would close it (asyncio before 3.12).
+        await asyncio.sleep(0)
         await self._runner.cleanup()
         self._runner = None
 
