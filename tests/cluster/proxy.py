@@ -103,12 +103,15 @@ class FaultProxy:
         return await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
     async def _close(self) -> None:
+        # Before the server closes, or what is being accepted would never be closed (asyncio 3.11).
+        for listening in self._server.sockets:
+            self._loop.remove_reader(listening)
+        await self._cut()
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(others)
         self._server.close()
-        for link in list(self._links):
-            link.reset()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
     async def _change(self, **changed: Any) -> None:
@@ -129,29 +132,33 @@ class FaultProxy:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._accepted += 1
-        task = asyncio.ensure_future(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = _Link(self._faults, [writer])
         self._links.add(link)
-        try:
-            if self._faults.cutting:
-                link.reset()
-                return
-            try:
-                far_reader, far_writer = await asyncio.open_connection(*self._target)
-            except OSError:
-                link.reset()  # the target is gone: what a refused connection comes closest to
-                return
-            link.writers.append(far_writer)
-            async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(link.pump(reader, far_writer))
-                pumps.create_task(link.pump(far_reader, writer))
-        finally:
+        task = asyncio.ensure_future(self._serve(reader, link))
+        self._tasks.add(task)
+
+        # Not by the task itself, which may be cancelled before its first step.
+        def served(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
             self._links.discard(link)
             link.close()
+
+        task.add_done_callback(served)
+
+    async def _serve(self, reader: asyncio.StreamReader, link: "_Link") -> None:
+        [writer] = link.writers
+        if self._faults.cutting:
+            link.reset()
+            return
+        try:
+            far_reader, far_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            link.reset()  # the target is gone: what a refused connection comes closest to
+            return
+        link.writers.append(far_writer)
+        async with asyncio.TaskGroup() as pumps:
+            pumps.create_task(link.pump(reader, far_writer))
+            pumps.create_task(link.pump(far_reader, writer))
 
 
 class _Faults:

@@ -1,5 +1,6 @@
 """The fault proxy carries bytes faithfully, and each of its faults is what it says."""
 
+import gc
 import socket
 import threading
 import time
@@ -193,3 +194,14 @@ def test_statistics_count_connections(proxy: FaultProxy) -> None:
     while proxy.statistics().open:
         assert time.monotonic() < deadline
     assert proxy.statistics().accepted == 2
+
+
+def test_end_closes_connections_being_accepted(echo: Echo) -> None:
+    """An unclosed one would be told of when it is collected."""
+    for _ in range(20):
+        with FaultProxy(echo.port) as proxy:
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", proxy.port))
+        client.close()
+    gc.collect()

@@ -77,9 +77,9 @@ class Wire(FaultProxy):
     the interpreter does then.
     """
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, *connection: Any) -> None:
         try:
-            await super()._serve(reader, writer)
+            await super()._serve(*connection)
         except* OSError:
             pass
 
