@@ -39,7 +39,7 @@ def shown(person: Person, *arguments: str) -> str:
             output, problem = process.communicate(timeout=90)
         requires("userns", available="user namespace" not in problem, reason=problem)
         assert problem == ""
-        assert process.returncode == 0
+        assert process.returncode == 0, output
         assert orphans() == []
     assert person.files() == []
     assert mounts_below(person.directory) == []
