@@ -27,12 +27,14 @@ def broken_promise(result: HistoryResult) -> str:
 
     Every change in it is seen by a controller, or leaves a difference to what was recorded. So the
     pods have to hold the present content once it is quiet, unless new ones could not start, or
-    somebody took hotmap's rollouts back: then it is enough that they are named.
+    somebody took hotmap's rollouts back, or a source came into use while no controller ran, so that
+    there was nothing to compare it with: then it is enough that they are named.
     """
     if result.is_false:
         return f"called {result.state.value} ({result.reason}), but {'; '.join(result.stale)}"
     undone = any(" undo " in line for line in result.log)
-    if result.stale and not result.blocked and not undone:
+    came_into_use = any(" is used now" in line for line in result.log)
+    if result.stale and not (result.blocked or undone or came_into_use):
         return f"left behind as {result.state.value} ({result.reason}): {'; '.join(result.stale)}"
     return ""
 
