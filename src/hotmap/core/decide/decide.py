@@ -29,6 +29,7 @@ from hotmap.core.decide.flap_breaker import limit_flapping, release, spacing_lef
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
 from hotmap.core.decide.snapshot import Snapshot, name_content
+from hotmap.core.decide.source_rules import already_applied
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes, Window
@@ -194,7 +195,7 @@ def _rolls(snapshot: Snapshot) -> RolloutTimes:
 
 def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
     policy = snapshot.policy
-    return Facts(
+    facts = Facts(
         now=snapshot.now,
         revision=snapshot.revision,
         catch_up=policy.catch_up,
@@ -202,7 +203,6 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         writing=policy.writing,
         wants_created=policy.wants_created,
         wants_deleted=policy.wants_deleted,
-        windows=_windows(snapshot),
         waited=snapshot.waited,
         before_template=_changed_before_template(snapshot),
         template_at=snapshot.template.at if snapshot.template else 0.0,
@@ -212,18 +212,23 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         and snapshot.consumer.key.kind in ROLLABLE,
         starts=None if starts is None else tuple(starts),
     )
+    return facts._replace(windows=_windows(snapshot, facts))
 
 
-def _windows(snapshot: Snapshot) -> tuple[Window, ...]:
+def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """Collect the edits that were reverted since the last applied version (rule 3).
 
     A source that was immutable and was recreated is left out: new pods would read the old content
-    (rule 7).
+    (rule 7). So is new content that a rollout has applied whose record was lost in a crash (rule
+    0): no pod of its revision has seen other content.
     """
+    consumer = snapshot.consumer
     return tuple(
         seen.window
         for source, seen, asked in snapshot.recorded()
-        if seen.window is not None and not (asked.immutable and asked.uid != source.uid)
+        if seen.window is not None
+        and not (asked.immutable and asked.uid != source.uid)
+        and not (asked.frozen != source.frozen and already_applied(consumer, source, facts))
     )
 
 

@@ -41,7 +41,6 @@ from math import floor
 from hotmap.core.decide.assessment import CHANGED, Assessment, Facts, Finding, Verdict
 from hotmap.core.decide.evidence import (
     MARGIN,
-    PodStart,
     made_since,
     proven_younger,
     started_within,
@@ -49,7 +48,6 @@ from hotmap.core.decide.evidence import (
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.decide.source_rules import (
     ROLLOUT_PATIENCE,
-    already_applied,
     assess_source,
     listed,
     reads_at_start,
@@ -233,35 +231,13 @@ def _assess_windows(
         return plainly._replace(
             verdict=Verdict.CHECK_PODS, reason=f"{came_back}: checking when its pods started"
         )
-    created = _created_by_our_write(consumer, concerned, facts.starts, facts)
-    if pods := started_within([one for one in facts.starts if one not in created], windows):
+    if pods := started_within(facts.starts, windows):
         reason = f"{listed(pods)} started while other content was current"
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in plainly.findings
         ]
         return _new_pods(reason, findings, facts, distinct=True)
     return plainly
-
-
-def _created_by_our_write(
-    consumer: Consumer, concerned: Sequence[Finding], starts: Sequence[PodStart], facts: Facts
-) -> Sequence[PodStart]:
-    """Return the pods that a rollout has created whose record was lost in a crash.
-
-    The template was written by us at or after the last change (rule 0), so a pod that carries its
-    revision and was created since then has never seen other content.
-    """
-    presents = [finding.present for finding in concerned]
-    if not consumer.revision:
-        return ()
-    if not all(already_applied(consumer, present, facts) for present in presents):
-        return ()
-    changed_at = max(present.changed_at for present in presents if present.changed_at is not None)
-    return [
-        start
-        for start in starts
-        if start.revision == consumer.revision and start.created >= floor(changed_at)
-    ]
 
 
 def _unstartable(findings: Sequence[Finding], facts: Facts) -> str:

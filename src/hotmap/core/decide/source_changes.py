@@ -89,7 +89,8 @@ def summarize_changes(
     edited = any(optional or not one.created for one in concerned[-1:])
     if asked is None:
         was_watched = history.gap is not None and history.gap.since is not None
-        gap = history.gap if is_known and not kept and was_watched else None
+        moved = not last_saved or _number(listed[0]) > _number(last_saved)
+        gap = history.gap if is_known and was_watched and moved else None
         return SeenChanges(
             last=concerned[-1].at if concerned else None,
             latest=latest,
@@ -182,7 +183,7 @@ def bound_change(
     written = source.changed_at
     if not source.exists:
         return source
-    same = asked is not None and (asked.content, asked.uid) == (source.content, source.uid)
+    same = asked is not None and _is_same(source, asked, seen)
     moved = asked is not None and bool(asked.content and asked.uid) and not same
     was_edited = same and asked is not None and asked.edited
     source = source._replace(edited=was_edited or moved or seen.edited)
@@ -195,6 +196,15 @@ def bound_change(
     elif (moved or seen.unseen_by is not None) and may_lack_keys(source):
         return source._replace(changed_at=seen.unseen_by, changed_after=written)
     return source._replace(estimated=True) if may_lack_keys(source) else source
+
+
+def _is_same(source: SourceSnapshot, asked: SourceRecord, seen: SeenChanges) -> bool:
+    """Tell whether the data keys that are used have had what was recorded ever since."""
+    if (asked.content, asked.uid) == (source.content, source.uid):
+        return True
+    recorded = (asked.uses, asked.uid, asked.frozen, asked.live)
+    used = (source.digest, source.uid, source.frozen, source.live)
+    return recorded == used and seen.unseen_by is None and seen.window is None
 
 
 def may_lack_keys(source: SourceSnapshot) -> bool:
