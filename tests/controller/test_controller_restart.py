@@ -55,7 +55,8 @@ async def test_restart_changes_nothing(world: World) -> None:
     assert (await world.get("Deployment", "web"), await world.recorded()) == before
     written = world.answers() - writes
     assert set(written) <= {"GET", "PUT"}
-    assert written["PUT"] == 2  # at the begin and at the end
+    # Until when sources were watched: after the start, if it ran that long, and at the end.
+    assert written["PUT"] in (1, 2)
 
 
 async def test_edit_during_downtime_is_rolled(world: World) -> None:
