@@ -13,7 +13,7 @@ from tests.controller.world import World
 from hotmap.controller.storage import record_shards as module
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
-from hotmap.core.errors import api_error
+from hotmap.core.errors import ApiError, api_error
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record, SeenSource, Sighting, SourceRecord, read_shard
 
@@ -317,3 +317,56 @@ async def test_workload_whose_state_is_too_large_gets_an_event(world: World) -> 
     [event] = await world.events("StateNotKept")
     assert event["involvedObject"]["name"] == "wide"
     assert len((await loaded(world)).records) == 1
+
+
+async def test_unwritten_records_are_kept_for_the_next_term(world: World) -> None:
+    """An outage ends a term before its records are written; nobody else leads in between."""
+    shards = await loaded(world)
+    shards.records.put(record(1, "a"))
+    assert await shards.flush()
+    shards.records.put(record(1, "b"))
+    shards.records.put(record(2, "b"))
+    await shards.load()
+    assert {r.uid: r.revision for r in shards.records.values()} == {"uid-1": "b", "uid-2": "b"}
+    assert await shards.flush()
+    after = await loaded(world)
+    assert {r.uid: r.revision for r in after.records.values()} == {"uid-1": "b", "uid-2": "b"}
+
+
+async def test_records_of_another_term_replace_unwritten_ones(world: World) -> None:
+    """Another controller led in between: what it wrote is newer, what it did not write is kept."""
+    shards = await loaded(world)
+    shards.records.put(record(1, "a"))
+    assert await shards.flush()
+    shards.records.put(record(1, "b"))
+    shards.records.put(record(2, "b"))
+    other = await loaded(world)
+    other.records.put(record(1, "c"))
+    assert await other.flush()
+    await shards.load()
+    assert {r.uid: r.revision for r in shards.records.values()} == {"uid-1": "c", "uid-2": "b"}
+
+
+async def test_failed_load_does_not_hide_another_term(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first attempt reads the modified shard and fails at another one."""
+    shards = await loaded(world)
+    shards.records.put(record(1, "a"))
+    assert await shards.flush()
+    shards.records.put(record(1, "b"))
+    other = await loaded(world)
+    other.records.put(record(1, "c"))
+    assert await other.flush()
+    last = shards._secrets[-1]
+
+    async def fail() -> None:
+        await asyncio.sleep(0.2)
+        raise api_error(500, "not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(last, "read", fail)
+        with pytest.raises(ApiError):
+            await shards.load()
+    await shards.load()
+    assert {r.uid: r.revision for r in shards.records.values()} == {"uid-1": "c"}

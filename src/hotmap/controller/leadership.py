@@ -6,8 +6,8 @@
 3. pods are checked in the background
 4. at the end workers finish their key, and the records are written
 
-A controller that loses its Lease ends its term and may begin another; only state in the cluster is
-carried over.
+A controller that loses its Lease ends its term and may begin another. Carried over are the state in
+the cluster, and records that could not be written unless another controller has written since.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class OwnedSecret:
         self._type = type
         self._data_key = data_key
         #: The known resourceVersion; None: the Secret does not exist, as far as known.
-        self._version: str | None = None
+        self.version: str | None = None
 
     def __str__(self) -> str:
         return f"Secret {self._namespace}/{self._name}"
@@ -39,7 +39,7 @@ class OwnedSecret:
     @property
     def is_known(self) -> bool:
         """True once it was read or written, until it is found to be deleted."""
-        return self._version is not None
+        return self.version is not None
 
     async def read(self) -> bytes | None:
         """Return its content, b"" if that is not base64; None if there is no such Secret.
@@ -50,9 +50,9 @@ class OwnedSecret:
         try:
             secret = await self._client.get(SECRETS, self._namespace, self._name, type=Secret)
         except NotFound:
-            self._version = None
+            self.version = None
             return None
-        self._version = secret.metadata.resource_version
+        self.version = secret.metadata.resource_version
         try:
             return b64decode((secret.data or {}).get(self._data_key) or "")
         except Base64Error:
@@ -69,8 +69,8 @@ class OwnedSecret:
         try:
             secret = await self._client.get(SECRETS, self._namespace, self._name, type=Secret)
         except NotFound:
-            return self._version is not None
-        return secret.metadata.resource_version != self._version
+            return self.version is not None
+        return secret.metadata.resource_version != self.version
 
     async def write(self, content: Callable[[], bytes], *, merge: Callable[[bytes], None]) -> None:
         """Create or replace it with `content()`.
@@ -101,16 +101,16 @@ class OwnedSecret:
         secret = await self._client.create(
             SECRETS, self._namespace, body, type=Secret, idempotent=True
         )
-        self._version = secret.metadata.resource_version
+        self.version = secret.metadata.resource_version
 
     async def _send(self, content: bytes) -> None:
-        if self._version is None:
+        if self.version is None:
             await self.create(content)
             return
         body = self._body(content)
-        body["metadata"]["resourceVersion"] = self._version
+        body["metadata"]["resourceVersion"] = self.version
         secret = await self._client.replace(SECRETS, self._namespace, self._name, body, type=Secret)
-        self._version = secret.metadata.resource_version
+        self.version = secret.metadata.resource_version
 
     def _body(self, content: bytes) -> dict[str, Any]:
         return {

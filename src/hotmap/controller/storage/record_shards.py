@@ -97,6 +97,18 @@ class _ShardCrowded(HotmapError):
     """Raised when more shards are needed."""
 
 
+class _Unwritten(NamedTuple):
+    """What a term of this process left behind that it could not write."""
+
+    #: True if another client has written or deleted a shard since
+    is_modified: bool
+    #: by uid
+    records: dict[str, Record]
+    #: by the name of the source
+    seen: dict[str, SeenSource]
+    watched_until: float | None
+
+
 class RecordShards:
     """Reads and writes `records`, in as few Secrets as they want."""
 
@@ -119,6 +131,8 @@ class RecordShards:
         ]
         #: Per shard: the uids, and names of sources, that changed since it was written.
         self._dirty: dict[int, set[str]] = {}
+        #: True once a load has found a shard modified; kept until a load succeeds.
+        self._is_modified = False
         self._shards = 1
         #: Shards to which records have to move before they are removed from their old ones, and the
         #: old number of shards.
@@ -138,33 +152,40 @@ class RecordShards:
     async def load(self) -> None:
         """Read all shards; consumers of unreadable records are adopted again.
 
+        What an earlier term of this process could not write, as during an outage, is kept, unless
+        another controller has written the same entry since.
+
         Raises:
             ApiError, Unreachable: as the client raises them; nothing is known then.
         """
         reading = asyncio.Semaphore(_READ_AT_ONCE)
         found: dict[int, tuple[dict[str, Record], dict[ObjectKey, SeenSource]]] = {}
-
         until: float | None = None
 
         async def read(shard: int) -> None:
             nonlocal until
+            secret = self._secrets[shard]
+            before = secret.version
             async with reading:
-                content = await self._secrets[shard].read()
+                content = await secret.read()
+            if secret.version != before:
+                self._is_modified = True
             if content is not None:
                 text = _text(content)
                 found[shard] = read_shard(text), read_sightings(text)
                 if shard == _WATCHED_SHARD:
                     until = read_watched_until(text)
 
-        self.records.clear()
-        self._dirty, self._left_out = {}, {}
-        self._new, self._failed = set(), set()
         try:
             async with asyncio.TaskGroup() as reads:  # the first failure cancels the others
                 for shard in range(SHARDS):
                     reads.create_task(read(shard))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
+        unwritten = self._take_unwritten()
+        self.records.clear()
+        self._dirty, self._left_out = {}, {}
+        self._new, self._failed = set(), set()
         self.records.watched_until = self._written_until = until
         sources: dict[ObjectKey, SeenSource] = {}
         for shard in sorted(found):  # of two copies the later shard's is newer
@@ -178,6 +199,35 @@ class RecordShards:
             if any(shard_of(name, self._shards) != shard for name in (*records, *map(str, seen))):
                 self._dirty[shard] = set()  # a move was not finished
                 self._wake.set()
+        self._keep_unwritten(unwritten)
+
+    def _take_unwritten(self) -> _Unwritten:
+        """Return the entries of an earlier term that are newer than what the shards have."""
+        names = set().union(*self._dirty.values())
+        records = {name: record for name in names if (record := self.records.get(name))}
+        seen = {str(one.source): one for one in self.records.seen() if str(one.source) in names}
+        unwritten = _Unwritten(self._is_modified, records, seen, self.records.watched_until)
+        self._is_modified = False
+        return unwritten
+
+    def _keep_unwritten(self, unwritten: _Unwritten) -> None:
+        """Put entries that could not be written before over those that were read."""
+        known = {str(one.source) for one in self.records.seen()}
+
+        def is_kept(name: str) -> bool:
+            is_read = name in known or self.records.get(name) is not None
+            return not (is_read and unwritten.is_modified)
+
+        for uid, record in unwritten.records.items():
+            if is_kept(uid):
+                self.records.put(record)
+        for name, seen in unwritten.seen.items():
+            if is_kept(name):
+                self.records.note_seen(seen)
+        if unwritten.watched_until is not None:
+            self.records.watched_until = max(
+                unwritten.watched_until, self.records.watched_until or 0.0
+            )
 
     def statistics(self) -> RecordShardsStatistics:
         """Count shards and writes."""
