@@ -19,7 +19,7 @@ from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
-from hotmap.core.policy.annotations import source_ignored, source_offered
+from hotmap.core.policy.annotations import names_sources, source_ignored, source_offered
 from hotmap.core.policy.policy import Defaults, Policy, live_change_rolls
 from hotmap.kube.store import Store
 
@@ -68,7 +68,7 @@ class Index:
         `clock` returns POSIX seconds of the API server.
         """
         names = defaults.dialect.names
-        naming = frozenset((FOLLOW, names.config_map, names.secret))
+        naming = frozenset((names.config_map, names.secret))
         self.sources: dict[str, Store[Source]] = {
             kind: Store(
                 {"namespace": _namespace_of_source},
@@ -210,7 +210,8 @@ class Index:
 
     def _naming(self, store: Store[Consumer], namespace: str) -> list[Consumer]:
         """List the consumers that may follow sources by name."""
-        if self._defaults.follow not in ("auto", "off") or self.policies.annotations_of(namespace):
+        inherited = self.policies.annotations_of(namespace) or {}
+        if names_sources(self._defaults.follow) or names_sources(inherited.get(FOLLOW, "")):
             return store.by_index("namespace", namespace)
         return store.by_index("names", namespace)
 
@@ -323,10 +324,16 @@ def _has_equal_index_values(old: Consumer, new: Consumer) -> bool:
 
 
 def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hashable]]:
-    """Create an index of the consumers that may name sources, by their namespace."""
+    """Create an index of the consumers that may name sources, by their namespace.
+
+    `annotations` are those of Reloader's dialect that name sources.
+    """
 
     def names(consumer: Consumer) -> Iterable[Hashable]:
-        if not annotations.isdisjoint((*consumer.annotations, *consumer.template_annotations)):
+        if any(
+            not annotations.isdisjoint(found) or names_sources(found.get(FOLLOW, ""))
+            for found in (consumer.annotations, consumer.template_annotations)
+        ):
             yield consumer.key.namespace
 
     return names

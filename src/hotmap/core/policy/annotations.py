@@ -54,6 +54,7 @@ from hotmap.core.text import parse_number, printable, quote_short
 
 __all__ = [
     "Follow",
+    "names_sources",
     "namespace_problems",
     "parse_follow",
     "read_policy",
@@ -287,17 +288,26 @@ def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
 # -- values ------------------------------------------------------------------------------------
 
 
+_AUTO = ("auto", "true")
+_OFF = ("off", "false", "")
+
+
 def parse_follow(text: str) -> Follow:
     """Read `auto`, `off` or a list such as `configmap/app, secret/db-*`.
 
     Raises:
         ValueError: it is none of these; the message names the item.
     """
-    if text in ("auto", "true"):
+    if text in _AUTO:
         return _EVERY_REFERENCE
-    if text in ("off", "false", ""):
+    if text in _OFF:
         return _NOTHING
     return Follow(named=glob_patterns(text))
+
+
+def names_sources(follow: str) -> bool:
+    """Return whether a value of FOLLOW is a list of sources."""
+    return follow not in _AUTO and follow not in _OFF
 
 
 _EVERY_SOURCE = SourcePatterns(kinds=frozenset(("ConfigMap", "Secret")))
