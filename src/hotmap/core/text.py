@@ -33,10 +33,9 @@ def printable(text: str, limit: int | None = None) -> str:
     lone surrogates; of the spaces all but U+0020. Backslashes are unchanged, so the result is
     readable but cannot be decoded.
     """
-    shown = text if limit is None else shorten(text, limit)
-    if shown.isprintable():
-        return shown
-    return "".join(map(_escape, shown))
+    if limit is not None and len(text) > limit:
+        text = shorten(text, limit)
+    return text if text.isprintable() else "".join(map(_escape, text))
 
 
 def quote(text: str) -> str:

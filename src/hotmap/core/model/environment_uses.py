@@ -30,6 +30,7 @@ class Environment:
         self._steps = steps
         self._hidden: dict[str, Keys] = {}
         self._through: dict[str, str] = {}
+        self._found_places: Mapping[str, _Places] | None = None
 
     def imported_keys(self, prefix: str) -> Keys:
         """Select the data keys that an envFrom with a prefix brings in."""
@@ -85,12 +86,16 @@ class Environment:
                 names[entry.name] = None
         return list(names)
 
-    @cached_property
+    @property
     def _places(self) -> Mapping[str, _Places]:
-        """Map each variable to the places where it is used by `$(NAME)`, also through others.
+        """Map each variable to the places where it is used by `$(NAME)`, also through others."""
+        # Not a cached_property, which takes a lock at each access before Python 3.12.
+        if self._found_places is None:
+            self._found_places = self._find_places()
+        return self._found_places
 
-        Only as many places are kept as are named, or a chain of 6,000 variables has 18 million.
-        """
+    def _find_places(self) -> Mapping[str, _Places]:
+        """Only as many places are kept as are named, or 6,000 chained variables have 18 million."""
         places: dict[str, _Places] = {}
         container = self.container
         for field, texts in (("command", container.command), ("args", container.args)):

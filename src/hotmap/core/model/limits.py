@@ -9,8 +9,6 @@ bound is left out as a whole: with half of its uses, decisions would be wrong. T
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from hotmap.core.model.objects import ObjectKey, PodSpec, Volume
 
 __all__ = [
@@ -71,12 +69,6 @@ class StepCounter:
             )
 
 
-class _Size(NamedTuple):
-    what: str
-    found: int
-    limit: int
-
-
 def check_pod_spec(spec: PodSpec) -> None:
     """Check that a pod spec is small enough to be read quickly.
 
@@ -85,17 +77,19 @@ def check_pod_spec(spec: PodSpec) -> None:
     """
     containers = [*(spec.init_containers or ()), *(spec.containers or ())]
     volumes = spec.volumes or ()
+    variables = mounts = projections = 0
+    for container in containers:
+        variables += len(container.env or ()) + len(container.env_from or ())
+        mounts += len(container.volume_mounts or ())
+    for volume in volumes:
+        projections += _projections(volume)
     for what, found, limit in (
-        _Size("containers", len(containers), MAX_CONTAINERS),
-        _Size(
-            "environment variables",
-            sum(len(c.env or ()) + len(c.env_from or ()) for c in containers),
-            MAX_VARIABLES,
-        ),
-        _Size("volumes", len(volumes), MAX_VOLUMES),
-        _Size("volume mounts", sum(len(c.volume_mounts or ()) for c in containers), MAX_MOUNTS),
-        _Size("projected sources and items", sum(map(_projections, volumes)), MAX_PROJECTIONS),
-        _Size("imagePullSecrets", len(spec.image_pull_secrets or ()), MAX_USES),
+        ("containers", len(containers), MAX_CONTAINERS),
+        ("environment variables", variables, MAX_VARIABLES),
+        ("volumes", len(volumes), MAX_VOLUMES),
+        ("volume mounts", mounts, MAX_MOUNTS),
+        ("projected sources and items", projections, MAX_PROJECTIONS),
+        ("imagePullSecrets", len(spec.image_pull_secrets or ()), MAX_USES),
     ):
         if found > limit:
             raise LimitExceeded(what, limit, found)
@@ -103,8 +97,10 @@ def check_pod_spec(spec: PodSpec) -> None:
 
 def _projections(volume: Volume) -> int:
     """Count the sources and items of a volume."""
-    parts = [part for part in (volume.config_map, volume.secret) if part]
-    count = sum(len(part.items or ()) for part in parts)
+    count = 0
+    for part in (volume.config_map, volume.secret):
+        if part:
+            count += len(part.items or ())
     for projection in (volume.projected.sources or ()) if volume.projected else ():
         count += 1
         for source in (projection.config_map, projection.secret):

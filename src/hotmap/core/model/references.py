@@ -42,6 +42,9 @@ class UseKind(enum.Enum):
     #: Content outside of Kubernetes (a CSI secret store).
     FOREIGN = "foreign"
 
+    #: Each member exists once; Enum's own is written in Python, and uses are keys of dictionaries.
+    __hash__ = object.__hash__
+
 
 class Keys(NamedTuple):
     """The data keys of a source that a use reads."""

@@ -17,7 +17,7 @@ pkg/api/v1/pod/util.go VisitPodConfigmapNames and VisitPodSecretNames):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 from hotmap.core.model.environment_uses import Environment, environment_uses
 from hotmap.core.model.limits import (
@@ -86,9 +86,10 @@ class _Uses:
     """
 
     def __init__(self) -> None:
-        self._uses: dict[Use, Use] = {}
+        #: By everything but the place.
+        self._uses: dict[Hashable, Use] = {}
         #: The number of further places of a use.
-        self._more: dict[Use, int] = {}
+        self._more: dict[Hashable, int] = {}
         self._size = 0
 
     def add_all(self, uses: Iterable[Use]) -> None:
@@ -98,7 +99,7 @@ class _Uses:
             LimitExceeded: there are too many, or their data keys are.
         """
         for use in uses:
-            anywhere = use._replace(path="")
+            anywhere = (use.source, use.kind, use.keys, use.optional, use.init, use.container)
             if anywhere in self._uses:
                 self._more[anywhere] = self._more.get(anywhere, 0) + 1
                 continue

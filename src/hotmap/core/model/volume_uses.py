@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from hotmap.core.model.environment_uses import Environment
@@ -68,20 +67,16 @@ class MountableVolume:
 
     def __init__(self, volume: Volume, namespace: str) -> None:
         self.name = printable(volume.name, LONGEST_NAME)
-        self._volume = volume
-        self._namespace = namespace
+        #: The files of its sources, each once.
+        self.projected: Sequence[_Projected] = list(dict.fromkeys(_projected(volume, namespace)))
+        #: The SecretProviderClass that fills it, if any.
+        self.provider = _provider(volume, namespace)
 
-    @cached_property
-    def projected(self) -> Sequence[_Projected]:
-        """List the files of its sources, each once."""
-        return list(dict.fromkeys(_projected(self._volume, self._namespace)))
 
-    @cached_property
-    def provider(self) -> ObjectKey | None:
-        """Return the SecretProviderClass that fills it, if any."""
-        csi = self._volume.csi
-        name = (csi.volume_attributes or {}).get("secretProviderClass") if csi else None
-        return source_key("SecretProviderClass", self._namespace, name) if name else None
+def _provider(volume: Volume, namespace: str) -> ObjectKey | None:
+    csi = volume.csi
+    name = (csi.volume_attributes or {}).get("secretProviderClass") if csi else None
+    return source_key("SecretProviderClass", namespace, name) if name else None
 
 
 def brings_source(volume: Volume) -> bool:
@@ -117,7 +112,7 @@ def mount_uses(
     *,
     init: bool,
 ) -> Iterator[Use]:
-    environment = Environment(container, steps)
+    environment: Environment | None = None
     reader = printable(container.name, LONGEST_NAME)
     for mount, count in _different_mounts(container.volume_mounts or (), volumes):
         volume = volumes[mount.name]
@@ -126,7 +121,10 @@ def mount_uses(
             at += f" (and {count - 1} more)"
         by_path = mount.sub_path or mount.sub_path_expr
         if by_path:
-            sub_path = mount.sub_path or environment.literal_path(mount.sub_path_expr)
+            sub_path: str | None = mount.sub_path
+            if not sub_path:
+                environment = environment or Environment(container, steps)
+                sub_path = environment.literal_path(mount.sub_path_expr)
             # A subPath of "." binds the volume's own directory, where the swap is visible.
             whole = sub_path is not None and posixpath.normpath(sub_path) == "."
             kind = UseKind.LIVE if whole and not init else UseKind.FROZEN
