@@ -16,7 +16,7 @@ from tests.support.fake_agents import FakeAgent, FakeAgents
 from hotmap.controller.run import Controller
 
 AGENT = {"hotmap.dev/agent": f"port={FakeAgents.PORT};restart=none"}
-QUICK = SOON._replace(told_delay=0.05)
+QUICK = SOON._replace(agent_check_delay=0.05)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ async def test_loaded_pod_is_asked_once(world: World, agents: FakeAgents) -> Non
     """One request for each pod and change, where all goes well; status queries ask no more."""
     await followed(world, count=3)
     found = [await a_pod(world, agents, f"web-{number}") for number in range(3)]
-    once = QUICK._replace(told_delay=1.0, pause=1000, max_pause=1000, max_pause_agents=1000)
+    once = QUICK._replace(agent_check_delay=1.0, pause=1000, max_pause=1000, max_pause_agents=1000)
     async with world.controller(pod_checks=once) as controller:
 
         async def adopted() -> bool:

@@ -30,7 +30,7 @@ class Joined:
     def __init__(self) -> None:
         self.index = Index(defaults=Defaults())
         self.asked: list[ObjectKey] = []
-        self.index.feed(
+        self.index.set_queues(
             Queues(refresh=lambda key: None, reconcile=lambda key, *_: self.asked.append(key))
         )
 

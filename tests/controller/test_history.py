@@ -23,8 +23,8 @@ def source(name: str, **data: str) -> Source:
 
 def delete(history: History, name: str) -> ObjectKey:
     there = source(name, LEVEL="info")
-    history.note(there.key, None, there)
-    history.note(there.key, there, None)
+    history.record_change(there.key, None, there)
+    history.record_change(there.key, there, None)
     return there.key
 
 
@@ -35,10 +35,10 @@ def test_history_keeps_changes_of_a_deleted_source_for_an_hour() -> None:
     first = delete(history, "first")
     clock.now += 3599
     delete(history, "second")
-    assert len(history.sightings(first)) == 2
+    assert len(history.changes(first)) == 2
     clock.now += 2
     delete(history, "third")
-    assert history.sightings(first) == ()
+    assert history.changes(first) == ()
 
 
 def test_history_keeps_changes_of_a_source_that_came_back() -> None:
@@ -46,24 +46,24 @@ def test_history_keeps_changes_of_a_source_that_came_back() -> None:
     history = History(clock)
     key = delete(history, "app")
     back = source("app", LEVEL="debug")
-    history.note(key, None, back)
+    history.record_change(key, None, back)
     clock.now += 7200
     delete(history, "other")
-    assert len(history.sightings(key)) == 3
+    assert len(history.changes(key)) == 3
 
 
 def test_history_bounds_the_number_of_deleted_sources() -> None:
     """24,000 names that do not come back: those of the latest 4,096 are kept."""
     history = History(Clock())
     keys = [delete(history, f"app-{number}") for number in range(24_000)]
-    assert sum(1 for key in keys if history.sightings(key)) == 4096
-    assert history.sightings(keys[-1])
+    assert sum(1 for key in keys if history.changes(key)) == 4096
+    assert history.changes(keys[-1])
 
 
 def test_history_names_no_data_keys_where_very_many_changed() -> None:
     """Then any of them counts as changed."""
     history = History(Clock())
     large = source("app", **{f"K{number}": "" for number in range(300)})
-    history.note(large.key, None, large)
-    [seen] = history.sightings(large.key)
+    history.record_change(large.key, None, large)
+    [seen] = history.changes(large.key)
     assert seen.keys == frozenset()

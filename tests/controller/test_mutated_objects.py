@@ -366,7 +366,7 @@ class Cluster:
         if record is not None:
             text = write_shard([record])
             assert read_shard(text) == {record.uid: record}
-            self.records.note(record)
+            self.records.put_in_memory(record)
         return decision
 
 

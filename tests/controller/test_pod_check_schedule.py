@@ -132,7 +132,7 @@ class Bench:
         """Have the store show a consumer."""
         self.store.put(consumer.key, consumer)
 
-    def note(self, plan: Plan) -> None:
+    def put_in_memory(self, plan: Plan) -> None:
         """Log a decision on the consumer, made from a version of its source of its own."""
         item = config_map(data={"LEVEL": "info"}, version=int(self.now * 10))
         assessment = Assessment(plan.verdict, plan.reason, ())
@@ -140,8 +140,8 @@ class Bench:
 
     def decided(self, verdict: Verdict, **record: Any) -> None:
         """Decide something on the consumer, and record it."""
-        self.note(Plan(verdict, (), f"because of {verdict.value}", settles=True))
-        self.records.note(Record(WEB.uid, KEY.id, **{"generation": 1, **record}))
+        self.put_in_memory(Plan(verdict, (), f"because of {verdict.value}", settles=True))
+        self.records.put_in_memory(Record(WEB.uid, KEY.id, **{"generation": 1, **record}))
         self.pod_checker.schedule_check(WEB.key)
 
     async def checks_by(self, now: float) -> int:
@@ -254,7 +254,7 @@ async def test_workload_changed_during_check_is_checked_again(bench: Bench) -> N
     """A look that began before does not speak of it."""
     bench.decided(Verdict.ADOPT)
     asked_later = Record(WEB.uid, KEY.id, 1, serial=1)
-    bench.client.meanwhile = lambda: bench.records.note(asked_later)
+    bench.client.meanwhile = lambda: bench.records.put_in_memory(asked_later)
     assert await bench.checks_by(10.0) == 1
     assert bench.pods_checked() is PodCheck.NOT_YET
     bench.client.meanwhile = lambda: None
@@ -277,10 +277,10 @@ async def test_unfinished_decision_is_not_checked(bench: Bench) -> None:
     """A consumer that is held, or waits, has nothing to confirm."""
     bench.decided(Verdict.ADOPT)
     waits = Plan(Verdict.WAIT, (), "a stale store", requeue_after=1.0)
-    bench.note(waits)
+    bench.put_in_memory(waits)
     assert await bench.checks_by(10.0) == 0
     over = Plan(Verdict.UP_TO_DATE, (), "as asked", settles=True, confirms=True)
-    bench.note(over)
+    bench.put_in_memory(over)
     assert await bench.checks_by(40.0) == 1
 
 

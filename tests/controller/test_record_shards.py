@@ -15,7 +15,7 @@ from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.core.errors import ApiError, api_error
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Record, SeenSource, Sighting, SourceRecord, read_shard
+from hotmap.core.model.state import ObservedChange, Record, SourceChanges, SourceRecord, read_shard
 
 
 def record(number: int, revision: str = "") -> Record:
@@ -133,42 +133,42 @@ def _fail_after(monkeypatch: pytest.MonkeyPatch, world: World, writes: int) -> N
         monkeypatch.setattr(world.registry, name, write)
 
 
-def seen(number: int, at: float) -> SeenSource:
-    return SeenSource(
-        ObjectKey("ConfigMap", "shop", f"app-{number}"), (Sighting(at, "7", frozenset("a")),)
+def seen(number: int, at: float) -> SourceChanges:
+    return SourceChanges(
+        ObjectKey("ConfigMap", "shop", f"app-{number}"), (ObservedChange(at, "7", frozenset("a")),)
     )
 
 
-async def test_sightings_move_with_records(world: World) -> None:
+async def test_source_changes_move_with_records(world: World) -> None:
     """They fill shards too, and each is found once afterwards."""
     shards = await loaded(world)
     for number in range(100):
-        shards.records.note_seen(seen(number, 1.0))
+        shards.records.put_changes(seen(number, 1.0))
     await shards.flush()
     for number in range(400):
         shards.records.put(record(number))
     await shards.flush()
     found = await loaded(world)
-    assert {one.source: one for one in found.records.seen()} == {
+    assert {one.source: one for one in found.records.changes()} == {
         one.source: one for one in (seen(number, 1.0) for number in range(100))
     }
     assert len(await world.records()) == 2
     assert found.statistics().dirty == 0
 
 
-async def test_old_sightings_are_dropped_and_count_is_bounded(world: World) -> None:
+async def test_old_source_changes_are_dropped_and_count_is_bounded(world: World) -> None:
     """An hour later nobody asks; of very many sources the latest are kept."""
     shards = await loaded(world)
     for number in (1, 2, 1):
-        shards.records.note_seen(seen(number, 10.0 * number))
-    shards.records.note_seen(seen(1, 30.0))
+        shards.records.put_changes(seen(number, 10.0 * number))
+    shards.records.put_changes(seen(1, 30.0))
     await shards.flush()
     found = await loaded(world)
-    found.records.note_seen(seen(3, 3625.0))
-    assert [one.source.name for one in found.records.seen()] == ["app-1", "app-3"]
+    found.records.put_changes(seen(3, 3625.0))
+    assert [one.source.name for one in found.records.changes()] == ["app-1", "app-3"]
     for number in range(5000):
-        found.records.note_seen(seen(number, 3630.0))
-    kept = [one.source.name for one in found.records.seen()]
+        found.records.put_changes(seen(number, 3630.0))
+    kept = [one.source.name for one in found.records.changes()]
     assert len(kept) == 4096
     assert kept[-1] == "app-4999"
 

@@ -14,7 +14,7 @@ from hotmap.controller import run
 from hotmap.controller.reconcile import nudges as nudging
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.core.decide import restart_wave
-from hotmap.core.decide.restart_wave import AgentWord
+from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.objects import Pod
 
@@ -27,11 +27,11 @@ class Agents:
     """What the agents of all pods would say."""
 
     def __init__(self) -> None:
-        self.words: dict[str, AgentWord] = {}
+        self.words: dict[str, RestartProgress] = {}
 
-    async def read(self, snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[str, AgentWord]:
+    async def read(self, snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[str, RestartProgress]:
         return {
-            pod.metadata.uid: self.words.get(pod.metadata.name, AgentWord(loaded=False))
+            pod.metadata.uid: self.words.get(pod.metadata.name, RestartProgress(loaded=False))
             for pod in pods
         }
 
@@ -45,7 +45,7 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> Agents:
         return RestartWaves(**{**options, "read_agents": found.read})
 
     monkeypatch.setattr(run, "RestartWaves", make)
-    monkeypatch.setattr(restart_wave, "_PROBE_TIME", 0.0)
+    monkeypatch.setattr(restart_wave, "_CONFIRMED_READY_TIME", 0.0)
     monkeypatch.setattr(nudging, "_WAVE_INTERVAL", 0.05)
     return found
 
@@ -77,7 +77,7 @@ async def test_pods_restart_one_after_the_other(world: World, agents: Agents) ->
             await world.until(reached, f"{number} pods are told")
             await asyncio.sleep(0.3)
             assert await told(world) == list(NAMES[:number])
-            agents.words[NAMES[number - 1]] = AgentWord(loaded=True)
+            agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
         await world.quiet(controller)
 
 
@@ -93,7 +93,7 @@ async def test_next_leader_continues(world: World, agents: Agents) -> None:
 
         await world.until(begun, "the first is told")
         await asyncio.sleep(0.3)
-    agents.words = dict.fromkeys(NAMES, AgentWord(loaded=True))
+    agents.words = dict.fromkeys(NAMES, RestartProgress(loaded=True))
     async with world.controller():
 
         async def over() -> bool:
@@ -105,8 +105,8 @@ async def test_next_leader_continues(world: World, agents: Agents) -> None:
 async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
     """An Event says where; other content starts anew with the pods that wait."""
     await prepare(world)
-    agents.words["web-1"] = AgentWord(loaded=True)
-    agents.words["web-2"] = AgentWord(loaded=False, failure="did not load the content")
+    agents.words["web-1"] = RestartProgress(loaded=True)
+    agents.words["web-2"] = RestartProgress(loaded=False, failure="did not load the content")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -120,7 +120,7 @@ async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
         assert message == (
             "Pod web-2 did not load the content: 3 of 5 pods keep running with the previous content"
         )
-        agents.words = dict.fromkeys(NAMES, AgentWord(loaded=True))
+        agents.words = dict.fromkeys(NAMES, RestartProgress(loaded=True))
         await world.edit(LEVEL="info again")
 
         async def over() -> bool:

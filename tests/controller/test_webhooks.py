@@ -171,13 +171,13 @@ async def test_change_between_two_terms_is_sent(world: World, receiver: Receiver
     """Once in each term of leading: another replica may have led, and missed it too."""
     found = sources(config_map(data={"LEVEL": "debug"}))
     (app,) = found
-    (present,) = take_snapshots([Use(app, UseKind.FROZEN, EVERY_KEY, "env")], found, KEY)
+    (current,) = take_snapshots([Use(app, UseKind.FROZEN, EVERY_KEY, "env")], found, KEY)
     webhooks = Webhooks(changes(receiver), followers=lambda key: [])
     webhooks.start(Supervisor())
     for term in (1, 2):
         webhooks.begin_term()
         for _ in range(2):
-            webhooks.source_found_changed(present)
+            webhooks.source_found_changed(current)
         await received(world, receiver, term)
     await webhooks.aclose()
     assert len(receiver.bodies) == 2

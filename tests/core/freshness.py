@@ -78,11 +78,11 @@ def judged(
     """
     record = before if isinstance(before, Record) or before is None else asked(who, *before)
     snapshots = take_snapshots(who.uses, sources(*now), KEY)
-    live_rolls = facts.get("live_rolls", False)
+    live_needs_rollout = facts.get("live_needs_rollout", False)
     if started is not None:
         pods = [pod(f"web-{number}", started=at) for number, at in enumerate(started)]
         facts["starts"] = pod_starts(who, pods)
-    revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
+    revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout)
     return assess(who, record, snapshots, Facts(now=1000, revision=revision, **facts))
 
 

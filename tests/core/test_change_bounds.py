@@ -6,16 +6,16 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, sources
 
-from hotmap.core.decide.snapshot import SeenChanges, SourceSnapshot, take_snapshots
+from hotmap.core.decide.snapshot import ChangeSummary, SourceSnapshot, take_snapshots
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     WatchGap,
     bound_change,
-    sighting_of,
+    make_observed_change,
     summarize_changes,
 )
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import Sighting, SourceRecord, Window
+from hotmap.core.model.state import ObservedChange, SourceRecord, Window
 
 #: A pod spec that reads every data key, so that a removed one is missed by nobody.
 EVERY_KEY = """
@@ -53,13 +53,13 @@ BEFORE = app({"a": "1", "b": "2"})
 def seen(
     of: SourceSnapshot,
     asked: SourceRecord | None = None,
-    *sightings: Sighting,
-    saved: tuple[Sighting, ...] = (),
+    *changes: ObservedChange,
+    saved: tuple[ObservedChange, ...] = (),
     listed: tuple[str, float | None] | None = None,
     gap: WatchGap | None = None,
-) -> SeenChanges:
+) -> ChangeSummary:
     """Summarize what is known of a source's changes."""
-    return summarize_changes(of, asked, SourceHistory(saved, sightings, listed, gap))
+    return summarize_changes(of, asked, SourceHistory(saved, changes, listed, gap))
 
 
 def source(data: dict[str, str], *, written: float) -> Source:
@@ -70,7 +70,7 @@ def source(data: dict[str, str], *, written: float) -> Source:
 def test_witnessed_change_counts_as_seen() -> None:
     """A removal that was seen has happened by then, whatever managedFields tell."""
     removed = app({"a": "1"})
-    bounded = bound_change(removed, record(BEFORE, 100.0), SeenChanges(latest=500.5))
+    bounded = bound_change(removed, record(BEFORE, 100.0), ChangeSummary(latest=500.5))
     assert (bounded.changed_at, bounded.estimated) == (500.5, False)
 
 
@@ -78,8 +78,8 @@ def test_witnessed_write_keeps_the_time_of_the_api_server() -> None:
     """An ordinary edit carries its own time, a moment before its watch event."""
     edited = app({"a": "2"}, written=500.0)
     new = source({"a": "2"}, written=500)
-    sighting = sighting_of(new, frozenset("a"), removed=False, created=False, now=500.9)
-    bounded = bound_change(edited, record(BEFORE, 100.0), seen(edited, None, sighting))
+    change = make_observed_change(new, frozenset("a"), removed=False, created=False, now=500.9)
+    bounded = bound_change(edited, record(BEFORE, 100.0), seen(edited, None, change))
     assert bounded.changed_at == 500
 
 
@@ -87,15 +87,15 @@ def test_witnessed_removal_right_after_an_edit_is_no_older_than_it_was_seen() ->
     """The edit's time is that of the object, and says nothing of the removal 1.4 s later."""
     removed = app({"a": "2"}, written=500.0)
     new = source({"a": "2"}, written=500)
-    sighting = sighting_of(new, frozenset("b"), removed=True, created=False, now=501.4)
-    bounded = bound_change(removed, record(BEFORE, 100.0), seen(removed, None, sighting))
+    change = make_observed_change(new, frozenset("b"), removed=True, created=False, now=501.4)
+    bounded = bound_change(removed, record(BEFORE, 100.0), seen(removed, None, change))
     assert bounded.changed_at == 501.4
 
 
 def test_unwitnessed_removal_has_no_bound() -> None:
     """A source that moved without a newer time: nobody knows when."""
     removed = app({"a": "1"})
-    assert bound_change(removed, record(BEFORE, 100.0), SeenChanges()).changed_at is None
+    assert bound_change(removed, record(BEFORE, 100.0), ChangeSummary()).changed_at is None
 
 
 #: The ConfigMap as it is recorded, and as it was listed after a gap in which both an edit and a
@@ -115,7 +115,7 @@ def test_unwitnessed_edit_and_removal_are_bounded_by_the_listing() -> None:
 
 def test_unwitnessed_edit_and_removal_without_a_listing_have_no_bound() -> None:
     """Nor does a newer time bound them."""
-    assert bound_change(AFTER, record(BEFORE, 100.0), SeenChanges()).changed_at is None
+    assert bound_change(AFTER, record(BEFORE, 100.0), ChangeSummary()).changed_at is None
 
 
 def test_unwitnessed_edit_of_a_named_data_key_is_bounded_by_its_time() -> None:
@@ -128,10 +128,10 @@ def test_unwitnessed_edit_of_a_named_data_key_is_bounded_by_its_time() -> None:
     assert known.window == Window(400.0, 501.0)
 
 
-def test_unwitnessed_changes_after_saved_sightings_are_not_bounded_by_those() -> None:
+def test_unobserved_changes_are_not_bounded_by_stored_changes() -> None:
     """An earlier controller saw an edit, and ended before the removal."""
     asked = record(BEFORE, 100.0)
-    saved = (Sighting(399.0, "5", frozenset("a"), 399.0),)
+    saved = (ObservedChange(399.0, "5", frozenset("a"), 399.0),)
     known = seen(AFTER, asked, saved=saved, gap=GAP)
     assert bound_change(AFTER, asked, known).changed_at == 900.0
     assert known.window == Window(399.0, 900.0)
@@ -155,14 +155,14 @@ def test_unwitnessed_write_before_the_gap_leaves_no_window() -> None:
 
 def test_version_that_was_recorded_leaves_no_window() -> None:
     """Nothing happened to the source while nobody watched."""
-    assert seen(BEFORE, record(BEFORE, 100.0), gap=GAP) == SeenChanges()
+    assert seen(BEFORE, record(BEFORE, 100.0), gap=GAP) == ChangeSummary()
 
 
 def test_version_that_was_listed_counts_although_it_moved_since() -> None:
     """What this controller saw is no gap."""
     asked = record(BEFORE, 100.0)
-    sighting = Sighting(950.0, "7", frozenset("a"), 950.0)
-    known = seen(AFTER, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
+    change = ObservedChange(950.0, "7", frozenset("a"), 950.0)
+    known = seen(AFTER, asked, change, listed=(asked.resource_version, 100.0), gap=GAP)
     assert known.window is None
     assert bound_change(AFTER, asked, known).changed_at == 950.0
 
@@ -178,7 +178,7 @@ def test_gap_of_unknown_begin_leaves_no_window_but_bounds_changes() -> None:
 def test_unchanged_content_keeps_the_recorded_bound() -> None:
     """Labels and annotations move the time of the object and not that of its data."""
     relabelled = app({"a": "1", "b": "2"}, written=900.0)
-    assert bound_change(relabelled, record(BEFORE, 100.0), SeenChanges()).changed_at == 100.0
+    assert bound_change(relabelled, record(BEFORE, 100.0), ChangeSummary()).changed_at == 100.0
 
 
 @pytest.mark.parametrize(("spec", "bound"), [(ENV, 900.0), (EVERY_KEY, None)])
@@ -186,7 +186,7 @@ def test_recreated_object_does_not_keep_the_recorded_bound(spec: str, bound: flo
     """Equal content under another uid was away in between."""
     before = app({"LEVEL": "info"}, spec)
     again = before._replace(uid="uid-2", changed_at=900.0)
-    assert bound_change(again, record(before, 100.0), SeenChanges()).changed_at == bound
+    assert bound_change(again, record(before, 100.0), ChangeSummary()).changed_at == bound
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_first_sight_is_estimated_where_a_removal_would_go_unnoticed(
 ) -> None:
     """Without a record managedFields are all there is."""
     taken = app({"LEVEL": "info"}, spec)
-    bounded = bound_change(taken, None, SeenChanges())
+    bounded = bound_change(taken, None, ChangeSummary())
     assert (bounded.changed_at, bounded.estimated) == (100.0, estimated)
 
 
@@ -212,4 +212,4 @@ def test_record_without_bound_counts_as_first_sight() -> None:
     """As it was written before bounds were kept."""
     removed = app({"a": "1"})
     earlier = msgspec.structs.replace(record(BEFORE, None), content="")
-    assert bound_change(removed, earlier, SeenChanges()).estimated
+    assert bound_change(removed, earlier, ChangeSummary()).estimated

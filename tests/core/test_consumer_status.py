@@ -353,14 +353,14 @@ def test_derived_status(
 def test_adoption_and_rollout_require_a_pod_check(verdict: Verdict, pods_checked: PodCheck) -> None:
     """After an adoption and after a rollout; nothing else changes what a look has shown."""
     who = deployment(ENV)
-    (present,) = take_snapshots(who.uses, sources(config_map(data={"LEVEL": "info"})), KEY)
+    (current,) = take_snapshots(who.uses, sources(config_map(data={"LEVEL": "info"})), KEY)
     first = record_applied(
-        who, None, [Finding(present, Verdict.ADOPT, "")], key_id=KEY.id, generation=1
+        who, None, [Finding(current, Verdict.ADOPT, "")], key_id=KEY.id, generation=1
     )
     assert first.pods_checked is PodCheck.NOT_YET
     before = msgspec.structs.replace(first, pods_checked=PodCheck.LATENT)
     after = record_applied(
-        who, before, [Finding(present, verdict, "")], key_id=KEY.id, generation=1
+        who, before, [Finding(current, verdict, "")], key_id=KEY.id, generation=1
     )
     assert after.pods_checked is pods_checked
 

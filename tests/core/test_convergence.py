@@ -36,7 +36,7 @@ from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source, changed_keys, source_from_config_map
 from hotmap.core.model.state import UNVOUCHED, Record, Window, read_shard, write_shard
-from hotmap.core.policy.policy import Policy, live_change_rolls
+from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 
 SETTLE = 0.5
 
@@ -114,7 +114,7 @@ class ModelPod(NamedTuple):
         )
 
 
-class Sighting(NamedTuple):
+class ObservedChange(NamedTuple):
     """A change of a source, as the controller's watch saw it."""
 
     at: float
@@ -240,23 +240,23 @@ class Controller:
         self.cluster = cluster
         self.policy = policy
         self.state = write_shard([])
-        self.sightings: dict[ObjectKey, list[Sighting]] = {ONE: [], TWO: []}
+        self.changes: dict[ObjectKey, list[ObservedChange]] = {ONE: [], TWO: []}
         self.waiting_since: float | None = None
 
     @property
     def record(self) -> Record | None:
         return read_shard(self.state).get(self.cluster.consumer.uid)
 
-    def since(self, record: Record | None, present: SourceSnapshot) -> list[Sighting]:
+    def since(self, record: Record | None, current: SourceSnapshot) -> list[ObservedChange]:
         """List the changes of used data keys that were seen since a source was asked for."""
         for one in record.sources if record else ():
-            if one.name == present.source.name:
+            if one.name == current.source.name:
                 version = int(one.resource_version or 0)
                 return [
-                    sighting
-                    for sighting in self.sightings[present.source]
-                    if sighting.version > version
-                    and (not sighting.keys or _uses_any(present.uses, sighting.keys))
+                    change
+                    for change in self.changes[current.source]
+                    if change.version > version
+                    and (not change.keys or _uses_any(current.uses, change.keys))
                 ]
         return []
 
@@ -265,14 +265,16 @@ class Controller:
         cluster, record = self.cluster, self.record
         consumer = cluster.observed()
         snapshots = take_snapshots(consumer.uses, cluster.sources, KEY)
-        live_rolls = live_change_rolls(consumer, self.policy)
-        seen = [self.since(record, present) for present in snapshots]
+        live_needs_rollout = live_change_needs_rollout(consumer, self.policy)
+        seen = [self.since(record, current) for current in snapshots]
         waited = 0.0 if self.waiting_since is None else cluster.now - self.waiting_since
         facts = Facts(
             now=cluster.now,
-            revision=revision_of(snapshots, KEY, uid=consumer.uid, live_rolls=live_rolls),
+            revision=revision_of(
+                snapshots, KEY, uid=consumer.uid, live_needs_rollout=live_needs_rollout
+            ),
             catch_up=self.policy.catch_up,
-            live_rolls=live_rolls,
+            live_needs_rollout=live_needs_rollout,
             windows=tuple(Window(s[0].at, s[-1].at) for s in seen if len(s) > 1),
             waited=waited,
         )
@@ -297,16 +299,16 @@ class Controller:
     def go_down(self) -> None:
         """Lose what is in memory; what was seen is kept, but for the last second's."""
         self.waiting_since = None
-        for key, seen in self.sightings.items():
-            self.sightings[key] = [one for one in seen if one.at <= self.cluster.now - KEPT_AFTER]
+        for key, seen in self.changes.items():
+            self.changes[key] = [one for one in seen if one.at <= self.cluster.now - KEPT_AFTER]
 
     def come_up(self) -> None:
         """Take over what was seen before, and count one more change of what was written since."""
-        for key, seen in self.sightings.items():
+        for key, seen in self.changes.items():
             source = self.cluster.sources.get(key)
             if seen and source is not None and int(source.resource_version) > seen[-1].version:
                 at = max(seen[-1].at, (source.changed_at or 0.0) + 1)
-                seen.append(Sighting(at, int(source.resource_version), frozenset()))
+                seen.append(ObservedChange(at, int(source.resource_version), frozenset()))
 
     def reconcile(self, *, crash: bool = False) -> Plan:
         """Act on a decision and record it, unless a crash comes in between."""
@@ -341,7 +343,7 @@ class Controller:
         generation = self.cluster.generation
         if not rolled and consumer.rolling:
             generation = record.generation if record else UNVOUCHED
-        seen = [s.at for f in assessment.findings for s in self.since(record, f.present)]
+        seen = [s.at for f in assessment.findings for s in self.since(record, f.current)]
         asked = record_applied(
             consumer, record, assessment.findings, key_id=KEY.id, generation=generation
         )
@@ -351,7 +353,7 @@ class Controller:
                 previous=consumer.revision,
                 revision=revision,
                 distinct=assessment.distinct,
-                left_at=min(seen, default=self.cluster.now),
+                retired_at=min(seen, default=self.cluster.now),
                 now=self.cluster.now,
             )
         found = self.writer_conflict()
@@ -383,7 +385,7 @@ class Convergence(RuleBasedStateMachine):
             catch_up=catch_up,
         )
         self.controller = Controller(self.cluster, self.policy)
-        self.live_rolls = live_change_rolls(consumer, self.policy)
+        self.live_needs_rollout = live_change_needs_rollout(consumer, self.policy)
         self.changed_at = 0.0
         self.past: dict[ObjectKey, list[dict[str, str]]] = {ONE: [], TWO: []}
         #: What may each have caused one rollout, and the rollouts that had no window to thank.
@@ -415,8 +417,8 @@ class Convergence(RuleBasedStateMachine):
         keys = changed_keys(before, after)
         if keys or (before is None) != (after is None):
             if seen:
-                sighting = Sighting(self.cluster.now, self.cluster.version, keys)
-                self.controller.sightings[key].append(sighting)
+                change = ObservedChange(self.cluster.now, self.cluster.version, keys)
+                self.controller.changes[key].append(change)
             self.changed_at = self.cluster.now
 
     @rule(key=st.sampled_from((ONE, TWO)), data_key=st.sampled_from("abc"), value=st.integers(0, 2))
@@ -476,7 +478,7 @@ class Convergence(RuleBasedStateMachine):
         if revision == "own":
             revision = f"{KEY.id}.forged"
         elif revision == "left":
-            revision = record.left[-1].revision if record and record.left else ""
+            revision = record.retired[-1].revision if record and record.retired else ""
         self.meddled |= revision != self.cluster.revision
         self.cluster.take_revision(revision)
 
@@ -550,7 +552,7 @@ class Convergence(RuleBasedStateMachine):
             for member in self.cluster.pods
             if member.started is not None
             for use, read in zip(self.cluster.consumer.uses, member.read, strict=True)
-            if (use.kind is UseKind.FROZEN or self.live_rolls)
+            if (use.kind is UseKind.FROZEN or self.live_needs_rollout)
             and use.source in self.cluster.data
             and (read or {}) != self.cluster.content(use)  # absent either way
         ]

@@ -25,7 +25,7 @@ def name_for(data: dict[str, str], *, changed_at: float | None = 100.0, cron: st
     snapshots = take_snapshots(
         who.uses, sources(config_map("app", data, changed_at=changed_at)), KEY
     )
-    findings = tuple(Finding(present, Verdict.FROZEN, "changed") for present in snapshots)
+    findings = tuple(Finding(current, Verdict.FROZEN, "changed") for current in snapshots)
     assessment = Assessment(Verdict.FROZEN, "", findings)
     return run_name(msgspec.structs.replace(who, key=key), assessment.content())
 

@@ -8,7 +8,7 @@ from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snaps
 
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import SeenChanges, SentNudge, Snapshot
+from hotmap.core.decide.snapshot import ChangeSummary, SentNudge, Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record
 from hotmap.core.patch.nudge import Target
@@ -29,8 +29,8 @@ def edited(*, now: float, first: float | None, last: float | None, policy: Polic
     """Decide on a Deployment whose ConfigMap was edited, as was seen at two moments."""
     who = deployment(ENV)
     taken = snapshot(who, AFTER, record=recorded(who), policy=policy, now=now)
-    seen = SeenChanges(frozenset(("LEVEL",)), first, last)
-    return decide(taken._replace(seen=(seen,)))
+    seen = ChangeSummary(frozenset(("LEVEL",)), first, last)
+    return decide(taken._replace(changes=(seen,)))
 
 
 @pytest.mark.parametrize(

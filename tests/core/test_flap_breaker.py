@@ -12,11 +12,11 @@ from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.flap_breaker import (
     LIMIT,
     WINDOW,
+    add_rollout,
     find_hold,
     limit_flapping,
-    note_rollout,
     release,
-    spacing_left,
+    remaining_spacing,
 )
 from hotmap.core.decide.plan import Action, ActionType, Plan
 from hotmap.core.model.objects import ObjectKey
@@ -36,18 +36,18 @@ WEB = ObjectKey("Deployment", "shop", "web")
 
 def rolled(contents: str, *, every: float, until: float = NOW, limit: int = LIMIT) -> RolloutTimes:
     """Roll a consumer from the first of some contents to each of the others, the last at `until`"""
-    rolls = RolloutTimes()
+    rollouts = RolloutTimes()
     for n, content in enumerate(contents[1:]):
         at = until - every * (len(contents) - 2 - n)
-        rolls = note_rollout(rolls, at, content=content, previous=contents[n], limit=limit)
-    return rolls
+        rollouts = add_rollout(rollouts, at, content=content, previous=contents[n], limit=limit)
+    return rollouts
 
 
 def limited(
-    rolls: RolloutTimes, content: str = "B", plan: Plan = ROLL, now: float = NOW, **given: Any
+    rollouts: RolloutTimes, content: str = "B", plan: Plan = ROLL, now: float = NOW, **given: Any
 ) -> Plan:
     given = {"writers": (), **given}
-    return limit_flapping(plan, rolls, consumer=WEB, content=content, now=now, **given)
+    return limit_flapping(plan, rollouts, consumer=WEB, content=content, now=now, **given)
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,17 @@ def test_hold_by_contents_and_rate(
 
 def test_limit_of_one_holds_the_first_return() -> None:
     """Also what was there before the first rollout is content to return to."""
-    rolls = rolled("AB", every=1, until=NOW - 61, limit=1)
-    assert find_hold(rolls, "A", NOW, limit=1) is not None
-    assert find_hold(rolls, "C", NOW, limit=1) is None
+    rollouts = rolled("AB", every=1, until=NOW - 61, limit=1)
+    assert find_hold(rollouts, "A", NOW, limit=1) is not None
+    assert find_hold(rollouts, "C", NOW, limit=1) is None
 
 
 def test_limit_of_zero_holds_nobody() -> None:
     """Nothing is counted then, and nothing spaced."""
-    rolls = rolled("ABABABABAB", every=1, limit=0)
-    assert rolls == RolloutTimes()
-    assert find_hold(rolls, "A", NOW, limit=0) is None
-    assert spacing_left(rolls, NOW, limit=0) == 0
+    rollouts = rolled("ABABABABAB", every=1, limit=0)
+    assert rollouts == RolloutTimes()
+    assert find_hold(rollouts, "A", NOW, limit=0) is None
+    assert remaining_spacing(rollouts, NOW, limit=0) == 0
 
 
 def test_hold_says_since_when_until_when_and_how_to_release() -> None:
@@ -109,8 +109,8 @@ def test_hold_says_since_when_until_when_and_how_to_release() -> None:
 
 def test_message_of_a_hold_stays_the_same_while_it_lasts() -> None:
     """So that it is told once."""
-    rolls = rolled("ABABAB", every=20)
-    reasons = {limited(rolls, "A", now=NOW + n).reason for n in range(1, 500)}
+    rollouts = rolled("ABABAB", every=20)
+    reasons = {limited(rollouts, "A", now=NOW + n).reason for n in range(1, 500)}
     assert len(reasons) == 1
 
 
@@ -121,51 +121,51 @@ def test_nudge_is_never_held() -> None:
 
 def test_repeated_flapping_is_held_longer() -> None:
     """Each rollout right after a hold doubles the window, up to eight times."""
-    rolls, now, waits = rolled("ABABAB", every=20), NOW, []
+    rollouts, now, waits = rolled("ABABAB", every=20), NOW, []
     for n in range(40):
         content = "AB"[n % 2]
-        hold = find_hold(rolls, content, now)
+        hold = find_hold(rollouts, content, now)
         waits.append(hold.until - now if hold else 0.0)
         now += waits[-1]
-        rolls = note_rollout(rolls, now, content=content)
+        rollouts = add_rollout(rollouts, now, content=content)
     # In the end five rollouts take eight times ten minutes.
     assert sum(waits[-2 * LIMIT :]) >= 2 * 8 * WINDOW - 1
 
 
 def test_rollout_after_a_hold_by_rate_doubles_the_window() -> None:
     """Who writes on and on is held longer; who stops is not."""
-    rolls = rolled("ABCDEF", every=1)
-    held = note_rollout(rolls, NOW + 56, content="G", since=NOW + 1)
+    rollouts = rolled("ABCDEF", every=1)
+    held = add_rollout(rollouts, NOW + 56, content="G", since=NOW + 1)
     assert held.held == 1
-    assert note_rollout(rolls, NOW + 70, content="G", since=NOW + 70).held == 0
+    assert add_rollout(rollouts, NOW + 70, content="G", since=NOW + 70).held == 0
 
 
 def test_quiet_hour_resets_the_breaker() -> None:
     """Nothing is held against a consumer for ever."""
-    rolls = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), 3, ("A", "B") * 3)
-    assert find_hold(rolls, "A", NOW) is None
-    assert note_rollout(rolls, NOW, content="B", previous="A") == RolloutTimes(
+    rollouts = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), 3, ("A", "B") * 3)
+    assert find_hold(rollouts, "A", NOW) is None
+    assert add_rollout(rollouts, NOW, content="B", previous="A") == RolloutTimes(
         (NOW,), 0, ("A", "B")
     )
 
 
 def test_release_forgets_the_rollouts() -> None:
     """Any value that was not seen before ends the hold; the same value does so once."""
-    rolls = rolled("ABABAB", every=1)
-    released = release(rolls, "2026-11-22T14:02:11Z")
+    rollouts = rolled("ABABAB", every=1)
+    released = release(rollouts, "2026-11-22T14:02:11Z")
     assert limited(released, "A") == ROLL
     again = rolled("ABABAB", every=1)
     again = RolloutTimes(again.times, 0, again.contents, released.release)
     assert release(again, "2026-11-22T14:02:11Z") is again
     assert release(again, "please") != again
     assert release(again, None) is again
-    assert note_rollout(released, NOW, content="B").release == released.release
+    assert add_rollout(released, NOW, content="B").release == released.release
 
 
 def test_clock_that_was_set_back_holds_nobody() -> None:
     """Rollouts in the future are not believed."""
     assert find_hold(rolled("ABABAB", every=1, until=NOW + 86400), "A", NOW) is None
-    assert spacing_left(rolled("ABAB", every=1, until=NOW + 86400), NOW) == 0
+    assert remaining_spacing(rolled("ABAB", every=1, until=NOW + 86400), NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -173,21 +173,25 @@ def test_clock_that_was_set_back_holds_nobody() -> None:
 )
 def test_rollouts_of_a_minute_are_spaced(count: int, pause: float) -> None:
     """The first at once, each further one later than the last."""
-    rolls = RolloutTimes(tuple(NOW - 5 + n / 100 for n in range(count)))
-    latest = rolls.times[-1] if count else NOW
-    assert spacing_left(rolls, latest) == pause
-    assert spacing_left(rolls, latest + pause) == 0.0
+    rollouts = RolloutTimes(tuple(NOW - 5 + n / 100 for n in range(count)))
+    latest = rollouts.times[-1] if count else NOW
+    assert remaining_spacing(rollouts, latest) == pause
+    assert remaining_spacing(rollouts, latest + pause) == 0.0
 
 
 def test_hundred_edits_in_two_seconds_are_three_rollouts() -> None:
     """Without a settle time, too, and the last one has the last content."""
-    rolls, times = RolloutTimes(), []
+    rollouts, times = RolloutTimes(), []
     pending, now = False, NOW
     for tick in range(1000):  # ten seconds, each edit with other content
         now, edited = NOW + tick / 100, tick < 200 and tick % 2 == 0
         pending = pending or edited
-        if pending and spacing_left(rolls, now) == 0 and find_hold(rolls, str(tick), now) is None:
-            rolls = note_rollout(rolls, now, content=str(tick))
+        if (
+            pending
+            and remaining_spacing(rollouts, now) == 0
+            and find_hold(rollouts, str(tick), now) is None
+        ):
+            rollouts = add_rollout(rollouts, now, content=str(tick))
             times.append(now - NOW)
             pending = False
     assert not pending
@@ -197,11 +201,11 @@ def test_hundred_edits_in_two_seconds_are_three_rollouts() -> None:
 @given(st.lists(st.tuples(st.floats(0, 2000), st.sampled_from("ABC")), max_size=60))
 def test_at_most_five_rollouts_between_the_same_contents(edits: list[tuple[float, str]]) -> None:
     """Whoever asks whenever: any ten minutes see at most five returns to the same contents."""
-    rolls, now, times, content = RolloutTimes(), NOW, [], "A"
+    rollouts, now, times, content = RolloutTimes(), NOW, [], "A"
     for pause, wanted in edits:
         now += pause
-        if wanted != content and find_hold(rolls, wanted, now) is None:
-            rolls = note_rollout(rolls, now, content=wanted, previous=content)
+        if wanted != content and find_hold(rollouts, wanted, now) is None:
+            rollouts = add_rollout(rollouts, now, content=wanted, previous=content)
             times.append(now)
             content = wanted
     for start in times:
@@ -212,11 +216,11 @@ def test_at_most_five_rollouts_between_the_same_contents(edits: list[tuple[float
 @given(st.lists(st.floats(0, 300), max_size=80))
 def test_at_most_five_rollouts_in_a_minute_and_twenty_in_half_an_hour(pauses: list[float]) -> None:
     """Whatever the contents are."""
-    rolls, now, times = RolloutTimes(), NOW, []
+    rollouts, now, times = RolloutTimes(), NOW, []
     for n, pause in enumerate(pauses):
         now += pause
-        if find_hold(rolls, str(n), now) is None:
-            rolls = note_rollout(rolls, now, content=str(n))
+        if find_hold(rollouts, str(n), now) is None:
+            rollouts = add_rollout(rollouts, now, content=str(n))
             times.append(now)
     for start in times:
         assert sum(start <= at < start + 60 for at in times) <= LIMIT

@@ -60,7 +60,7 @@ def test_rule_0_template_has_the_current_revision(
     """A template with the present revision, written by us since the change, was asked."""
     now = [app(B_FROZEN, version=2, changed_at=changed_at)]
     snapshots = take_snapshots(deployment().uses, sources(*now), KEY)
-    revision = revision_of(snapshots, KEY, uid="uid-web", live_rolls=False)
+    revision = revision_of(snapshots, KEY, uid="uid-web", live_needs_rollout=False)
     for name in (revision, f"{revision}.1"):
         who = deployment(revision=name, written_at=written_at)
         assessment = judged(who, [app()], now)
@@ -152,7 +152,7 @@ def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
     who = deployment(OPTIONAL_ENV)
     record = asked(who, app())
     hidden = tuple(source._replace(visible=False) for source in take_snapshots(who.uses, {}, KEY))
-    assessment = assess(who, record, hidden, Facts(now=1000, revision="", wants_deleted=True))
+    assessment = assess(who, record, hidden, Facts(now=1000, revision="", reload_on_delete=True))
     assert assessment.verdict is Verdict.UP_TO_DATE
     after = record_applied(who, record, assessment.findings, key_id=KEY.id, generation=1)
     assert after.sources == record.sources
@@ -212,11 +212,15 @@ def test_rule_1_a_source_beside_an_unknown_one_is_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("live_rolls", "verdict"), [(False, Verdict.ADOPT), (True, Verdict.CHECK_PODS)]
+    ("live_needs_rollout", "verdict"), [(False, Verdict.ADOPT), (True, Verdict.CHECK_PODS)]
 )
-def test_rule_1_reread_files_catch_up_by_themselves(live_rolls: bool, verdict: Verdict) -> None:
+def test_rule_1_reread_files_catch_up_by_themselves(
+    live_needs_rollout: bool, verdict: Verdict
+) -> None:
     """Catch-up rolls nothing for files that the application re-reads."""
-    assessment = judged(deployment(FILES), None, [app()], catch_up=True, live_rolls=live_rolls)
+    assessment = judged(
+        deployment(FILES), None, [app()], catch_up=True, live_needs_rollout=live_needs_rollout
+    )
     assert assessment.verdict is verdict
 
 
@@ -295,7 +299,7 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
 ) -> None:
     """The record's content is back, but the template was asked for another one meanwhile."""
     other = take_snapshots(deployment().uses, sources(app(B_FROZEN)), KEY)
-    revision = revision_of(other, KEY, uid="uid-web", live_rolls=False)
+    revision = revision_of(other, KEY, uid="uid-web", live_needs_rollout=False)
     who = deployment(generation=generation, revision=revision, written_at=written_at)
     now = [app(version=3, changed_at=100)]
     record = asked(deployment(), app())
@@ -355,26 +359,26 @@ def test_rule_5_needs_no_pod_starts() -> None:
         pytest.param(False, 0, [], Verdict.ADOPT, id="no pods"),
     ],
 )
-@pytest.mark.parametrize("live_rolls", [False, True])
+@pytest.mark.parametrize("live_needs_rollout", [False, True])
 def test_rule_6_the_generation_moved(
     rolling: bool,
     waited: float,
     started: list[float | None] | None,
     verdict: Verdict,
-    live_rolls: bool,
+    live_needs_rollout: bool,
 ) -> None:
     """A change beside one of the consumer itself: its own rollout may have taken it.
 
     A live change that needs new pods is judged in the same way.
     """
-    spec, change = (FILES, B_LIVE) if live_rolls else (ENV, B_FROZEN)
+    spec, change = (FILES, B_LIVE) if live_needs_rollout else (ENV, B_FROZEN)
     assessment = judged(
         deployment(spec, generation=2, rolling=rolling),
         asked(deployment(spec), app()),
         [app(change, version=2, changed_at=100)],
         waited=waited,
         started=started,
-        live_rolls=live_rolls,
+        live_needs_rollout=live_needs_rollout,
     )
     assert assessment.verdict is verdict
 
@@ -393,7 +397,7 @@ def test_rule_6_an_undo_that_returns_the_present_revision_needs_another_name() -
     """Writing the revision that is there already would change nothing."""
     now = [app(B_FROZEN, version=2, changed_at=100)]
     snapshots = take_snapshots(deployment().uses, sources(*now), KEY)
-    revision = revision_of(snapshots, KEY, uid="uid-web", live_rolls=False)
+    revision = revision_of(snapshots, KEY, uid="uid-web", live_needs_rollout=False)
     undone = deployment(generation=2, revision=revision)
     assessment = judged(undone, asked(deployment(), app()), now, started=[50])
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, True)
@@ -412,10 +416,14 @@ def test_rule_6_an_unvouched_generation_is_never_the_same() -> None:
     assert judged(who, record, [app(B_FROZEN, version=2)]).verdict is Verdict.CHECK_PODS
 
 
-@pytest.mark.parametrize(("live_rolls", "verdict"), [(False, Verdict.LIVE), (True, Verdict.FROZEN)])
-def test_files_without_a_reader_need_new_pods(live_rolls: bool, verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("live_needs_rollout", "verdict"), [(False, Verdict.LIVE), (True, Verdict.FROZEN)]
+)
+def test_files_without_a_reader_need_new_pods(live_needs_rollout: bool, verdict: Verdict) -> None:
     """A live change is a frozen one where nothing in the pods takes it."""
-    assessment = judged(deployment(FILES), [app()], [app(B_LIVE)], live_rolls=live_rolls)
+    assessment = judged(
+        deployment(FILES), [app()], [app(B_LIVE)], live_needs_rollout=live_needs_rollout
+    )
     assert assessment.verdict is verdict
 
 

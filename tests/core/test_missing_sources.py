@@ -47,7 +47,7 @@ def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "live_rolls", "verdict"),
+    ("spec", "live_needs_rollout", "verdict"),
     [
         pytest.param(OPTIONAL_ENV, False, Verdict.UP_TO_DATE, id="environments stay"),
         pytest.param(OPTIONAL_FILES, False, Verdict.LIVE, id="files go away"),
@@ -55,13 +55,16 @@ def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
         pytest.param(OPTIONAL_FILES, True, Verdict.UP_TO_DATE, id="files that nobody re-reads"),
     ],
 )
-def test_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict) -> None:
+def test_deleted_optional_source(spec: str, live_needs_rollout: bool, verdict: Verdict) -> None:
     """Its files go away, which is a live change; what was read at start stays."""
-    assert judged(deployment(spec), [app()], [], live_rolls=live_rolls).verdict is verdict
+    assert (
+        judged(deployment(spec), [app()], [], live_needs_rollout=live_needs_rollout).verdict
+        is verdict
+    )
 
 
 @pytest.mark.parametrize(
-    ("spec", "live_rolls", "data", "verdict"),
+    ("spec", "live_needs_rollout", "data", "verdict"),
     [
         pytest.param(OPTIONAL_ENV, False, A, Verdict.UP_TO_DATE, id="environment, the same"),
         pytest.param(OPTIONAL_ENV, False, B_FROZEN, Verdict.FROZEN, id="environment, other"),
@@ -72,14 +75,14 @@ def test_deleted_optional_source(spec: str, live_rolls: bool, verdict: Verdict) 
     ],
 )
 def test_deleted_optional_source_returns(
-    spec: str, live_rolls: bool, data: dict[str, str], verdict: Verdict
+    spec: str, live_needs_rollout: bool, data: dict[str, str], verdict: Verdict
 ) -> None:
     """What running containers still hold is no change; what they lost is one."""
     who = deployment(spec)
     before = asked(who, app())
-    record = kept(who, before, judged(who, before, [], live_rolls=live_rolls))
+    record = kept(who, before, judged(who, before, [], live_needs_rollout=live_needs_rollout))
     now = [app(data, uid="uid-2")]
-    assert judged(who, record, now, live_rolls=live_rolls).verdict is verdict
+    assert judged(who, record, now, live_needs_rollout=live_needs_rollout).verdict is verdict
 
 
 def test_new_pods_are_without_a_deleted_optional_source() -> None:

@@ -19,7 +19,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, PodTemplate
 from hotmap.core.model.state import Record
-from hotmap.core.policy.policy import Policy, Strategy, live_change_rolls
+from hotmap.core.policy.policy import Policy, Strategy, live_change_needs_rollout
 
 DATA_KEYS = "abcd"
 APP = ObjectKey("ConfigMap", "shop", "app")
@@ -86,12 +86,12 @@ def decided(
     """Judge and plan for content that was written at 100 s, with a pod of a known age."""
     held = {} if data is None else sources(config_map(data=data, version=version, changed_at=100))
     snapshots = take_snapshots(who.uses, held, KEY)
-    live_rolls = live_change_rolls(who, policy)
+    live_needs_rollout = live_change_needs_rollout(who, policy)
     facts = Facts(
         now=1000,
-        revision=revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls),
+        revision=revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout),
         catch_up=policy.catch_up,
-        live_rolls=live_rolls,
+        live_needs_rollout=live_needs_rollout,
         starts=pod_starts(who, [pod(started=started)]),
     )
     assessment = assess(who, record, snapshots, facts)

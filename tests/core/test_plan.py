@@ -24,7 +24,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import changed_keys
 from hotmap.core.policy.annotations import read_policy
-from hotmap.core.policy.policy import Policy, followed_uses, live_change_rolls
+from hotmap.core.policy.policy import Policy, followed_uses, live_change_needs_rollout
 
 A = {"LEVEL": "info", "app.yaml": "a: 1", "other": "x"}
 FROZEN = A | {"LEVEL": "debug"}
@@ -57,13 +57,15 @@ def planned(
     old = sources(before or config_map("app", A))
     new = {} if data is None else sources(config_map("app", data, version=2))
     uses = followed_uses(who, policy, new)
-    live_rolls = live_change_rolls(who, policy)
+    live_needs_rollout = live_change_needs_rollout(who, policy)
     first = assess(who, None, take_snapshots(uses, old, KEY), Facts(0, ""))
     generation = who.generation if asked_at is None else asked_at
     record = record_applied(who, None, first.findings, key_id=KEY.id, generation=generation)
     snapshots = take_snapshots(uses, new, KEY)
-    revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
-    assessment = assess(who, record, snapshots, Facts(9, revision, live_rolls=live_rolls, **facts))
+    revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout)
+    assessment = assess(
+        who, record, snapshots, Facts(9, revision, live_needs_rollout=live_needs_rollout, **facts)
+    )
     changed = {APP: changed_keys(old[APP], new.get(APP))} if seen else {}
     return make_plan(who, policy, assessment, changed=changed)
 

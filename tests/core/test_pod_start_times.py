@@ -12,9 +12,9 @@ from hotmap.core.decide.evidence import (
     MARGIN,
     PodStart,
     Span,
+    all_started_after,
+    find_pods_started_within,
     pod_starts,
-    proven_younger,
-    started_within,
 )
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import Window
@@ -136,7 +136,7 @@ def test_younger_pods_are_proven(
     """Only pods that all started two seconds after a change certainly have it."""
     members = [PodStart(f"web-{number}", at, "") for number, at in enumerate(starts)]
     assert MARGIN == 2.0
-    assert proven_younger(members, changed_at) is proven
+    assert all_started_after(members, changed_at) is proven
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_younger_pods_are_proven(
 def test_window_is_wider_by_the_margin(at: float | None, inside: bool) -> None:
     """A pod that started up to two seconds beside a window may hold its content."""
     spans = () if at is None else (Span(at, at),)
-    suspects = started_within([PodStart("web-1", at, "", spans)], [Window(100, 110)])
+    suspects = find_pods_started_within([PodStart("web-1", at, "", spans)], [Window(100, 110)])
     assert suspects == (("web-1",) if inside else ())
 
 
@@ -168,14 +168,14 @@ def test_window_is_wider_by_the_margin(at: float | None, inside: bool) -> None:
 def test_container_that_restarted_in_a_window_is_seen(spec: str, member: Pod) -> None:
     """One crashed container reads the content of that moment, whatever its neighbours hold."""
     starts = pod_starts(deployment(spec), [member])
-    assert started_within(starts, [Window(100, 110)]) == ("web-1",)
+    assert find_pods_started_within(starts, [Window(100, 110)]) == ("web-1",)
 
 
 def test_restart_of_unrelated_container_does_not_count() -> None:
     """A restart of a container without uses is no suspicion."""
     member = pod(started=50, containers={"web": 60, "idle": 105})
     starts = pod_starts(deployment(ENV_AND_FILES), [member])
-    assert started_within(starts, [Window(100, 110)]) == ()
+    assert find_pods_started_within(starts, [Window(100, 110)]) == ()
 
 
 # -- clocks of nodes that are wrong ------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_clock_set_meanwhile_proves_nothing(member: Pod, span: Span) -> None:
 def test_pod_without_a_creation_is_never_young() -> None:
     """Whatever leaves it out, nothing is proven by a pod of unknown age."""
     starts = pod_starts(deployment(ENV), [pod(created=0, started=5000)])
-    assert not proven_younger(starts, 1000.0)
+    assert not all_started_after(starts, 1000.0)
 
 
 @pytest.mark.parametrize("skew", [-600, 0, 600])
@@ -266,7 +266,7 @@ def test_wrong_clock_proves_neither_too_much_nor_too_little(
 ) -> None:
     """A pod is younger than what was edited before it was made, and than nothing else."""
     member = pod(created=1000, started=1000 + skew, reported=1001)
-    assert proven_younger(pod_starts(deployment(ENV), [member]), changed_at) is proven
+    assert all_started_after(pod_starts(deployment(ENV), [member]), changed_at) is proven
 
 
 @pytest.mark.parametrize("skew", [-600, 0, 600])
@@ -280,4 +280,4 @@ def test_wrong_clock_neither_hides_nor_makes_a_suspect(
     """Only a pod made in a window, or right beside it, may hold its content."""
     member = pod(created=made, started=made + skew, reported=made)
     starts = pod_starts(deployment(ENV), [member])
-    assert started_within(starts, [Window(100, 110)]) == (("web-1",) if suspect else ())
+    assert find_pods_started_within(starts, [Window(100, 110)]) == (("web-1",) if suspect else ())

@@ -39,17 +39,17 @@ WEB = deployment(ENV)
 
 
 def desired(
-    spec: str = ENV, *, live_rolls: bool = False, changed_at: float | None = CHANGED
+    spec: str = ENV, *, live_needs_rollout: bool = False, changed_at: float | None = CHANGED
 ) -> DesiredContent:
     """What the pods of a consumer with this pod spec are to hold."""
     consumer = deployment(spec)
     source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=changed_at)
-    policy = Policy(opted_in=True, rereads=not live_rolls)
+    policy = Policy(opted_in=True, rereads=not live_needs_rollout)
     return desired_content(snapshot(consumer, source, policy=policy))
 
 
 ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
-FILES_AT_START = desired(FILES, live_rolls=True)
+FILES_AT_START = desired(FILES, live_needs_rollout=True)
 
 
 def seen(

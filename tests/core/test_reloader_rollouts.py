@@ -58,8 +58,8 @@ def decide(
         one if one.exists else one._replace(visible=visible)
         for one in take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
     )
-    revision = revision_of(snapshots, KEY, uid=who.uid, live_rolls=True)
-    known = {"now": 100.0, "live_rolls": True, "writing": Writing.ENV_VARS, **facts}
+    revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=True)
+    known = {"now": 100.0, "live_needs_rollout": True, "writing": Writing.ENV_VARS, **facts}
     return assess(who, record, snapshots, Facts(revision=revision, **known))
 
 
@@ -160,7 +160,7 @@ def test_source_that_appears(wanted: bool) -> None:
     who = marked("", optional)
     old_pod = PodStart("web-1", 100.0, "", (Span(100.0, 100.0),))
     assessment = decide(
-        who, read(NEW, changed_at=500), asked(who, None), wants_created=wanted, starts=(old_pod,)
+        who, read(NEW, changed_at=500), asked(who, None), reload_on_create=wanted, starts=(old_pod,)
     )
     assert assessment.verdict is (Verdict.FROZEN if wanted else Verdict.ADOPT)
 
@@ -169,7 +169,7 @@ def test_source_that_was_recreated() -> None:
     """Also where creations are left alone, other content under an old name is a change."""
     who = marked("")
     assessment = decide(
-        who, read(NEW, uid="uid-2", version=9), asked(who, read(OLD)), wants_created=False
+        who, read(NEW, uid="uid-2", version=9), asked(who, read(OLD)), reload_on_create=False
     )
     assert assessment.verdict is Verdict.FROZEN
 
@@ -186,11 +186,11 @@ def test_deleted_source(optional: bool, wanted: bool, verdict: Verdict) -> None:
     """Only where flags ask for it, and never where new pods could not start without it."""
     spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true") if optional else ENV
     who = marked("1", spec)
-    assessment = decide(who, None, asked(who, read(OLD)), wants_deleted=wanted)
+    assessment = decide(who, None, asked(who, read(OLD)), reload_on_delete=wanted)
     assert assessment.verdict is verdict
     if verdict is Verdict.FROZEN:
         record = record_applied(who, None, assessment.findings, key_id=KEY.id, generation=2)
-        assert decide(who, None, record, wants_deleted=True).verdict is Verdict.UP_TO_DATE
+        assert decide(who, None, record, reload_on_delete=True).verdict is Verdict.UP_TO_DATE
 
 
 def test_invisible_sources_do_not_hold_a_rollout() -> None:
@@ -203,16 +203,20 @@ def test_invisible_sources_do_not_hold_a_rollout() -> None:
     assert decide(who, new, before, visible=False).verdict is Verdict.FROZEN
 
 
-@pytest.mark.parametrize("live_rolls", [True, False])
+@pytest.mark.parametrize("live_needs_rollout", [True, False])
 @pytest.mark.parametrize("spec", [ENV, FILES])
-def test_recorded_revision(spec: str, live_rolls: bool) -> None:
+def test_recorded_revision(spec: str, live_needs_rollout: bool) -> None:
     """A record names its content as the content itself was named."""
     who = marked("", spec)
     source = read(OLD)
     snapshots = take_snapshots(who.uses, {source.key: source}, KEY)
     assert recorded_revision(
-        asked(who, source), KEY, namespace="shop", uid=who.uid, live_rolls=live_rolls
-    ) == revision_of(snapshots, KEY, uid=who.uid, live_rolls=live_rolls)
+        asked(who, source),
+        KEY,
+        namespace="shop",
+        uid=who.uid,
+        live_needs_rollout=live_needs_rollout,
+    ) == revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout)
 
 
 def test_plan_names_what_is_to_be_marked() -> None:

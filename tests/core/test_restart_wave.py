@@ -87,10 +87,11 @@ def test_no_more_pods_are_unavailable_than_permitted() -> None:
         for limit in (1, 2, 3):
             names = next_wave(state, max_unavailable=limit).names
             told = [pod for pod in state if pod.name in names]
-            assert all(pod.told_for is None for pod in told)
+            assert all(pod.since_request is None for pod in told)
             disturbed = sum(pod.ready for pod in told)
             down = sum(
-                not pod.ready or (pod.told_for is not None and not pod.is_back) for pod in state
+                not pod.ready or (pod.since_request is not None and not pod.is_back)
+                for pod in state
             )
             assert disturbed <= max(0, limit - down)
 

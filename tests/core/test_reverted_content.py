@@ -48,7 +48,7 @@ def judged(
     windows: tuple[Window, ...] = (WENT,),
     recorded: tuple[Window, ...] = (),
     data: dict[str, str] = A,
-    live_rolls: bool = False,
+    live_needs_rollout: bool = False,
     rolling: bool = False,
     waited: float = 0,
     pods_checked: bool = True,
@@ -61,9 +61,11 @@ def judged(
     snapshots = take_snapshots(consumer.uses, {} if gone else sources(config_map(data=data)), KEY)
     facts = Facts(
         now=now,
-        revision=revision_of(snapshots, KEY, uid=consumer.uid, live_rolls=live_rolls),
+        revision=revision_of(
+            snapshots, KEY, uid=consumer.uid, live_needs_rollout=live_needs_rollout
+        ),
         windows=windows,
-        live_rolls=live_rolls,
+        live_needs_rollout=live_needs_rollout,
         waited=waited,
         starts=pod_starts(consumer, [pod(started=started)]) if pods_checked else None,
     )
@@ -123,11 +125,11 @@ def test_rollout_is_waited_for_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("live_rolls", "verdict"), [(False, Verdict.UP_TO_DATE), (True, Verdict.FROZEN)]
+    ("live_needs_rollout", "verdict"), [(False, Verdict.UP_TO_DATE), (True, Verdict.FROZEN)]
 )
-def test_files_that_are_reread_leave_no_window(live_rolls: bool, verdict: Verdict) -> None:
+def test_files_that_are_reread_leave_no_window(live_needs_rollout: bool, verdict: Verdict) -> None:
     """Files come back by themselves; only where nobody re-reads them may a pod be stale."""
-    assert judged(FILES, started=105, live_rolls=live_rolls).verdict is verdict
+    assert judged(FILES, started=105, live_needs_rollout=live_needs_rollout).verdict is verdict
 
 
 @pytest.mark.parametrize(("started", "verdict"), [(50, Verdict.LIVE), (105, Verdict.FROZEN)])
@@ -151,21 +153,21 @@ def test_rollout_is_held_if_new_pods_could_not_start() -> None:
 
 def rolled(record: Record, previous: str, revision: str, **options: float | bool) -> Record:
     """Add a rollout to a record, from one revision to another."""
-    values: dict[str, Any] = {"distinct": False, "left_at": 100.0, "now": 101.0} | options
+    values: dict[str, Any] = {"distinct": False, "retired_at": 100.0, "now": 101.0} | options
     return record_rollout(record, previous=previous, revision=revision, **values)
 
 
 def test_revision_that_is_left_is_remembered() -> None:
     """A rollout notes which content it replaced and since when that is gone."""
-    record = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=99.5)
-    assert (record.left, record.windows) == ((RetiredRevision("k.a", 99.5),), ())
+    record = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=99.5)
+    assert (record.retired, record.windows) == ((RetiredRevision("k.a", 99.5),), ())
 
 
 def test_return_opens_a_window() -> None:
     """The old ReplicaSet is used again, and a pod of it may have started meanwhile."""
-    away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
-    back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
-    assert back.left == (RetiredRevision("k.b", 120.0),)
+    away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.0)
+    back = rolled(away, "k.b", "k.a", retired_at=120.0, now=130.7)
+    assert back.retired == (RetiredRevision("k.b", 120.0),)
     (window,) = back.windows
     assert window.start == 100.0
 
@@ -176,16 +178,16 @@ def test_return_opens_a_window() -> None:
 )
 def test_pods_started_by_the_return_are_not_suspect(started: float, suspect: bool) -> None:
     """Pods of the second of the rollout and later read the content that came back."""
-    away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.0)
-    back = rolled(away, "k.b", "k.a", left_at=120.0, now=130.7)
+    away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.0)
+    back = rolled(away, "k.b", "k.a", retired_at=120.0, now=130.7)
     verdict = Verdict.FROZEN if suspect else Verdict.UP_TO_DATE
     assert judged(started=started, windows=(), recorded=back.windows).verdict is verdict
 
 
 def test_quick_return_suspects_only_what_started_before_it() -> None:
     """Away and back within two seconds: the rollout's own pods are still no suspects."""
-    away = rolled(Record("u", "k", 1), "k.a", "k.b", left_at=100.2, now=100.7)
-    back = rolled(away, "k.b", "k.a", left_at=101.2, now=101.7)
+    away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.2, now=100.7)
+    back = rolled(away, "k.b", "k.a", retired_at=101.2, now=101.7)
     assert judged(started=100, windows=(), recorded=back.windows).verdict is Verdict.FROZEN
     assert judged(started=101, windows=(), recorded=back.windows).verdict is Verdict.UP_TO_DATE
 
@@ -199,9 +201,9 @@ def test_numbered_revision_opens_no_window() -> None:
 
 def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
     """Other content came before they were replaced, and then the return finds them again."""
-    replaced = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True, left_at=100.0, now=115.0)
-    overtaken = rolled(replaced, "k.a.1", "k.b", left_at=120.0, now=121.0)
-    back = rolled(overtaken, "k.b", "k.a", left_at=130.0, now=131.0)
+    replaced = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True, retired_at=100.0, now=115.0)
+    overtaken = rolled(replaced, "k.a.1", "k.b", retired_at=120.0, now=121.0)
+    back = rolled(overtaken, "k.b", "k.a", retired_at=130.0, now=131.0)
     (window,) = back.windows
     assert window.start == 100.0
     assert judged(started=105, windows=(), recorded=back.windows).distinct
@@ -210,9 +212,9 @@ def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
 def test_revision_number_is_not_part_of_the_content() -> None:
     """`k.a.1` and `k.a` are the same content, under names of their own."""
     again = rolled(Record("u", "k", 1), "k.a", "k.a", distinct=True)
-    assert again.left == (RetiredRevision("k.a", 100.0),)
-    away = rolled(again, "k.a.1", "k.b", left_at=200.0)
-    assert away.left == (RetiredRevision("k.a", 100.0),)
+    assert again.retired == (RetiredRevision("k.a", 100.0),)
+    away = rolled(again, "k.a.1", "k.b", retired_at=200.0)
+    assert away.retired == (RetiredRevision("k.a", 100.0),)
     assert rolled(away, "k.b", "k.a").windows != ()
 
 
@@ -221,12 +223,12 @@ def test_three_revisions_are_remembered() -> None:
     record = Record("u", "k", 1)
     for before, after in ("ab", "bc", "cd", "de"):
         record = rolled(record, f"k.{before}", f"k.{after}")
-    assert [left.revision for left in record.left] == ["k.b", "k.c", "k.d"]
+    assert [retired.revision for retired in record.retired] == ["k.b", "k.c", "k.d"]
 
 
 def test_first_rollout_leaves_nothing() -> None:
     """A template without a revision has no earlier content to return to."""
-    assert rolled(Record("u", "k", 1), "", "k.a").left == ()
+    assert rolled(Record("u", "k", 1), "", "k.a").retired == ()
 
 
 def test_workload_without_uses_has_no_window() -> None:
@@ -247,7 +249,7 @@ def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
     """The template lost the revision, a pod of it may hold other content: it needs another name."""
     consumer = deployment(ENV)
     snapshots = take_snapshots(consumer.uses, sources(config_map(data=A, changed_at=100)), KEY)
-    revision = revision_of(snapshots, KEY, uid=consumer.uid, live_rolls=False)
+    revision = revision_of(snapshots, KEY, uid=consumer.uid, live_needs_rollout=False)
     starts = pod_starts(consumer, [pod(started=95, revision=revision if carried else "k.other")])
     facts = Facts(now=200, revision=revision, catch_up=True, starts=starts)
     assessment = assess(consumer, None, snapshots, facts)
@@ -257,9 +259,9 @@ def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
 def test_revision_removed_from_the_template_is_retired() -> None:
     """Its pods may be there still, so a return to it suspects those that started meanwhile."""
     asked = Record("u", "k", 1, revision="k.a")
-    away = rolled(asked, "", "k.b", left_at=100.0)
-    assert away.left == (RetiredRevision("k.a", 100.0),)
-    assert rolled(asked, "z.forged", "k.b").left == (
+    away = rolled(asked, "", "k.b", retired_at=100.0)
+    assert away.retired == (RetiredRevision("k.a", 100.0),)
+    assert rolled(asked, "z.forged", "k.b").retired == (
         RetiredRevision("k.a", 100.0),
         RetiredRevision("z.forged", 100.0),
     )

@@ -64,9 +64,9 @@ def test_revision_names_content(
 ) -> None:
     """The same content gives the same name, so a revert returns to the earlier ReplicaSet."""
 
-    def revision(data: dict[str, str], live_rolls: bool) -> str:
+    def revision(data: dict[str, str], live_needs_rollout: bool) -> str:
         snapshots = take_snapshots(deployment(ENV_AND_FILES).uses, sources(app(data)), KEY)
-        return revision_of(snapshots, KEY, uid="u", live_rolls=live_rolls)
+        return revision_of(snapshots, KEY, uid="u", live_needs_rollout=live_needs_rollout)
 
     assert (revision(*one) == revision(*other)) is same
     assert revision(*one).startswith(f"{KEY.id}.")
@@ -75,7 +75,9 @@ def test_revision_names_content(
 def test_revision_is_bound_to_its_consumer() -> None:
     """Two consumers of the same content have different revisions: a clone is not asked."""
     snapshots = take_snapshots(deployment().uses, sources(app()), KEY)
-    revisions = {revision_of(snapshots, KEY, uid=uid, live_rolls=False) for uid in ("u", "v")}
+    revisions = {
+        revision_of(snapshots, KEY, uid=uid, live_needs_rollout=False) for uid in ("u", "v")
+    }
     assert len(revisions) == 2
 
 

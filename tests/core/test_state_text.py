@@ -14,16 +14,16 @@ from hotmap.core.model.state import (
     HEADER,
     SHARDS,
     ForeignWrites,
+    ObservedChange,
     PodCheck,
     Record,
     RetiredRevision,
     RolloutTimes,
-    SeenSource,
-    Sighting,
+    SourceChanges,
     SourceRecord,
     Window,
+    read_changes,
     read_shard,
-    read_sightings,
     read_watched_until,
     shard_of,
     shards_for,
@@ -91,7 +91,7 @@ def test_record_that_tells_no_look_is_to_be_looked_at() -> None:
         RECORD,
         pods_checked=PodCheck.NOT_YET,
         namespace="",
-        others=None,
+        foreign_writes=None,
         proven_since=0.0,
         healed="",
     )
@@ -200,34 +200,34 @@ def test_as_many_shards_as_records_want(records: int, least: int, shards: int) -
     assert shards_for(records, least=least) == shards
 
 
-SEEN = SeenSource(
+SEEN = SourceChanges(
     ObjectKey("ConfigMap", "shop", "app"),
-    (Sighting(1.5, "1042", frozenset({"b", "a"}), 1.0), Sighting(2.0, "", frozenset())),
+    (ObservedChange(1.5, "1042", frozenset({"b", "a"}), 1.0), ObservedChange(2.0, "", frozenset())),
 )
 
 SEEN_LINE = (
     '{"source":["ConfigMap","shop","app"],'
-    '"sightings":[[1.5,"1042",["a","b"],1.0,false],[2.0,"",[],null,false]]}'
+    '"changes":[[1.5,"1042",["a","b"],1.0,false],[2.0,"",[],null,false]]}'
 )
 
 
 def test_first_shard_says_how_long_sources_were_watched() -> None:
-    """A line of its own, which readers of records and sightings skip."""
+    """A line of its own, which readers of records and changes skip."""
     text = write_shard([RECORD], [SEEN], watched_until=1789.5)
     assert text.endswith('{"watchedUntil":1789.5}\n')
     assert read_watched_until(text) == 1789.5
     assert read_shard(text) == {"6f0c": RECORD}
-    assert read_sightings(text) == {SEEN.source: SEEN}
+    assert read_changes(text) == {SEEN.source: SEEN}
     assert read_watched_until(write_shard([RECORD], [SEEN])) is None
     assert read_watched_until(text.replace("1789.5", "null")) is None
 
 
-def test_sightings_lie_beside_records() -> None:
+def test_source_changes_are_stored_with_records() -> None:
     """A line each, after the records; each reader skips what is the other's."""
     text = write_shard([RECORD], [SEEN])
     assert text == f"{HEADER}\n{LINE}\n{SEEN_LINE}\n"
     assert read_shard(text) == {"6f0c": RECORD}
-    assert read_sightings(text) == {SEEN.source: SEEN}
+    assert read_changes(text) == {SEEN.source: SEEN}
 
 
 @pytest.mark.parametrize(
@@ -239,6 +239,6 @@ def test_sightings_lie_beside_records() -> None:
         f'{HEADER}\n{{"source":["ConfigMap"]}}\n',
     ],
 )
-def test_unreadable_sightings_are_skipped(text: str) -> None:
+def test_unreadable_source_changes_are_skipped(text: str) -> None:
     """Another scheme, a cut line and foreign content lose evidence, nothing else."""
-    assert read_sightings(text) == {}
+    assert read_changes(text) == {}

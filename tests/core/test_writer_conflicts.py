@@ -20,7 +20,7 @@ from hotmap.core.model.state import ForeignWrites, Record, RetiredRevision
 NOW = 5000.0
 
 #: Our fingerprint key is `k`; the record vouches for generation 3.
-RECORD = Record("uid-web", "k", 3, revision="k.now", left=(RetiredRevision("k.old", 900.0),))
+RECORD = Record("uid-web", "k", 3, revision="k.now", retired=(RetiredRevision("k.old", 900.0),))
 
 REVISION = '{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:hotmap.dev/revision":{}}}}}}'
 IMAGE = '{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\\"name\\":\\"web\\"}":{}}}}}}'
@@ -154,7 +154,7 @@ def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
     seen = found(who)
     assert seen is not None
     adopted = msgspec.structs.replace(
-        RECORD, revision="z.x", others=ForeignWrites(reported=seen.mark)
+        RECORD, revision="z.x", foreign_writes=ForeignWrites(reported=seen.mark)
     )
     assert found(who, adopted) == seen
     assert found(who, adopted, now=4900 + HELD) is None
@@ -162,7 +162,7 @@ def test_another_hotmap_is_known_again_when_its_write_was_adopted() -> None:
 
 def test_earlier_foreign_write_is_no_undo() -> None:
     """The record remembers what a rollout replaced; a foreign name of it is still foreign."""
-    record = msgspec.structs.replace(RECORD, left=(RetiredRevision("z.x", 4000.0),))
+    record = msgspec.structs.replace(RECORD, retired=(RetiredRevision("z.x", 4000.0),))
     seen = found(web("z.x", ("argocd", 10, REVISION)), record)
     assert seen is not None
     assert seen.kind is Kind.OVERWRITTEN

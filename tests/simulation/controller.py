@@ -31,9 +31,9 @@ from hotmap.core.model.objects import ConfigMap, ObjectKey, Workload
 from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.state import (
     PodCheck,
-    SeenSource,
+    SourceChanges,
+    read_changes,
     read_shard,
-    read_sightings,
     read_watched_until,
     write_shard,
 )
@@ -90,13 +90,13 @@ class Controller:
             store = self._store(kind)
             store.retain(store.keys(), resource_version="1")
         self._records.restore(read_shard(self.state).values(), ())
-        saved = {key: seen.sightings for key, seen in read_sightings(self.state).items()}
-        self._seen = {key: SeenSource(key, sightings) for key, sightings in saved.items()}
+        saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
+        self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}
         self._index.history.restore(saved, until=read_watched_until(self.state))
         self._until = self.cluster.now
         self._flush_soon()
         for sources in self._index.sources.values():
-            sources.subscribe(self._keep_sightings)
+            sources.subscribe(self._store_changes)
         self._observer = Observer(
             index=self._index,
             records=self._records,
@@ -104,7 +104,7 @@ class Controller:
             clock=clock,
             sent_nudge=lambda key: self._sent,
         )
-        self._index.feed(Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after))
+        self._index.set_queues(Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after))
         self._due["reconcile"] = self.cluster.now
 
     def stop(self, *, crash: bool) -> None:
@@ -166,10 +166,10 @@ class Controller:
         consumer: Consumer = self._transforms.workload("Deployment")(item)
         return msgspec.structs.replace(consumer, annotations=self._annotations)
 
-    def _keep_sightings(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        sightings = self._index.history.sightings(key)[-8:]
-        if sightings and self._index.followers_of(key):
-            self._seen[key] = SeenSource(key, sightings)
+    def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        changes = self._index.history.changes(key)[-8:]
+        if changes and self._index.followers_of(key):
+            self._seen[key] = SourceChanges(key, changes)
             self._flush_soon()
 
     def _refresh_soon(self, key: ObjectKey) -> None:
@@ -253,7 +253,7 @@ class Controller:
             self._records.put(record)
             self._flush_soon()
         elif record is not None:
-            self._records.note(record)
+            self._records.put_in_memory(record)
         self._observer.remember(decision, record)
 
     def _flush_soon(self) -> None:
@@ -290,7 +290,7 @@ class Controller:
         self._pod_check = None if result.state is State.CURRENT else result
         checked = {State.CURRENT: PodCheck.CURRENT, State.LATENT: PodCheck.LATENT}.get(result.state)
         if checked is not None:
-            self._records.note(msgspec.structs.replace(record, pods_checked=checked))
+            self._records.put_in_memory(msgspec.structs.replace(record, pods_checked=checked))
         if checked is PodCheck.LATENT and record.pods_checked is not PodCheck.LATENT:
             self._due["reconcile"] = self.cluster.now
 

@@ -19,9 +19,9 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
-from hotmap.core.model.state import HEADER, Record, read_shard, read_sightings, read_watched_until
+from hotmap.core.model.state import HEADER, Record, read_changes, read_shard, read_watched_until
 from hotmap.core.policy.annotations import read_policy
-from hotmap.core.policy.policy import DEFAULTS, followed_uses, live_change_rolls
+from hotmap.core.policy.policy import DEFAULTS, followed_uses, live_change_needs_rollout
 
 __all__ = ["Rollouts", "Snapshot", "broken", "shown_by"]
 
@@ -128,10 +128,13 @@ def _present_revisions(
     if not policy.opted_in:
         return set()
     uses = followed_uses(consumer, policy, tuple(sources))
-    live_rolls = live_change_rolls(consumer, policy)
+    live_needs_rollout = live_change_needs_rollout(consumer, policy)
     return {
         revision_of(
-            take_snapshots(uses, sources, key), key, uid=consumer.uid, live_rolls=live_rolls
+            take_snapshots(uses, sources, key),
+            key,
+            uid=consumer.uid,
+            live_needs_rollout=live_needs_rollout,
         )
         for key in keys
     }
@@ -156,7 +159,7 @@ def _unreadable(snapshot: Snapshot, keys: Sequence[FingerprintKey]) -> Iterator[
             continue
         text = b64decode(secret["data"]["state"]).decode()
         records = read_shard(text)
-        lines = len(records) + len(read_sightings(text)) + (read_watched_until(text) is not None)
+        lines = len(records) + len(read_changes(text)) + (read_watched_until(text) is not None)
         if not text.startswith(f"{HEADER}\n") or lines != text.count("\n") - 1:
             yield f"{secret['metadata']['name']} cannot be read: {text!r}"
         known.update(records)

@@ -33,7 +33,7 @@ from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import SeenSource
+from hotmap.core.model.state import SourceChanges
 from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
@@ -41,7 +41,7 @@ from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 __all__ = ["LeaderTerm", "TermParts"]
 
 #: Number of changes of one source that are stored: enough for an edit and its revert.
-_SIGHTINGS = 8
+_STORED_CHANGES = 8
 
 #: Seconds between two writes of how long the sources were watched.
 _PROGRESS = 60.0
@@ -117,10 +117,10 @@ class LeaderTerm:
             await self._startup_retry.retry_until_available(
                 self._record_shards.load, what="the records cannot be read"
             )
-        self._restore_sightings()
-        self._records.note_watched(self._watched_until())
+        self._restore_changes()
+        self._records.set_watched_until(self._watched_until())
         for sources in self._index.sources.values():
-            self._unsubscribe.append(sources.subscribe(self._keep_sightings))
+            self._unsubscribe.append(sources.subscribe(self._store_changes))
         if self._recreations is not None:
             await self._startup_retry.retry_until_available(
                 self._recreations.load, what="pending Jobs cannot be read"
@@ -129,7 +129,7 @@ class LeaderTerm:
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
             self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
         self._drop_records_of_deleted()
-        self._index.feed(
+        self._index.set_queues(
             Queues(
                 refresh=self._refreshes.add,
                 reconcile=lambda key, settle, most: self._reconciles.add_settled(
@@ -152,10 +152,10 @@ class LeaderTerm:
         if self._record_shards is not None:
             self._background.start("write records", self._record_shards.run)
             self._background.start("check records", self._record_shards.check)
-        self._background.start("note watch progress", self._note_progress)
+        self._background.start("store watch progress", self._store_watch_progress)
         self._background.start("check pods", self.pod_checker.run)
         self._background.start("report unreadable objects", self._unreadable_objects.run)
-        self._background.start("ask agents", self.pod_checker.run_told)
+        self._background.start("check agents", self.pod_checker.run_agent_checks)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
         _log.info("watching %d workloads", len(consumers))
@@ -163,7 +163,7 @@ class LeaderTerm:
 
     async def __aexit__(self, *exc_info: object) -> None:
         watched_until = self._watched_until()  # later changes are not kept
-        self._index.feed(None)
+        self._index.set_queues(None)
         self._annotation_warnings.end()
         for unsubscribe in self._unsubscribe:
             unsubscribe()
@@ -175,7 +175,7 @@ class LeaderTerm:
         await self._background.stop()
         if self._may_write():
             self.pod_checker.write()
-            self._records.note_watched(watched_until)
+            self._records.set_watched_until(watched_until)
             if self._record_shards is not None:
                 await self._record_shards.flush()
 
@@ -199,22 +199,22 @@ class LeaderTerm:
         self.pod_checker.schedule_check(key)
         self.leader_view.consumer_states.update(key)
 
-    def _restore_sightings(self) -> None:
+    def _restore_changes(self) -> None:
         """Restore the changes of sources that the previous leader observed and this one did not."""
-        saved = {seen.source: seen.sightings for seen in self._records.seen()}
+        saved = {each.source: each.changes for each in self._records.changes()}
         self._index.history.restore(saved, until=self._records.watched_until)
 
-    async def _note_progress(self) -> NoReturn:
+    async def _store_watch_progress(self) -> NoReturn:
         """Write once a minute until when every change was observed."""
         while True:
             await asyncio.sleep(_PROGRESS)
-            self._records.note_watched(self._watched_until())
+            self._records.set_watched_until(self._watched_until())
 
-    def _keep_sightings(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+    def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Store a change of a followed source."""
-        sightings = self._index.history.sightings(key)[-_SIGHTINGS:]
-        if sightings and self._index.followers_of(key):
-            self._records.note_seen(SeenSource(key, sightings))
+        changes = self._index.history.changes(key)[-_STORED_CHANGES:]
+        if changes and self._index.followers_of(key):
+            self._records.put_changes(SourceChanges(key, changes))
 
     def _drop_records_of_deleted(self) -> None:
         """Drop the records of consumers that were deleted while no controller was running.
@@ -226,7 +226,7 @@ class LeaderTerm:
             unreadable = {one.uid for store in stores for one in store.unreadable.values()}
             self._records.retain(
                 unreadable | {one.uid for store in stores for one in store.values()},
-                is_seen=self._settings.serves,
+                is_visible=self._settings.serves,
             )
 
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:

@@ -87,7 +87,7 @@ class Controller:
             namespaces=max(1, len(settings.watch_namespaces)),
             is_partial=bool(settings.source_selector),
             selects_namespaces=bool(settings.namespace_selector) and not settings.watch_namespaces,
-            view=self._shadow.as_if if self._shadow else None,
+            view=self._shadow.without_reloader_writes if self._shadow else None,
             clock=client.server_time,
         )
         self.records = Records()
@@ -327,20 +327,20 @@ class Controller:
         reporter = EventReporter(
             self._recorder,
             decision_log=self.decision_log,
-            alert=self._shadow.would_roll if self._shadow else self._webhooks.rolled,
+            alert=self._shadow.record_own_rollout if self._shadow else self._webhooks.rolled,
             found_changed=self._webhooks.source_found_changed,
             observe_delay=self._metrics.observe_delay,
         )
 
-        def agents_told(key: ObjectKey) -> None:
-            pod_checker.agents_told(key)  # it needs an observer, which needs the nudges
+        def on_agents_notified(key: ObjectKey) -> None:
+            pod_checker.schedule_agent_check(key)  # it needs an observer, which needs the nudges
 
         nudges = Nudges(
             self._client,
             self._payloads,
             check_leading=self._check_leading,
             report_refusal=reporter.nudge_refused,
-            agents_told=agents_told,
+            on_agents_notified=on_agents_notified,
             waves=RestartWaves(
                 clock=loop_time,
                 report_stop=reporter.restart_stopped,

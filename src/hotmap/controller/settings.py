@@ -42,7 +42,7 @@ class PodCheckSettings(NamedTuple):
     #: at most where agents can be asked, whose trouble may end at any time
     max_pause_agents: float = 60.0
     #: from a nudge to the first question to agents: most have loaded the files by then
-    told_delay: float = 1.0
+    agent_check_delay: float = 1.0
 
 
 class AlertSettings(NamedTuple):

@@ -6,7 +6,7 @@ equal counts are agreement, and anything else is logged as one line.
 
 Reloader's own write must not change what hotmap decides, or there would be nothing to compare:
 hotmap reads a marked template and a new generation as a rollout by someone else. So consumers are
-viewed `as_if` Reloader had not written.
+viewed `without_reloader_writes` Reloader had not written.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class Shadow:
 
     # -- observations --------------------------------------------------------------------------
 
-    def would_roll(self, consumer: Consumer, sources: Sequence[ObjectKey], reason: str) -> None:
+    def record_own_rollout(
+        self, consumer: Consumer, sources: Sequence[ObjectKey], reason: str
+    ) -> None:
         """Record that hotmap would have rolled out a consumer since some sources changed."""
         for source in sources:
             before = self._comparison(consumer.key, variable_name(source))
@@ -120,7 +122,7 @@ class Shadow:
             moved = self._moved.get(new.uid, 0) + new.generation - old.generation
             self._moved[new.uid] = moved
 
-    def as_if(self, consumer: Consumer) -> Consumer:
+    def without_reloader_writes(self, consumer: Consumer) -> Consumer:
         """Return a consumer as it would be without Reloader's writes."""
         moved = self._moved.get(consumer.uid)
         if moved is None:

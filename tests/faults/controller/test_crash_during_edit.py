@@ -9,7 +9,7 @@ import pytest
 from tests.support.story import Story
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import read_sightings
+from hotmap.core.model.state import read_changes
 from hotmap.kube.resources import PODS
 
 
@@ -26,9 +26,9 @@ async def _seen(story: Story) -> int:
     texts = [b64decode(one["data"]["state"]).decode() for one in await story.state_secrets()]
     app = ObjectKey("ConfigMap", story.namespace, "app")
     return sum(
-        len(seen.sightings)
+        len(seen.changes)
         for text in texts
-        for source, seen in read_sightings(text).items()
+        for source, seen in read_changes(text).items()
         if source == app
     )
 

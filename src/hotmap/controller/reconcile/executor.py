@@ -292,5 +292,5 @@ def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
 
 def restart_at(decision: Decision) -> int:
     """Choose an Argo Rollout's `restartAt`, POSIX seconds: after every change decided on."""
-    changes = [finding.present.changed_at for finding in decision.assessment.changed()]
+    changes = [finding.current.changed_at for finding in decision.assessment.changed()]
     return restart_time(changes, now=decision.snapshot.now)

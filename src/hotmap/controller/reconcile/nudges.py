@@ -71,17 +71,17 @@ class Nudges:
         check_leading: Callable[[], None],
         report_refusal: Callable[[Consumer, str], None],
         waves: RestartWaves,
-        agents_told: Callable[[ObjectKey], None] = lambda _: None,
+        on_agents_notified: Callable[[ObjectKey], None] = lambda _: None,
     ) -> None:
         """`report_refusal` gets the reason why pods refused a nudge.
 
-        `agents_told` gets the consumers in whose pods agents are told of other content.
+        `on_agents_notified` gets the consumers in whose pods agents are told of other content.
         """
         self._client = client
         self._payloads = payloads
         self._check_leading = check_leading
         self._report_refusal = report_refusal
-        self._agents_told = agents_told
+        self._on_agents_notified = on_agents_notified
         self._waves = waves
         self._slots = asyncio.Semaphore(_NUDGES_AT_ONCE)
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
@@ -138,14 +138,14 @@ class Nudges:
         refusals = {result.uid: result.refusal for result in results if result.refusal}
         told = new - failures.keys() - refusals.keys()
         self._sent[key] = target
-        self._waves.record_told(key, target, sorted(told))
+        self._waves.record_requests(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
         left |= dict.fromkeys(told, now + SECOND_NUDGE) | dict.fromkeys(held, now + _WAVE_INTERVAL)
         self._second[key] = left
         for refusal in list(refusals.values())[:1]:
             self._report_refusal(consumer, refusal)
         if new and snapshot.policy.agent is not None:
-            self._agents_told(consumer.key)
+            self._on_agents_notified(consumer.key)
         for failure in failures.values():
             raise failure
         return len(told) + len(due - held)

@@ -162,7 +162,7 @@ class Reconciler:
         if record is not None and is_worth_writing(decision, record):
             self._records.put(record)
         elif record is not None:
-            self._records.note(record)
+            self._records.put_in_memory(record)
         self._observer.remember(decision, record)
 
     async def _on_error(self, decision: Decision, error: ApiError | Unreachable) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from hotmap.core.decide.restart_wave import AgentWord, RestartPod, Wave, next_wave
+from hotmap.core.decide.restart_wave import RestartPod, RestartProgress, Wave, next_wave
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
@@ -18,10 +18,10 @@ __all__ = ["ReadAgents", "RestartWaves", "restarts_in_place"]
 
 
 #: Asks the agents of pods; by uid, without those that cannot be asked.
-ReadAgents = Callable[[Snapshot, Sequence[Pod]], Awaitable[Mapping[str, AgentWord]]]
+ReadAgents = Callable[[Snapshot, Sequence[Pod]], Awaitable[Mapping[str, RestartProgress]]]
 
 
-async def _ask_nobody(snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[str, AgentWord]:
+async def _read_no_agents(snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[str, RestartProgress]:
     return {}
 
 
@@ -33,7 +33,7 @@ class RestartWaves:
         *,
         clock: Callable[[], float],
         report_stop: Callable[[Consumer, str], None],
-        read_agents: ReadAgents = _ask_nobody,
+        read_agents: ReadAgents = _read_no_agents,
     ) -> None:
         """`report_stop` gets the reason why no other pod of a consumer is told."""
         self._clock = clock
@@ -42,7 +42,7 @@ class RestartWaves:
         #: Pods that an earlier leader told were told before this.
         self._began = clock()
         #: By consumer: the target, and by uid when a pod was told.
-        self._told: dict[ObjectKey, tuple[Target, dict[str, float]]] = {}
+        self._requests: dict[ObjectKey, tuple[Target, dict[str, float]]] = {}
         #: Why pods wait, by consumer; and the reason that was reported last.
         self._reasons: dict[ObjectKey, str] = {}
         self._reported: dict[ObjectKey, str] = {}
@@ -53,15 +53,15 @@ class RestartWaves:
 
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""
-        self._told.pop(key, None)
+        self._requests.pop(key, None)
         self._reasons.pop(key, None)
         self._reported.pop(key, None)
 
-    def record_told(self, key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
+    def record_requests(self, key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
         """Record which pods were told now; those that were told before keep their time."""
-        known = self._told.get(key)
-        times = known[1] if known and _is_same(known[0], target) else {}
-        self._told[key] = target, dict.fromkeys(uids, self._clock()) | times
+        known = self._requests.get(key)
+        times = known[1] if known and _has_same_content(known[0], target) else {}
+        self._requests[key] = target, dict.fromkeys(uids, self._clock()) | times
 
     async def held_back(
         self, snapshot: Snapshot, target: Target, pods: Sequence[Pod], new: set[str]
@@ -92,8 +92,8 @@ class RestartWaves:
         self, snapshot: Snapshot, target: Target, pods: Sequence[Pod], restarting: set[str]
     ) -> Wave:
         consumer = snapshot.consumer
-        told, times = self._told.get(consumer.key, (target, {}))
-        if not _is_same(told, target):
+        told, times = self._requests.get(consumer.key, (target, {}))
+        if not _has_same_content(told, target):
             times = {}
         agents = await self._read_agents(
             snapshot, [pod for pod in pods if pod.metadata.uid not in restarting]
@@ -102,14 +102,14 @@ class RestartWaves:
         known = []
         for pod in sorted(pods, key=lambda pod: pod.metadata.name):
             uid = pod.metadata.uid
-            word = agents.get(uid)
+            progress = agents.get(uid)
             known.append(
                 RestartPod(
                     pod.metadata.name,
                     _is_ready(pod),
                     None if uid in restarting else now - times.get(uid, self._began),
-                    word.loaded if word else None,
-                    word.failure if word else "",
+                    progress.loaded if progress else None,
+                    progress.failure if progress else "",
                 )
             )
         return next_wave(known, max_unavailable=consumer.max_unavailable)
@@ -132,7 +132,7 @@ def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
     return policy.agent.restart == "supervised" and told.live != target.live
 
 
-def _is_same(one: Target, other: Target) -> bool:
+def _has_same_content(one: Target, other: Target) -> bool:
     return (one.live, one.frozen) == (other.live, other.frozen)
 
 

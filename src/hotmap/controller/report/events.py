@@ -75,7 +75,7 @@ class EventReporter:
         """Report a decision that was carried out: log, Event, alert, conflicts."""
         consumer = decision.snapshot.consumer
         snapshot = decision.snapshot
-        if decision.starts_new_pods and (first := snapshot.first_witnessed) is not None:
+        if decision.starts_new_pods and (first := snapshot.first_observed) is not None:
             self._observe_delay(snapshot.now - first)
         self._decision_log.add(decision)
         self._write_event(decision)
@@ -117,7 +117,7 @@ class EventReporter:
     def _write_event(self, decision: Decision) -> None:
         """Write at most one Event for a settled change."""
         for finding in decision.assessment.changed():
-            self._found_changed(finding.present)
+            self._found_changed(finding.current)
         plan, consumer = decision.plan, decision.snapshot.consumer
         if not plan.warning and not plan.actions:
             return

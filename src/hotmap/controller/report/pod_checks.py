@@ -60,10 +60,10 @@ _WRITE_INTERVAL = 60.0
 _DECIDED_PAUSE = 0.25
 
 #: Seconds between its checks while agents are at work or in trouble; after these, as all others.
-_TOLD_PAUSES = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0, 15.0)
+_AGENT_CHECK_PAUSES = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0, 15.0)
 
 #: Consumers whose agents are asked at the same time.
-_MAX_TOLD_CHECKS = 8
+_MAX_AGENT_CHECKS = 8
 
 #: States of pods that end by themselves within seconds.
 _AT_WORK = frozenset(
@@ -147,9 +147,9 @@ class PodChecker:
         self._heap: list[tuple[float, ObjectKey]] = []
         #: Consumers whose agents were told of other content: when they are checked, and how often
         #: they were; and the same by time.
-        self._told: dict[ObjectKey, tuple[float, int]] = {}
-        self._told_heap: list[tuple[float, ObjectKey]] = []
-        self._told_wake = asyncio.Event()
+        self._agent_checks: dict[ObjectKey, tuple[float, int]] = {}
+        self._agent_heap: list[tuple[float, ObjectKey]] = []
+        self._agent_wake = asyncio.Event()
         #: uids of records with a check result that is not written yet.
         self._unwritten: set[str] = set()
         #: The content of the last Event on what agents say, since they were told of it.
@@ -168,37 +168,37 @@ class PodChecker:
             consumer is None
             or record is None
             or latest is None
-            or (record.pods_checked is PodCheck.CURRENT and key not in self._told)
+            or (record.pods_checked is PodCheck.CURRENT and key not in self._agent_checks)
         ):
             self._drop(key)
-        elif key in self._told:
-            due, checks = self._told[key]
+        elif key in self._agent_checks:
+            due, checks = self._agent_checks[key]
             if due == inf:
-                self._schedule_told(key, _DECIDED_PAUSE, checks)
+                self._schedule_agent_check(key, _DECIDED_PAUSE, checks)
         elif latest.verdict == Verdict.FROZEN.value and record.pods_checked is PodCheck.NOT_YET:
             self._schedule_rollout(key, consumer, requested_at=latest.at)
         elif key not in self._schedules and key not in self._adopted:
             self._adopted[key] = self._clock() + self._settings.initial_delay
             self._wake.set()
 
-    def agents_told(self, key: ObjectKey) -> None:
+    def schedule_agent_check(self, key: ObjectKey) -> None:
         """Schedule a consumer whose agents were told of other content than before."""
-        self._reader.agents_told(key)
+        self._reader.expire_reports(key)
         self._adopted.pop(key, None)
         self._schedules.pop(key, None)
         self._forget_reports(key)
         self._consumer_states.set_announced(key)
-        self._schedule_told(key, self._settings.told_delay, 0)
+        self._schedule_agent_check(key, self._settings.agent_check_delay, 0)
 
     def _forget_reports(self, key: ObjectKey) -> None:
         for reason in _AGENT_REASONS.values():
             self._reported_agents.pop((key, reason), None)
 
-    def _schedule_told(self, key: ObjectKey, seconds: float, checks: int) -> None:
+    def _schedule_agent_check(self, key: ObjectKey, seconds: float, checks: int) -> None:
         due = self._clock() + seconds
-        self._told[key] = due, checks
-        heappush(self._told_heap, (due, key))
-        self._told_wake.set()
+        self._agent_checks[key] = due, checks
+        heappush(self._agent_heap, (due, key))
+        self._agent_wake.set()
 
     def _schedule_rollout(self, key: ObjectKey, consumer: Consumer, *, requested_at: float) -> None:
         """Schedule a consumer that was rolled out, anew for each rollout."""
@@ -250,7 +250,7 @@ class PodChecker:
     def _drop(self, key: ObjectKey) -> None:
         self._adopted.pop(key, None)
         self._schedules.pop(key, None)
-        self._told.pop(key, None)
+        self._agent_checks.pop(key, None)
         self._consumer_states.set_pod_check(key, None)
 
     # -- run -----------------------------------------------------------------------------------
@@ -275,48 +275,51 @@ class PodChecker:
                 self.write()
                 written_at = self._clock()
 
-    async def run_told(self) -> NoReturn:
+    async def run_agent_checks(self) -> NoReturn:
         """Check consumers whose agents were told, several at a time, until cancelled."""
         if not self._settings.rate:
             await asyncio.Event().wait()
-        slots = asyncio.Semaphore(_MAX_TOLD_CHECKS)
+        slots = asyncio.Semaphore(_MAX_AGENT_CHECKS)
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await slots.acquire()
-                key = await self._next_told()
-                task = tasks.create_task(self._check_told_safely(key))
+                key = await self._next_agent_check()
+                task = tasks.create_task(self._check_agents_safely(key))
                 task.add_done_callback(lambda _: slots.release())
 
-    async def _next_told(self) -> ObjectKey:
+    async def _next_agent_check(self) -> ObjectKey:
         """Wait for the next consumer whose time has come."""
         while True:
-            self._told_wake.clear()
-            while self._told_heap:
-                due, key = self._told_heap[0]
-                if self._told.get(key, (None, 0))[0] == due and due > self._clock():
+            self._agent_wake.clear()
+            while self._agent_heap:
+                due, key = self._agent_heap[0]
+                if self._agent_checks.get(key, (None, 0))[0] == due and due > self._clock():
                     break
-                heappop(self._told_heap)
-                if self._told.get(key, (None, 0))[0] == due:
+                heappop(self._agent_heap)
+                if self._agent_checks.get(key, (None, 0))[0] == due:
                     return key
-            left = self._told_heap[0][0] - self._clock() if self._told_heap else None
+            left = self._agent_heap[0][0] - self._clock() if self._agent_heap else None
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._told_wake.wait()
+                    await self._agent_wake.wait()
 
-    async def _check_told_safely(self, key: ObjectKey) -> None:
-        _, checks = self._told[key]
+    async def _check_agents_safely(self, key: ObjectKey) -> None:
+        _, checks = self._agent_checks[key]
         try:
             if self._gate.is_pending(key):
-                self._told[key] = inf, checks  # until a decision was made: see `schedule_check`
-            elif not await self._check_told(key, checks):
-                self._schedule_told(
-                    key, _TOLD_PAUSES[min(checks, len(_TOLD_PAUSES) - 1)], checks + 1
+                self._agent_checks[key] = (
+                    inf,
+                    checks,
+                )  # until a decision was made: see `schedule_check`
+            elif not await self._check_agents(key, checks):
+                self._schedule_agent_check(
+                    key, _AGENT_CHECK_PAUSES[min(checks, len(_AGENT_CHECK_PAUSES) - 1)], checks + 1
                 )
         except Exception:
             _log.exception("internal error checking pods", extra={"workload": str(key)})
-            self._schedule_told(key, _TOLD_PAUSES[-1], checks)
+            self._schedule_agent_check(key, _AGENT_CHECK_PAUSES[-1], checks)
 
-    async def _check_told(self, key: ObjectKey, checks: int) -> bool:
+    async def _check_agents(self, key: ObjectKey, checks: int) -> bool:
         """Check one consumer; False: that failed, or a decision was made meanwhile."""
         consumer = self._index.consumer(key)
         record = self._records.get(consumer.uid) if consumer else None
@@ -324,21 +327,21 @@ class PodChecker:
         if consumer is None or record is None or last is None:
             self._drop(key)
             return True
-        told = self._told.get(key)
+        scheduled = self._agent_checks.get(key)
         schedule = self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
         quiet = self._clock() - schedule.progress_at
         result = await self._read_pods(consumer, record, quiet=quiet)
-        if self._told.get(key) != told:
+        if self._agent_checks.get(key) != scheduled:
             return True  # they were told of something else meanwhile, or it is gone
         if result is None:
             return False
         self._apply_result(consumer, record, result.status, result)
         if result.status.state is State.CURRENT:
             return True
-        if checks < len(_TOLD_PAUSES):
-            self._schedule_told(key, _TOLD_PAUSES[checks], checks + 1)
+        if checks < len(_AGENT_CHECK_PAUSES):
+            self._schedule_agent_check(key, _AGENT_CHECK_PAUSES[checks], checks + 1)
         else:
-            self._told.pop(key, None)
+            self._agent_checks.pop(key, None)
         return True
 
     async def _wait_for_work(self, written_at: float) -> None:
@@ -495,7 +498,7 @@ class PodChecker:
 
     def _record_result(self, record: Record, pods_checked: PodCheck) -> None:
         if record.pods_checked is not pods_checked:
-            self._records.note(msgspec.structs.replace(record, pods_checked=pods_checked))
+            self._records.put_in_memory(msgspec.structs.replace(record, pods_checked=pods_checked))
             self._unwritten.add(record.uid)
 
     def write(self) -> None:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.watch.pods import list_pods
-from hotmap.core.decide.restart_wave import AgentWord
+from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
-from hotmap.core.status.agents import AgentReport, restart_word
+from hotmap.core.status.agents import AgentReport, restart_progress
 from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
 from hotmap.core.status.pods import (
     DesiredContent,
@@ -86,7 +86,7 @@ class PodReader:
         #: How often the agents of a consumer were told of other content.
         self._changes: Counter[ObjectKey] = Counter()
 
-    def agents_told(self, key: ObjectKey) -> None:
+    def expire_reports(self, key: ObjectKey) -> None:
         """Take no earlier answer of a consumer's agents for one about what they are told now."""
         self._changes[key] += 1
 
@@ -96,11 +96,13 @@ class PodReader:
 
     async def read_restarts(
         self, snapshot: Snapshot, pods: Sequence[Pod]
-    ) -> Mapping[str, AgentWord]:
+    ) -> Mapping[str, RestartProgress]:
         """Ask the agents of pods whether they have restarted; by uid, without the unknown."""
         desired, reports = await self._ask_agents(snapshot, desired_content(snapshot), pods)
-        words = {uid: restart_word(each, desired.target) for uid, each in (reports or {}).items()}
-        return {uid: word for uid, word in words.items() if word is not None}
+        progress_by_uid = {
+            uid: restart_progress(each, desired.target) for uid, each in (reports or {}).items()
+        }
+        return {uid: progress for uid, progress in progress_by_uid.items() if progress is not None}
 
     async def check(
         self, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
@@ -141,7 +143,7 @@ class PodReader:
         now = self._client.server_time()
         proofs = pod_proofs(desired, observe_pods(consumer, pods), now=now, agents={})
         unproven = {proof.pod.uid for proof in proofs if not proof.loaded.reached}
-        asked = [pod for pod in pods if pod.metadata.uid in unproven]
+        to_query = [pod for pod in pods if pod.metadata.uid in unproven]
         return desired, await self._agents.ask(
-            asked, desired, change=self._changes[consumer.key], now=now
+            to_query, desired, change=self._changes[consumer.key], now=now
         )

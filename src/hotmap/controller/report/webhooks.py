@@ -116,18 +116,18 @@ class Webhooks:
         self._add_change(key, _Change(what, data_keys))
         self._send_settled(key)
 
-    def source_found_changed(self, present: SourceSnapshot) -> None:
+    def source_found_changed(self, current: SourceSnapshot) -> None:
         """Queue a source that differs from the record, unless a watch event was seen already.
 
         So a change while no controller was running is sent too, if a consumer follows the source.
         The changed data keys are unknown then.
         """
-        key = present.source
+        key = current.source
         if not self._settings.change_url or key in self._seen:
             return
         self._seen.add(key)
         self._add_change(
-            key, _Change("updated" if present.exists else "deleted", frozenset(), True)
+            key, _Change("updated" if current.exists else "deleted", frozenset(), True)
         )
         self._send_settled(key)
 

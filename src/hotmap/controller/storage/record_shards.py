@@ -22,18 +22,18 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple, NoReturn
 
 from hotmap.controller.storage.owned_secret import OwnedSecret
-from hotmap.controller.storage.records import Records, last_seen
+from hotmap.controller.storage.records import Records, last_changed_at
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
     SHARDS,
     Record,
-    SeenSource,
+    SourceChanges,
+    changes_size,
+    read_changes,
     read_shard,
-    read_sightings,
     read_watched_until,
     record_size,
-    seen_size,
     shard_of,
     shards_for,
     write_shard,
@@ -105,7 +105,7 @@ class _Unwritten(NamedTuple):
     #: by uid
     records: dict[str, Record]
     #: by the name of the source
-    seen: dict[str, SeenSource]
+    changes: dict[str, SourceChanges]
     watched_until: float | None
 
 
@@ -159,7 +159,7 @@ class RecordShards:
             ApiError, Unreachable: as the client raises them; nothing is known then.
         """
         reading = asyncio.Semaphore(_READ_AT_ONCE)
-        found: dict[int, tuple[dict[str, Record], dict[ObjectKey, SeenSource]]] = {}
+        found: dict[int, tuple[dict[str, Record], dict[ObjectKey, SourceChanges]]] = {}
         until: float | None = None
 
         async def read(shard: int) -> None:
@@ -172,7 +172,7 @@ class RecordShards:
                 self._is_modified = True
             if content is not None:
                 text = _text(content)
-                found[shard] = read_shard(text), read_sightings(text)
+                found[shard] = read_shard(text), read_changes(text)
                 if shard == _WATCHED_SHARD:
                     until = read_watched_until(text)
 
@@ -187,16 +187,18 @@ class RecordShards:
         self._dirty, self._left_out = {}, {}
         self._new, self._failed = set(), set()
         self.records.watched_until = self._written_until = until
-        sources: dict[ObjectKey, SeenSource] = {}
+        sources: dict[ObjectKey, SourceChanges] = {}
         for shard in sorted(found):  # of two copies the later shard's is newer
-            records, seen = found[shard]
+            records, changes = found[shard]
             self.records.restore(records.values(), ())
-            sources |= seen
-        self.records.restore((), sorted(sources.values(), key=last_seen))
+            sources |= changes
+        self.records.restore((), sorted(sources.values(), key=last_changed_at))
         self._shards = shards_for(self.records.size, least=max(found, default=0) + 1)
         self._settled_shards = self._shards
-        for shard, (records, seen) in found.items():
-            if any(shard_of(name, self._shards) != shard for name in (*records, *map(str, seen))):
+        for shard, (records, changes) in found.items():
+            if any(
+                shard_of(name, self._shards) != shard for name in (*records, *map(str, changes))
+            ):
                 self._dirty[shard] = set()  # a move was not finished
                 self._wake.set()
         self._keep_unwritten(unwritten)
@@ -205,14 +207,16 @@ class RecordShards:
         """Return the entries of an earlier term that are newer than what the shards have."""
         names = set().union(*self._dirty.values())
         records = {name: record for name in names if (record := self.records.get(name))}
-        seen = {str(one.source): one for one in self.records.seen() if str(one.source) in names}
-        unwritten = _Unwritten(self._is_modified, records, seen, self.records.watched_until)
+        changes = {
+            str(one.source): one for one in self.records.changes() if str(one.source) in names
+        }
+        unwritten = _Unwritten(self._is_modified, records, changes, self.records.watched_until)
         self._is_modified = False
         return unwritten
 
     def _keep_unwritten(self, unwritten: _Unwritten) -> None:
         """Put entries that could not be written before over those that were read."""
-        known = {str(one.source) for one in self.records.seen()}
+        known = {str(one.source) for one in self.records.changes()}
 
         def is_kept(name: str) -> bool:
             is_read = name in known or self.records.get(name) is not None
@@ -221,9 +225,9 @@ class RecordShards:
         for uid, record in unwritten.records.items():
             if is_kept(uid):
                 self.records.put(record)
-        for name, seen in unwritten.seen.items():
+        for name, changes in unwritten.changes.items():
             if is_kept(name):
-                self.records.note_seen(seen)
+                self.records.put_changes(changes)
         if unwritten.watched_until is not None:
             self.records.watched_until = max(
                 unwritten.watched_until, self.records.watched_until or 0.0
@@ -375,10 +379,10 @@ class RecordShards:
 
     def _take_over(self, shard: int, text: str, changed: Collection[str]) -> None:
         """Merge records that another client has written, except those in `changed`."""
-        records, seen = read_shard(text).values(), read_sightings(text).values()
+        records, changes = read_shard(text).values(), read_changes(text).values()
         self.records.restore(
             [r for r in records if self._is_taken_over(r.uid, shard, changed)],
-            [s for s in seen if self._is_taken_over(str(s.source), shard, changed)],
+            [s for s in changes if self._is_taken_over(str(s.source), shard, changed)],
         )
 
     def _is_taken_over(self, name: str, shard: int, changed: Collection[str]) -> bool:
@@ -393,12 +397,12 @@ class RecordShards:
             _ShardCrowded: there should be more shards.
             _ShardTooLarge: with records that have not moved yet it would not fit into a Secret.
         """
-        own, seen = self._in({shard})
+        own, changes = self._in({shard})
         sizes = {record.uid: record_size(record) for record in own}
         for record in [record for record in own if sizes[record.uid] > _RECORD_AT_MOST]:
             own.remove(record)
             self._exclude(record, sizes.pop(record.uid))
-        total = sum(sizes.values()) + sum(map(seen_size, seen))
+        total = sum(sizes.values()) + sum(map(changes_size, changes))
         if total > _SHARD_SPLIT and self._shards < SHARDS:
             raise _ShardCrowded
         own.sort(key=lambda record: (-sizes[record.uid], record.uid))
@@ -411,22 +415,22 @@ class RecordShards:
         if coming:
             records, more = self._in(coming)
             own += [record for record in records if record_size(record) <= _RECORD_AT_MOST]
-            seen += more
+            changes += more
         until = None
         if shard == _WATCHED_SHARD:
             if not self._failed - {shard}:  # nor what another shard should have of it
                 self._written_until = self.records.watched_until
             until = self._written_until
-        content = write_shard(own, seen, watched_until=until).encode()
+        content = write_shard(own, changes, watched_until=until).encode()
         if len(content) > _SHARD_AT_MOST + _EXTRA:
             raise _ShardTooLarge("it would exceed 768 KiB while others cannot be written")
         return content
 
-    def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SeenSource]]:
+    def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SourceChanges]]:
         """Return the entries of some shards."""
         return (
             [r for r in self.records.values() if shard_of(r.uid, self._shards) in shards],
-            [s for s in self.records.seen() if shard_of(str(s.source), self._shards) in shards],
+            [s for s in self.records.changes() if shard_of(str(s.source), self._shards) in shards],
         )
 
     def _exclude(self, record: Record, size: int) -> None:

@@ -10,19 +10,19 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Record, SeenSource
+from hotmap.core.model.state import Record, SourceChanges
 
-__all__ = ["Records", "last_seen"]
+__all__ = ["Records", "last_changed_at"]
 
 #: Seconds for which changes of sources are kept; at a later revert the consumers were already
 #: rolled out or reported.
-_SEEN_FOR = 3600.0
+_KEPT_FOR = 3600.0
 
 #: Sources whose changes are kept at most, a few hundred bytes each.
-_SEEN_AT_MOST = 4096
+_MAX_SOURCES = 4096
 
 #: Data keys that are named in the changes of one source; with more, the keys count as unknown.
-_SEEN_KEYS = 256
+_MAX_KEYS = 256
 
 
 class Records:
@@ -31,11 +31,11 @@ class Records:
     def __init__(self) -> None:
         self._records: dict[str, Record] = {}
         #: Those that changed last are last.
-        self._seen: dict[ObjectKey, SeenSource] = {}
+        self._changes: dict[ObjectKey, SourceChanges] = {}
         #: Records that were changed in memory and are not to be written yet.
-        self._noted: set[str] = set()
+        self._unwritten: set[str] = set()
         #: By when every change of a source had been observed, POSIX seconds of the API server; the
-        #: value of an earlier controller until `note_watched`. None: unknown.
+        #: value of an earlier controller until `set_watched_until`. None: unknown.
         self.watched_until: float | None = None
         self._on_change: Callable[[str], None] = _ignore
         self._on_watched: Callable[[], None] = _ignore_watched
@@ -50,7 +50,7 @@ class Records:
     @property
     def size(self) -> int:
         """How many entries there are to write."""
-        return len(self._records) + len(self._seen)
+        return len(self._records) + len(self._changes)
 
     def __len__(self) -> int:
         """Count the consumers with a record."""
@@ -68,15 +68,15 @@ class Records:
         """Keep what was asked; it is to be written."""
         if self._records.get(record.uid) != record:
             self._records[record.uid] = record
-            self._noted.discard(record.uid)
+            self._unwritten.discard(record.uid)
             self._on_change(record.uid)
 
-    def note(self, record: Record) -> None:
+    def put_in_memory(self, record: Record) -> None:
         """Store a record in memory only; it is written with the next change."""
         self._records[record.uid] = record
-        self._noted.add(record.uid)
+        self._unwritten.add(record.uid)
 
-    def note_watched(self, until: float) -> None:
+    def set_watched_until(self, until: float) -> None:
         """Write by when every change of a source had been observed, and what was only noted.
 
         Without any record nothing is written.
@@ -84,73 +84,73 @@ class Records:
         self.watched_until = until
         if self._records:
             self._on_watched()
-            self.write(tuple(self._noted))
+            self.write(tuple(self._unwritten))
 
     def write(self, uids: Iterable[str]) -> None:
         """Schedule the records of some consumers to be written that were only noted so far."""
         for uid in uids:
-            self._noted.discard(uid)
+            self._unwritten.discard(uid)
             if uid in self._records:
                 self._on_change(uid)
 
     def forget(self, uid: str) -> None:
         """Drop the record of a deleted consumer."""
-        self._noted.discard(uid)
+        self._unwritten.discard(uid)
         if self._records.pop(uid, None) is not None:
             self._on_change(uid)
 
-    def retain(self, uids: Collection[str], *, is_seen: Callable[[str], bool]) -> None:
+    def retain(self, uids: Collection[str], *, is_visible: Callable[[str], bool]) -> None:
         """Drop the records of all other consumers in the visible namespaces."""
         gone = [
             uid
             for uid, record in self._records.items()
-            if uid not in uids and is_seen(record.namespace)
+            if uid not in uids and is_visible(record.namespace)
         ]
         for uid in gone:
             self.forget(uid)
 
-    def seen(self) -> Collection[SeenSource]:
+    def changes(self) -> Collection[SourceChanges]:
         """Return the observed changes of sources."""
-        return self._seen.values()
+        return self._changes.values()
 
-    def note_seen(self, seen: SeenSource) -> None:
+    def put_changes(self, changes: SourceChanges) -> None:
         """Keep what was seen of a source's changes; it is to be written."""
-        if sum(len(sighting.keys) for sighting in seen.sightings) > _SEEN_KEYS:
+        if sum(len(change.keys) for change in changes.changes) > _MAX_KEYS:
             unnamed = tuple(
-                msgspec.structs.replace(sighting, keys=frozenset()) for sighting in seen.sightings
+                msgspec.structs.replace(change, keys=frozenset()) for change in changes.changes
             )
-            seen = SeenSource(seen.source, unnamed)
-        if not seen.sightings or self._seen.get(seen.source) == seen:
+            changes = SourceChanges(changes.source, unnamed)
+        if not changes.changes or self._changes.get(changes.source) == changes:
             return
-        self._seen.pop(seen.source, None)
-        self._seen[seen.source] = seen
-        oldest = seen.sightings[-1].at - _SEEN_FOR
+        self._changes.pop(changes.source, None)
+        self._changes[changes.source] = changes
+        oldest = changes.changes[-1].at - _KEPT_FOR
         # A dropped entry is removed from its shard at the next write.
-        first = self._first_seen()
-        while len(self._seen) > _SEEN_AT_MOST or last_seen(first) < oldest:
-            del self._seen[first.source]
-            first = self._first_seen()
-        self._on_change(str(seen.source))
+        first = self._oldest_changes()
+        while len(self._changes) > _MAX_SOURCES or last_changed_at(first) < oldest:
+            del self._changes[first.source]
+            first = self._oldest_changes()
+        self._on_change(str(changes.source))
 
     def clear(self) -> None:
         """Know nothing."""
         self._records.clear()
-        self._seen.clear()
-        self._noted.clear()
+        self._changes.clear()
+        self._unwritten.clear()
         self.watched_until = None
 
-    def restore(self, records: Iterable[Record], seen: Iterable[SeenSource]) -> None:
+    def restore(self, records: Iterable[Record], changes: Iterable[SourceChanges]) -> None:
         """Take over what was read from where it is written."""
         self._records.update((record.uid, record) for record in records)
-        self._seen.update((source.source, source) for source in seen)
+        self._changes.update((source.source, source) for source in changes)
 
-    def _first_seen(self) -> SeenSource:
-        return next(iter(self._seen.values()))
+    def _oldest_changes(self) -> SourceChanges:
+        return next(iter(self._changes.values()))
 
 
-def last_seen(seen: SeenSource) -> float:
+def last_changed_at(changes: SourceChanges) -> float:
     """Return when a source was last seen to change, POSIX seconds."""
-    return seen.sightings[-1].at
+    return changes.changes[-1].at
 
 
 def _ignore(name: str) -> None:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from hotmap.core.decide.source_changes import SourceHistory, WatchGap, sighting_of
+from hotmap.core.decide.source_changes import SourceHistory, WatchGap, make_observed_change
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys, has_removed_keys
-from hotmap.core.model.state import Sighting
+from hotmap.core.model.state import ObservedChange
 from hotmap.core.text import parse_number
 
 __all__ = ["History"]
@@ -39,9 +39,9 @@ class History:
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` tells POSIX seconds as the API server does."""
         self._clock = clock
-        self._sightings: dict[ObjectKey, list[Sighting]] = {}
+        self._changes: dict[ObjectKey, list[ObservedChange]] = {}
         #: What an earlier controller saw and kept.
-        self._saved: dict[ObjectKey, tuple[Sighting, ...]] = {}
+        self._saved: dict[ObjectKey, tuple[ObservedChange, ...]] = {}
         #: What was listed first of the sources that were written since: the resourceVersion, and
         #: when managedFields said that it was written.
         self._listed: dict[ObjectKey, tuple[str, float | None]] = {}
@@ -54,11 +54,11 @@ class History:
         #: When sources were deleted that are not back, the first one first.
         self._deleted: dict[ObjectKey, float] = {}
 
-    def note_listed(self) -> None:
+    def record_list(self) -> None:
         """Note that an object came with the first list."""
         self._listed_at = self._clock()
 
-    def note(self, key: ObjectKey, old: Source | None, new: Source | None) -> bool:
+    def record_change(self, key: ObjectKey, old: Source | None, new: Source | None) -> bool:
         """Note a change; False when no data key changed (labels, annotations, the same data)."""
         keys = changed_keys(old, new)
         self._deleted.pop(key, None)
@@ -69,10 +69,10 @@ class History:
             return False
         self._changed_at.pop(key, None)
         now = self._clock()
-        kept = self._sightings.setdefault(key, [])
+        kept = self._changes.setdefault(key, [])
         named = keys if len(keys) <= _KEYS else frozenset[str]()
         kept.append(
-            sighting_of(
+            make_observed_change(
                 new,
                 named,
                 removed=has_removed_keys(old, new),
@@ -94,7 +94,7 @@ class History:
             if len(self._deleted) <= _DELETED_AT_MOST and now - at <= _DELETED_FOR:
                 return
             del self._deleted[key]
-            for kept in (self._sightings, self._saved, self._listed):
+            for kept in (self._changes, self._saved, self._listed):
                 kept.pop(key, None)
 
     def bounded(self, source: Source) -> Source:
@@ -108,17 +108,17 @@ class History:
         at = self._listed_at
         return SourceHistory(
             self._saved.get(key, ()),
-            tuple(self._sightings.get(key, ())),
+            tuple(self._changes.get(key, ())),
             self._listed.get(key),
             None if at is None else WatchGap(self._watched_until, at),
         )
 
-    def sightings(self, key: ObjectKey) -> tuple[Sighting, ...]:
+    def changes(self, key: ObjectKey) -> tuple[ObservedChange, ...]:
         """Return what is known of a source's latest changes, oldest first."""
-        return (*self._saved.get(key, ()), *self._sightings.get(key, ()))
+        return (*self._saved.get(key, ()), *self._changes.get(key, ()))
 
     def restore(
-        self, saved: Mapping[ObjectKey, Sequence[Sighting]], *, until: float | None
+        self, saved: Mapping[ObjectKey, Sequence[ObservedChange]], *, until: float | None
     ) -> None:
         """Put before what was seen here what another controller saw and kept.
 
@@ -126,10 +126,10 @@ class History:
         unknown. What this one saw itself counts, should both have watched for a while.
         """
         self._watched_until = until
-        for key, sightings in saved.items():
-            own = self._sightings.get(key, [])
+        for key, changes in saved.items():
+            own = self._changes.get(key, [])
             begun = _number(own[0].resource_version) if own else 0
-            earlier = [s for s in sightings if not own or _number(s.resource_version) < begun]
+            earlier = [s for s in changes if not own or _number(s.resource_version) < begun]
             self._saved[key] = tuple(earlier)
 
 

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from hotmap.controller.watch.history import History
 from hotmap.controller.watch.pattern_matches import PatternMatches
 from hotmap.controller.watch.policies import NamespaceAnnotations, Policies, is_relevant
-from hotmap.controller.watch.templates import TemplateSightings
+from hotmap.controller.watch.templates import TemplateChanges
 from hotmap.core.model.annotations import FOLLOW
 from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import names_sources, source_ignored, source_offered
-from hotmap.core.policy.policy import Defaults, Policy, live_change_rolls
+from hotmap.core.policy.policy import Defaults, Policy, live_change_needs_rollout
 from hotmap.kube.store import Store
 
 __all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "Queues"]
@@ -96,7 +96,7 @@ class Index:
         self._view = view
         self._defaults = defaults
         self.history = History(clock)
-        self.templates = TemplateSightings(clock)
+        self.templates = TemplateChanges(clock)
         self.matches = PatternMatches()
         self.policies = Policies(
             defaults,
@@ -217,7 +217,7 @@ class Index:
 
     # -- from changes to keys ------------------------------------------------------------------
 
-    def feed(self, queues: Queues | None) -> None:
+    def set_queues(self, queues: Queues | None) -> None:
         """Add the consumers affected by changes to these queues from now on; None: to none."""
         self._queues = queues
 
@@ -225,9 +225,9 @@ class Index:
         # Sources of the first list have not changed, but they are known now.
         first = not self.knows(key.kind, key.namespace)
         if first:
-            self.history.note_listed()
-        noted = not first and self.history.note(key, old, new)
-        if self._queues and (first or noted or _annotations_differ(old, new)):
+            self.history.record_list()
+        changed = not first and self.history.record_change(key, old, new)
+        if self._queues and (first or changed or _annotations_differ(old, new)):
             for consumer in self.followers_of(key):
                 self._enqueue_for_source(self._queues, consumer, key)
 
@@ -236,7 +236,7 @@ class Index:
         if new is None or old is None:
             self.templates.forget(key)
         else:
-            self.templates.note(old, new)
+            self.templates.record_change(old, new)
         if key.kind == "Rollout":
             self._rollout_changed(old, new)
         if new is not None and not new.owned and _may_change_decision(old, new):
@@ -280,7 +280,7 @@ class Index:
 
 def _is_nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
     """Return whether a nudge alone may be sufficient for a change of a source."""
-    return not live_change_rolls(consumer, policy) and any(
+    return not live_change_needs_rollout(consumer, policy) and any(
         use.source == source and use.kind is UseKind.LIVE for use in consumer.uses
     )
 
@@ -298,8 +298,8 @@ def _may_change_decision(old: Consumer | None, new: Consumer) -> bool:
 
 def _decisive_fields(consumer: Consumer) -> tuple[object, ...]:
     """Return the fields of a consumer that may change a decision."""
-    said = consumer.annotations, consumer.template_annotations
-    return consumer.uses, said, consumer.generation, consumer.rolling, consumer.busy
+    annotations = consumer.annotations, consumer.template_annotations
+    return consumer.uses, annotations, consumer.generation, consumer.rolling, consumer.busy
 
 
 def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:

@@ -90,7 +90,7 @@ class Observer:
             now=self._clock(),
         )
         return snapshot._replace(
-            **self._seen(snapshot),
+            **self._summarize_changes(snapshot),
             sent=self._sent_nudge(key),
             waited=self._waited(key),
             template=self._index.templates.last_change(key),
@@ -98,7 +98,7 @@ class Observer:
             if policy.flap_limit is None
             else policy.flap_limit,
             detects_conflicts=self._settings.detects_conflicts,
-            inherited_rolls=self._inherited.get(key),
+            inherited_rollouts=self._inherited.get(key),
         )
 
     def retry_in(self, key: ObjectKey) -> float | None:
@@ -121,7 +121,7 @@ class Observer:
             self._inherited.pop(key, None)
         if record is not None and decision.starts_new_pods and key.kind in ("Job", "Pod"):
             self._inherited.pop(key, None)
-            self._inherited[key] = record.rolls
+            self._inherited[key] = record.rollouts
             if len(self._inherited) > _REPLACED:
                 del self._inherited[next(iter(self._inherited))]
 
@@ -131,8 +131,8 @@ class Observer:
 
     def _named_sources(self, namespace: str, record: Record | None) -> Sequence[ObjectKey]:
         """List the sources that name patterns are matched with: existing and former ones."""
-        asked = record.sources if record else ()
-        known = [ObjectKey(source.kind, namespace, source.name) for source in asked]
+        recorded = record.sources if record else ()
+        known = [ObjectKey(source.kind, namespace, source.name) for source in recorded]
         return [*self._index.sources_in(namespace), *known]
 
     def _resolve(
@@ -150,21 +150,21 @@ class Observer:
             return None
         return policy._replace(named=named, excluded=excluded)
 
-    def _seen(self, snapshot: Snapshot) -> dict[str, Any]:
+    def _summarize_changes(self, snapshot: Snapshot) -> dict[str, Any]:
         """Return the observed changes of each source since the version that was last applied."""
         known, history = records_by_source(snapshot.record), self._index.history
-        seen, sources = [], []
+        summaries, sources = [], []
         for source in snapshot.sources:
-            asked = known.get(source.source.kind_and_name)
-            changes = summarize_changes(
-                source, asked, history.of(source.source), is_known=snapshot.record is not None
+            recorded = known.get(source.source.kind_and_name)
+            summary = summarize_changes(
+                source, recorded, history.of(source.source), is_known=snapshot.record is not None
             )
-            seen.append(changes)
-            bounded = bound_change(source, asked, changes)
+            summaries.append(summary)
+            bounded = bound_change(source, recorded, summary)
             unreadable = self._index.is_unreadable(source.source)
             visible = source.exists or (not unreadable and self._is_visible(source.source))
             sources.append(bounded._replace(visible=visible, unreadable=unreadable))
-        return {"seen": tuple(seen), "sources": tuple(sources)}
+        return {"changes": tuple(summaries), "sources": tuple(sources)}
 
     def _is_visible(self, source: ObjectKey) -> bool:
         """Return whether a source would be seen if it existed (RBAC, selectors)."""

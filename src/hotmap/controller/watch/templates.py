@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hotmap.core.decide.snapshot import TemplateSighting
+from hotmap.core.decide.snapshot import TemplateChange
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 
-__all__ = ["TemplateSightings"]
+__all__ = ["TemplateChanges"]
 
 
-class TemplateSightings:
+class TemplateChanges:
     """The latest change of each pod template since this controller started."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._last: dict[ObjectKey, TemplateSighting] = {}
+        self._last: dict[ObjectKey, TemplateChange] = {}
         #: When a generation first increased since the template was observed to change.
         self._moved_at: dict[ObjectKey, float] = {}
 
-    def last_change(self, key: ObjectKey) -> TemplateSighting | None:
+    def last_change(self, key: ObjectKey) -> TemplateChange | None:
         """Return when a pod template was last observed to change; None: not since the start."""
         return self._last.get(key)
 
-    def note(self, old: Consumer, new: Consumer) -> None:
+    def record_change(self, old: Consumer, new: Consumer) -> None:
         """Record when a pod template was edited, once its own controller reports it.
 
         That report is late, maybe after a change of a source that the new pods did not read. So the
@@ -34,9 +34,9 @@ class TemplateSightings:
             if old.generation != new.generation:
                 self._moved_at.setdefault(new.key, self._clock())
         elif (at := self._moved_at.pop(new.key, None)) is not None:
-            self._last[new.key] = TemplateSighting(at, new.generation)
+            self._last[new.key] = TemplateChange(at, new.generation)
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop the sightings of a consumer that was deleted or replaced."""
+        """Drop the last change of a consumer that was deleted or replaced."""
         self._last.pop(key, None)
         self._moved_at.pop(key, None)

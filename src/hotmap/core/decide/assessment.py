@@ -43,12 +43,12 @@ class Facts(NamedTuple):
     #: Act on staleness that is known by evidence only.
     catch_up: bool = False
     #: Nothing in the pods applies a live change, so it needs new pods as a frozen one does.
-    live_rolls: bool = False
+    live_needs_rollout: bool = False
     #: How rollouts are written, which determines where a template shows its revision.
     writing: Writing = Writing.REVISION
     #: Whether the first appearance of a source, and its deletion, are changes.
-    wants_created: bool = True
-    wants_deleted: bool = False
+    reload_on_create: bool = True
+    reload_on_delete: bool = False
     #: Windows in which sources of this consumer had other content, not examined yet.
     windows: tuple[Window, ...] = ()
     #: Seconds since when this consumer's rollout is waited for (rule 6).
@@ -68,7 +68,7 @@ class Facts(NamedTuple):
 class Finding(NamedTuple):
     """The verdict on one source, with its reason."""
 
-    present: SourceSnapshot
+    current: SourceSnapshot
     verdict: Verdict
     reason: str
     #: Whether the source is older than the last applied version.
@@ -98,6 +98,6 @@ class Assessment(NamedTuple):
     def content(self) -> tuple[str, ...]:
         """Return a text that identifies the assessed content and its change time."""
         return (
-            *(f"{f.present.source}|{f.present.frozen}|{f.present.live}" for f in self.findings),
-            *(f"{f.present.source}|{f.present.changed_at}" for f in self.changed()),
+            *(f"{f.current.source}|{f.current.frozen}|{f.current.live}" for f in self.findings),
+            *(f"{f.current.source}|{f.current.changed_at}" for f in self.changed()),
         )

@@ -120,7 +120,7 @@ def _another_hotmap(
 
 def _reloader(consumer: Consumer, record: Record) -> WriterConflict | None:
     at = consumer.reloaded_at
-    if at is None or (record.others and at <= record.others.reloaded_at):
+    if at is None or (record.foreign_writes and at <= record.foreign_writes.reloaded_at):
         return None
     return WriterConflict(
         Kind.RELOADER,
@@ -135,7 +135,7 @@ def _changed_mark(
     consumer: Consumer, record: Record, own_keys: Collection[str]
 ) -> WriterConflict | None:
     now, before = consumer.revision, record.revision
-    ours = {content_of(before), *(one.revision for one in record.left)}
+    ours = {content_of(before), *(one.revision for one in record.retired)}
     is_ours = now.partition(".")[0] in own_keys
     if now == before or (is_ours and content_of(now) in ours):
         return None
@@ -156,7 +156,7 @@ def _changed_mark(
 
 def _reported_mark(record: Record) -> str:
     """Return the write of others that was last reported, "" for none."""
-    return record.others.reported if record.others else ""
+    return record.foreign_writes.reported if record.foreign_writes else ""
 
 
 def is_reported(record: Record | None, found: WriterConflict | None) -> bool:
@@ -166,8 +166,8 @@ def is_reported(record: Record | None, found: WriterConflict | None) -> bool:
 
 def record_reported(record: Record, found: WriterConflict) -> Record:
     """Add to a record that a conflict was reported."""
-    seen = record.others.reloaded_at if record.others else 0.0
-    return msgspec.structs.replace(record, others=ForeignWrites(seen, found.mark))
+    seen = record.foreign_writes.reloaded_at if record.foreign_writes else 0.0
+    return msgspec.structs.replace(record, foreign_writes=ForeignWrites(seen, found.mark))
 
 
 def defer_to(plan: Plan, found: WriterConflict | None, *, reported: bool, now: float) -> Plan:

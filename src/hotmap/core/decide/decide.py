@@ -25,11 +25,11 @@ from hotmap.core.decide.conflicts import (
     is_reported,
 )
 from hotmap.core.decide.evidence import MARGIN, PodStart
-from hotmap.core.decide.flap_breaker import limit_flapping, release, spacing_left
+from hotmap.core.decide.flap_breaker import limit_flapping, release, remaining_spacing
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
 from hotmap.core.decide.snapshot import Snapshot, name_content
-from hotmap.core.decide.source_rules import already_applied
+from hotmap.core.decide.source_rules import is_already_applied
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes, Window
@@ -76,7 +76,7 @@ class Decision(NamedTuple):
         if self.assessment.verdict is not Verdict.WAIT or self.snapshot.waited < _LAG:
             return ()
         return tuple(
-            finding.present.source
+            finding.current.source
             for finding in self.assessment.findings
             if finding.verdict is Verdict.WAIT and finding.older
         )
@@ -95,10 +95,10 @@ class Decision(NamedTuple):
     @property
     def follows_deletion(self) -> bool:
         """Whether a source was deleted: maybe for a moment, so that is not acted on at once."""
-        return any(not finding.present.exists for finding in self.assessment.changed())
+        return any(not finding.current.exists for finding in self.assessment.changed())
 
     @property
-    def rolls(self) -> RolloutTimes:
+    def rollouts(self) -> RolloutTimes:
         """Recent rollouts of the consumer; none when a hold was released."""
         return _rolls(self.snapshot)
 
@@ -112,7 +112,7 @@ class Decision(NamedTuple):
         if not self.starts_new_pods:
             return None
         snapshot = self.snapshot
-        spacing = spacing_left(self.rolls, snapshot.now, limit=snapshot.flap_limit)
+        spacing = remaining_spacing(self.rollouts, snapshot.now, limit=snapshot.flap_limit)
         return max(spacing, self._settle_left() or 0.0) or None
 
     def _settle_left(self) -> float | None:
@@ -121,9 +121,9 @@ class Decision(NamedTuple):
             return None
         changed = self.changed_sources()
         first, last = inf, -inf
-        for source, seen in zip(snapshot.sources, snapshot.seen, strict=True):
-            if source.source in changed and seen.first is not None and seen.last is not None:
-                first, last = min(first, seen.first), max(last, seen.last)
+        for source, changes in zip(snapshot.sources, snapshot.changes, strict=True):
+            if source.source in changed and changes.first is not None and changes.last is not None:
+                first, last = min(first, changes.first), max(last, changes.last)
         policy = snapshot.policy
         left = min(first + policy.settle_max, last + policy.settle) - snapshot.now
         # A clock that was set back makes a change lie in the future; that delays nothing.
@@ -157,7 +157,7 @@ class Decision(NamedTuple):
 
     def changed_sources(self) -> list[ObjectKey]:
         """List the sources whose change needs an action."""
-        return [finding.present.source for finding in self.assessment.changed()]
+        return [finding.current.source for finding in self.assessment.changed()]
 
 
 def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Decision:
@@ -177,9 +177,9 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
             plan,
             _rolls(snapshot),
             consumer=consumer.key,
-            content=name_content(snapshot.sources, live_rolls=snapshot.live_rolls),
+            content=name_content(snapshot.sources, live_needs_rollout=snapshot.live_needs_rollout),
             now=snapshot.now,
-            writers=[f.present.writer for f in assessment.changed() if f.present.exists],
+            writers=[f.current.writer for f in assessment.changed() if f.current.exists],
             limit=snapshot.flap_limit,
         )
     conflict = _find_conflict(snapshot)
@@ -189,7 +189,7 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
 
 def _rolls(snapshot: Snapshot) -> RolloutTimes:
     record = snapshot.record
-    known = RolloutTimes() if record is None else record.rolls
+    known = RolloutTimes() if record is None else record.rollouts
     return release(known, snapshot.consumer.annotations.get(RELEASE))
 
 
@@ -199,10 +199,10 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         now=snapshot.now,
         revision=snapshot.revision,
         catch_up=policy.catch_up,
-        live_rolls=snapshot.live_rolls,
+        live_needs_rollout=snapshot.live_needs_rollout,
         writing=policy.writing,
-        wants_created=policy.wants_created,
-        wants_deleted=policy.wants_deleted,
+        reload_on_create=policy.reload_on_create,
+        reload_on_delete=policy.reload_on_delete,
         waited=snapshot.waited,
         before_template=_changed_before_template(snapshot),
         template_at=snapshot.template.at if snapshot.template else 0.0,
@@ -224,11 +224,11 @@ def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """
     consumer = snapshot.consumer
     return tuple(
-        seen.window
-        for source, seen, asked in snapshot.recorded()
-        if seen.window is not None
-        and not (asked.immutable and asked.uid != source.uid)
-        and not (asked.frozen != source.frozen and already_applied(consumer, source, facts))
+        changes.window
+        for source, changes, recorded in snapshot.recorded_sources()
+        if changes.window is not None
+        and not (recorded.immutable and recorded.uid != source.uid)
+        and not (recorded.frozen != source.frozen and is_already_applied(consumer, source, facts))
     )
 
 
@@ -240,9 +240,11 @@ def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:
     template, record = snapshot.template, snapshot.record
     if template is None or record is None or template.generation <= record.generation:
         return frozenset()
-    pairs = zip(snapshot.sources, snapshot.seen, strict=True)
+    pairs = zip(snapshot.sources, snapshot.changes, strict=True)
     return frozenset(
-        source.source for source, seen in pairs if seen.last is not None and seen.last < template.at
+        source.source
+        for source, changes in pairs
+        if changes.last is not None and changes.last < template.at
     )
 
 

@@ -74,7 +74,7 @@ def decision_document(decision: Decision) -> dict[str, Any]:
         "actions": [_write(action) for action in plan.actions],
         "sources": [
             {
-                "source": str(finding.present.source),
+                "source": str(finding.current.source),
                 "verdict": finding.verdict.value,
                 "reason": finding.reason,
             }

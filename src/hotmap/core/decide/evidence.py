@@ -39,12 +39,12 @@ __all__ = [
     "MARGIN",
     "PodStart",
     "Span",
+    "all_created_since",
+    "all_started_after",
+    "any_started_before",
     "earliest_mount",
-    "made_since",
+    "find_pods_started_within",
     "pod_starts",
-    "proven_younger",
-    "started_before",
-    "started_within",
 ]
 
 #: Seconds: one for each truncated clock. Observed: pods that started in the second of an edit had
@@ -174,7 +174,7 @@ def _scheduled_at(pod: Pod) -> float:
     return times[0] or 0.0 if times else 0.0
 
 
-def proven_younger(
+def all_started_after(
     starts: Sequence[PodStart], changed_at: float | None, *, files: bool = False
 ) -> bool:
     """Return whether every pod certainly started after a change; no pods are proof.
@@ -191,7 +191,7 @@ def proven_younger(
     return changed_at is not None and all(at >= changed_at + MARGIN for at in running)
 
 
-def started_before(starts: Sequence[PodStart], changed_at: float | None) -> bool:
+def any_started_before(starts: Sequence[PodStart], changed_at: float | None) -> bool:
     """Return whether a container certainly started before a change, so has older content.
 
     `changed_at` is a lower bound of the change. An unknown time proves nothing.
@@ -201,12 +201,14 @@ def started_before(starts: Sequence[PodStart], changed_at: float | None) -> bool
     return any(span.latest < changed_at for start in starts for span in start.containers)
 
 
-def made_since(starts: Sequence[PodStart], at: float) -> bool:
+def all_created_since(starts: Sequence[PodStart], at: float) -> bool:
     """Return whether every pod was created in or after the second of a moment."""
     return all(start.created >= floor(at) for start in starts)
 
 
-def started_within(starts: Sequence[PodStart], windows: Iterable[Window]) -> tuple[str, ...]:
+def find_pods_started_within(
+    starts: Sequence[PodStart], windows: Iterable[Window]
+) -> tuple[str, ...]:
     """Return the pods with a container that may have started in a window, widened by MARGIN.
 
     Each container counts by itself: one that crashed read its environment again, independent of the

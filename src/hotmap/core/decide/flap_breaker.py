@@ -36,11 +36,11 @@ __all__ = [
     "LIMIT",
     "WINDOW",
     "Hold",
+    "add_rollout",
     "find_hold",
     "limit_flapping",
-    "note_rollout",
     "release",
-    "spacing_left",
+    "remaining_spacing",
 ]
 
 #: Rollouts of one consumer within a window, where nobody says otherwise.
@@ -58,7 +58,7 @@ _SUSTAINED_LIMITS = 4
 _DOUBLINGS = 3
 
 #: Seconds without a rollout after which earlier ones are not counted.
-_FORGIVEN = 3600.0
+_EXPIRES_AFTER = 3600.0
 
 #: Seconds between the first two rollouts of a minute, and how often that doubles.
 _SPACING = 1.0
@@ -77,35 +77,37 @@ class Hold(NamedTuple):
     rate: str
 
 
-def find_hold(rolls: RolloutTimes, content: str, now: float, *, limit: int = LIMIT) -> Hold | None:
+def find_hold(
+    rollouts: RolloutTimes, content: str, now: float, *, limit: int = LIMIT
+) -> Hold | None:
     """Return what forbids to roll a consumer to some content now; None: it may be rolled.
 
     `content` names what it would be rolled to. `limit` 0 holds nobody.
     """
-    if not limit or _forgiven(rolls, now):
+    if not limit or _is_expired(rollouts, now):
         return None
-    times = _believable(rolls.times, now)
-    scale = _scale(rolls)
+    times = _past_times(rollouts.times, now)
+    scale = _scale(rollouts)
     holds = [
         Hold(times[-most] + width * scale, _rate(most, width * scale))
         for most, width in ((limit, _BURST), (limit * _SUSTAINED_LIMITS, _SUSTAINED))
         if len(times) >= most
     ]
-    if len(times) >= limit and _flaps(rolls, content, limit):
+    if len(times) >= limit and _is_flapping(rollouts, content, limit):
         width = WINDOW * scale
         rate = f"{_rate(limit, width)} between the same contents"
         holds.append(Hold(times[-limit] + width, rate))
     return max((hold for hold in holds if hold.until > now), default=None)
 
 
-def _flaps(rolls: RolloutTimes, content: str, limit: int) -> bool:
+def _is_flapping(rollouts: RolloutTimes, content: str, limit: int) -> bool:
     """Return whether the last rollouts went back and forth, and this one returns once more."""
-    lately = rolls.contents[-limit - 1 :]
+    lately = rollouts.contents[-limit - 1 :]
     return content in lately and len(set(lately[1:])) <= max(2, (limit + 1) // 2)
 
 
-def note_rollout(
-    rolls: RolloutTimes,
+def add_rollout(
+    rollouts: RolloutTimes,
     now: float,
     *,
     content: str = "",
@@ -119,30 +121,32 @@ def note_rollout(
     held meanwhile if it was not permitted then.
     """
     if not limit:
-        return RolloutTimes(release=rolls.release)
-    if _forgiven(rolls, now):
-        rolls = RolloutTimes(release=rolls.release)
-    was_held = find_hold(rolls, content, now if since is None else since, limit=limit) is not None
-    held = was_held or _flapped_lately(rolls, content, now, limit)
-    contents = rolls.contents or (previous,)
+        return RolloutTimes(release=rollouts.release)
+    if _is_expired(rollouts, now):
+        rollouts = RolloutTimes(release=rollouts.release)
+    was_held = (
+        find_hold(rollouts, content, now if since is None else since, limit=limit) is not None
+    )
+    held = was_held or _was_flapping(rollouts, content, now, limit)
+    contents = rollouts.contents or (previous,)
     return RolloutTimes(
-        (*_believable(rolls.times, now), now)[-limit * _SUSTAINED_LIMITS :],
-        rolls.held + held,
+        (*_past_times(rollouts.times, now), now)[-limit * _SUSTAINED_LIMITS :],
+        rollouts.held + held,
         (*contents, content)[-limit - 1 :],
-        rolls.release,
+        rollouts.release,
     )
 
 
-def _flapped_lately(rolls: RolloutTimes, content: str, now: float, limit: int) -> bool:
+def _was_flapping(rollouts: RolloutTimes, content: str, now: float, limit: int) -> bool:
     """Return whether a hold for flapping ended less than its own length ago."""
-    if len(rolls.times) < limit or not _flaps(rolls, content, limit):
+    if len(rollouts.times) < limit or not _is_flapping(rollouts, content, limit):
         return False
-    return now - rolls.times[-limit] < 2 * WINDOW * _scale(rolls)
+    return now - rollouts.times[-limit] < 2 * WINDOW * _scale(rollouts)
 
 
-def spacing_left(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
+def remaining_spacing(rollouts: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
     """Return seconds until the next rollout is not too close to the last ones; 0: it is not."""
-    times = _believable(rolls.times, now)
+    times = _past_times(rollouts.times, now)
     count = sum(now - at < _BURST for at in times)
     if not limit or not count:
         return 0.0
@@ -150,20 +154,20 @@ def spacing_left(rolls: RolloutTimes, now: float, *, limit: int = LIMIT) -> floa
     return min(max(0.0, times[-1] + pause - now), pause)
 
 
-def release(rolls: RolloutTimes, request: str | None) -> RolloutTimes:
+def release(rollouts: RolloutTimes, request: str | None) -> RolloutTimes:
     """Return no rollouts where somebody asks for that in words not seen before.
 
     `request` is the value of `hotmap.dev/release`, None without it.
     """
     name = digest([request])[:8] if request else ""
-    if name in ("", rolls.release):
-        return rolls
+    if name in ("", rollouts.release):
+        return rollouts
     return RolloutTimes(release=name)
 
 
 def limit_flapping(
     plan: Plan,
-    rolls: RolloutTimes,
+    rollouts: RolloutTimes,
     *,
     consumer: ObjectKey,
     content: str,
@@ -179,31 +183,31 @@ def limit_flapping(
     """
     if not any(action.type in NEW_PODS for action in plan.actions):
         return plan
-    hold = find_hold(rolls, content, now, limit=limit)
+    hold = find_hold(rollouts, content, now, limit=limit)
     if hold is None:
         return plan
     rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
     who = f"; last modified by {' and '.join(sorted(set(writers)))}" if writers else ""
     reason = (
-        f"{plan.cause or plan.reason}: rollout suppressed since {_clock(rolls.times[-1])} "
-        f"until {_clock(hold.until)} UTC: {hold.rate}{who}; to roll out now, run 'hotmap release "
-        f"{consumer.kind.lower()}/{consumer.name} -n {consumer.namespace}'"
+        f"{plan.cause or plan.reason}: rollout suppressed since {_format_time(rollouts.times[-1])} "
+        f"until {_format_time(hold.until)} UTC: {hold.rate}{who}; to roll out now, run "
+        f"'hotmap release {consumer.kind.lower()}/{consumer.name} -n {consumer.namespace}'"
     )
     return plan._replace(
         actions=rest, reason=reason, settles=False, warning=True, requeue_after=hold.until - now
     )
 
 
-def _scale(rolls: RolloutTimes) -> int:
-    return 1 << min(rolls.held, _DOUBLINGS)
+def _scale(rollouts: RolloutTimes) -> int:
+    return 1 << min(rollouts.held, _DOUBLINGS)
 
 
-def _forgiven(rolls: RolloutTimes, now: float) -> bool:
-    since = now - rolls.times[-1] if rolls.times else 0.0
-    return since > max(_FORGIVEN, WINDOW * _scale(rolls))
+def _is_expired(rollouts: RolloutTimes, now: float) -> bool:
+    since = now - rollouts.times[-1] if rollouts.times else 0.0
+    return since > max(_EXPIRES_AFTER, WINDOW * _scale(rollouts))
 
 
-def _believable(times: Sequence[float], now: float) -> tuple[float, ...]:
+def _past_times(times: Sequence[float], now: float) -> tuple[float, ...]:
     """Return times without those in the future: the clock was set back since."""
     return tuple(at for at in times if at <= now + _CLOCK_STEP)
 
@@ -212,7 +216,7 @@ def _rate(count: int, seconds: float) -> str:
     return f"{count} {'rollout' if count == 1 else 'rollouts'} in {format_age(seconds)}"
 
 
-def _clock(at: float) -> str:
+def _format_time(at: float) -> str:
     """Return POSIX seconds as a time of the day in UTC."""
     minutes, second = divmod(int(at) % 86400, 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"

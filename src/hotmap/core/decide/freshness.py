@@ -41,17 +41,17 @@ from math import floor
 from hotmap.core.decide.assessment import CHANGED, Assessment, Facts, Finding, Verdict
 from hotmap.core.decide.evidence import (
     MARGIN,
-    made_since,
-    proven_younger,
-    started_within,
+    all_created_since,
+    all_started_after,
+    find_pods_started_within,
 )
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.decide.source_rules import (
     ROLLOUT_PATIENCE,
     assess_source,
+    has_current_revision,
     listed,
     reads_at_start,
-    shows_present,
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import PodCheck, Record, records_by_source
@@ -59,7 +59,7 @@ from hotmap.core.model.state import PodCheck, Record, records_by_source
 __all__ = ["assess"]
 
 #: Seconds within which a window's two margins and the truncated second at its end would overlap.
-_LATELY = 2 * MARGIN + 2
+_INDISTINGUISHABLE = 2 * MARGIN + 2
 
 
 #: The verdict on a consumer is the first of these that any source has.
@@ -90,24 +90,26 @@ def assess(
         assess_source(consumer, record, known.get(p.source.kind_and_name), p, facts)
         for p in snapshots
     ]
-    verdict = _first(findings)
+    verdict = _most_urgent(findings)
     reasons = [f.reason for f in findings if f.verdict is verdict]
     reason = "; ".join(reasons) if reasons else "uses no source that it follows"
     if verdict in _WITHOUT_NEW_PODS and record is not None:
         since = _proven_since(consumer, findings, facts) if verdict is Verdict.ADOPT else 0.0
-        plainly = Assessment(verdict, reason, tuple(findings), proven_since=since)
-        examined = _assess_windows(consumer, record, plainly, facts)
-        return _assess_left_behind(consumer, record, examined, facts)
+        by_content = Assessment(verdict, reason, tuple(findings), proven_since=since)
+        examined = _assess_windows(consumer, record, by_content, facts)
+        return _assess_older_pods(consumer, record, examined, facts)
     if verdict is not Verdict.FROZEN:
         return Assessment(verdict, reason, tuple(findings))
     # An undo may have restored the current revision; writing it again would change nothing.
     distinct = all(
-        shows_present(consumer, f.present, facts) for f in findings if f.verdict is Verdict.FROZEN
+        has_current_revision(consumer, f.current, facts)
+        for f in findings
+        if f.verdict is Verdict.FROZEN
     )
     if facts.starts is not None:
         # Nor would it replace pods that still have its name, such as those of a reverted rollout.
         distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
-    elif record is not None and not distinct and _left_just_now(record, facts):
+    elif record is not None and not distinct and _was_recently_retired(record, facts):
         return Assessment(
             Verdict.CHECK_PODS, f"{reason}; this content was current moments ago", tuple(findings)
         )
@@ -116,19 +118,23 @@ def assess(
 
 def _proven_since(consumer: Consumer, findings: Sequence[Finding], facts: Facts) -> float:
     """Return since when pods were created by a template change after every change; 0: unknown."""
-    if consumer.rolling or facts.starts is None or not made_since(facts.starts, facts.template_at):
+    if (
+        consumer.rolling
+        or facts.starts is None
+        or not all_created_since(facts.starts, facts.template_at)
+    ):
         return 0.0
     after = facts.template_at - MARGIN
     proven = all(
-        f.present.source in facts.before_template
-        or (f.present.changed_at is not None and f.present.changed_at <= after)
+        f.current.source in facts.before_template
+        or (f.current.changed_at is not None and f.current.changed_at <= after)
         for f in findings
     )
     return facts.template_at if proven else 0.0
 
 
-def _assess_left_behind(
-    consumer: Consumer, record: Record, plainly: Assessment, facts: Facts
+def _assess_older_pods(
+    consumer: Consumer, record: Record, by_content: Assessment, facts: Facts
 ) -> Assessment:
     """Rule 10: pods were found to have older content after a change that was observed.
 
@@ -136,35 +142,35 @@ def _assess_left_behind(
     start within the second of the change) no longer does. This is done once for the same content:
     pods that stay as they are have another reason then, which their status gives.
     """
-    concerned = [
-        f for f in plainly.findings if f.present.edited and reads_at_start(f.present, facts)
+    affected = [
+        f for f in by_content.findings if f.current.edited and reads_at_start(f.current, facts)
     ]
     if (
-        not concerned
-        or plainly.verdict is not Verdict.UP_TO_DATE
-        or plainly.early
+        not affected
+        or by_content.verdict is not Verdict.UP_TO_DATE
+        or by_content.early
         or consumer.rolling
         or not _may_heal(record, facts)
     ):
-        return plainly
+        return by_content
     if facts.starts is None:
         reason = "some pods may run with older content: checking when they started"
-        return plainly._replace(verdict=Verdict.CHECK_PODS, reason=reason)
+        return by_content._replace(verdict=Verdict.CHECK_PODS, reason=reason)
     older = [
         start.name
         for start in facts.starts
         if not (record.proven_since and start.created >= floor(record.proven_since))
         and content_of(start.revision) != facts.revision
         and not all(
-            proven_younger((start,), f.present.changed_at, files=bool(f.present.live))
-            for f in concerned
+            all_started_after((start,), f.current.changed_at, files=bool(f.current.live))
+            for f in affected
         )
     ]
     if not older:
-        return plainly
+        return by_content
     reason = f"{listed(older)} may run with older content"
     findings = [
-        f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in plainly.findings
+        f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
     ]
     return _new_pods(reason, findings, facts, distinct=True)._replace(heals=True)
 
@@ -176,14 +182,15 @@ def _may_heal(record: Record, facts: Facts) -> bool:
     )
 
 
-def _left_just_now(record: Record, facts: Facts) -> bool:
+def _was_recently_retired(record: Record, facts: Facts) -> bool:
     """Return whether the current revision was replaced too recently to examine its window.
 
     Whole seconds do not distinguish a pod that started in between from one that this return starts,
     so if a pod has the revision now, the return gets a distinct name.
     """
     return any(
-        one.revision == facts.revision and facts.now - one.at < _LATELY for one in record.left
+        one.revision == facts.revision and facts.now - one.at < _INDISTINGUISHABLE
+        for one in record.retired
     )
 
 
@@ -191,7 +198,7 @@ def _new_pods(
     reason: str, findings: Sequence[Finding], facts: Facts, *, distinct: bool
 ) -> Assessment:
     """Return that new pods are needed, unless they could not start."""
-    if blocked := _unstartable(findings, facts):
+    if blocked := _find_start_blocker(findings, facts):
         held = tuple(
             f._replace(verdict=Verdict.HOLD) if f.verdict in CHANGED else f for f in findings
         )
@@ -199,56 +206,56 @@ def _new_pods(
     return Assessment(Verdict.FROZEN, reason, tuple(findings), distinct)
 
 
-def _first(findings: Sequence[Finding]) -> Verdict:
-    there = {finding.verdict for finding in findings}
-    return next((verdict for verdict in _URGENCY if verdict in there), Verdict.UP_TO_DATE)
+def _most_urgent(findings: Sequence[Finding]) -> Verdict:
+    verdicts = {finding.verdict for finding in findings}
+    return next((verdict for verdict in _URGENCY if verdict in verdicts), Verdict.UP_TO_DATE)
 
 
 def _assess_windows(
-    consumer: Consumer, record: Record, plainly: Assessment, facts: Facts
+    consumer: Consumer, record: Record, by_content: Assessment, facts: Facts
 ) -> Assessment:
     """Rule 3's exception: an edit and its revert, with a container that started in between.
 
-    `plainly` is the verdict by content alone.
+    `by_content` is the verdict by content alone.
     """
     windows = (*record.windows, *facts.windows)
-    concerned = [
+    affected = [
         f
-        for f in plainly.findings
-        if f.verdict is not Verdict.HOLD and (f.present.frozen or facts.live_rolls)
+        for f in by_content.findings
+        if f.verdict is not Verdict.HOLD and (f.current.frozen or facts.live_needs_rollout)
     ]
-    if not windows or not concerned:
-        return plainly
+    if not windows or not affected:
+        return by_content
     came_back = "reverted"
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         reason = f"{came_back}; re-checking pods when the rollout ends"
-        return plainly._replace(reason=reason, early=True)
+        return by_content._replace(reason=reason, early=True)
     if facts.now <= max(window.end for window in windows) + MARGIN:
         # A container that starts now may still read the other content from its kubelet's cache.
         reason = f"{came_back}; re-checking pods"
-        return plainly._replace(reason=reason, early=True)
+        return by_content._replace(reason=reason, early=True)
     if facts.starts is None:
-        return plainly._replace(
+        return by_content._replace(
             verdict=Verdict.CHECK_PODS, reason=f"{came_back}: checking when its pods started"
         )
-    if pods := started_within(facts.starts, windows):
+    if pods := find_pods_started_within(facts.starts, windows):
         reason = f"{listed(pods)} started while other content was current"
         findings = [
-            f._replace(verdict=Verdict.FROZEN) if f in concerned else f for f in plainly.findings
+            f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
         ]
         return _new_pods(reason, findings, facts, distinct=True)
-    return plainly
+    return by_content
 
 
-def _unstartable(findings: Sequence[Finding], facts: Facts) -> str:
+def _find_start_blocker(findings: Sequence[Finding], facts: Facts) -> str:
     """Return why new pods could not start, or "" if nothing is known."""
     for finding in findings:
-        present = finding.present
-        if not present.exists and present.required and present.visible:
-            return f"{present.source} does not exist and is not optional: new pods could not start"
-        if present.missing:
-            missing = listed(present.missing)
+        current = finding.current
+        if not current.exists and current.required and current.visible:
+            return f"{current.source} does not exist and is not optional: new pods could not start"
+        if current.missing:
+            missing = listed(current.missing)
             return (
-                f"{present.source} lacks {missing}, which is not optional: new pods could not start"
+                f"{current.source} lacks {missing}, which is not optional: new pods could not start"
             )
     return ""

@@ -173,7 +173,7 @@ def _choose(
     if not frozen:
         return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
     if policy.strategy is Strategy.NUDGE:
-        if not any(finding.present.live for finding in assessment.changed()):
+        if not any(finding.current.live for finding in assessment.changed()):
             return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
         outcome = "refreshing mounted files; the rest takes effect at the next restart"
         return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
@@ -190,7 +190,7 @@ def _choose(
 
 def _stamps(assessment: Assessment) -> tuple[Stamp, ...]:
     return tuple(
-        Stamp(finding.present.source, finding.present.stamp) for finding in assessment.changed()
+        Stamp(finding.current.source, finding.current.stamp) for finding in assessment.changed()
     )
 
 
@@ -264,15 +264,15 @@ def _cause(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) 
 
 def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
     """Describe what changed in one source and where it is used."""
-    present = finding.present
-    seen = changed.get(present.source, frozenset())
+    current = finding.current
+    seen = changed.get(current.source, frozenset())
     uses = _uses_hit(finding, changed)
     used = sorted(key for key in seen if any(use.keys.reads(key) for use in uses))
     place = f"{uses[0].path}{_more(len(uses) - 1)}"
-    if present.exists and not used:
+    if current.exists and not used:
         return f"{finding.reason} ({place})"
-    what = f"{listed(used)} changed" if present.exists else "was deleted"
-    return f"{present.source} {what} ({place})"
+    what = f"{listed(used)} changed" if current.exists else "was deleted"
+    return f"{current.source} {what} ({place})"
 
 
 def _more(count: int) -> str:
@@ -283,8 +283,8 @@ def _more(count: int) -> str:
 
 def _uses_hit(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> Sequence[Use]:
     """Select the uses that read a changed data key (all if unknown), decisive ones first."""
-    uses = finding.present.uses
-    seen = changed.get(finding.present.source, frozenset())
+    uses = finding.current.uses
+    seen = changed.get(finding.current.source, frozenset())
     hit = [use for use in uses if any(use.keys.reads(key) for key in seen)]
     kind = UseKind.LIVE if finding.verdict is Verdict.LIVE else UseKind.FROZEN
     return sorted(hit or uses, key=lambda use: use.kind is not kind)
@@ -295,9 +295,9 @@ def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]])
     if assessment.verdict is not Verdict.UP_TO_DATE:
         return ""
     parts = [
-        f"{finding.present.source} {listed(sorted(seen))} changed, which is not used"
+        f"{finding.current.source} {listed(sorted(seen))} changed, which is not used"
         for finding in assessment.findings
-        if (seen := changed.get(finding.present.source))
-        and not any(use.keys.reads(key) for use in finding.present.uses for key in seen)
+        if (seen := changed.get(finding.current.source))
+        and not any(use.keys.reads(key) for use in finding.current.uses for key in seen)
     ]
     return "; ".join(parts)

@@ -16,7 +16,7 @@ from hotmap.core.decide.assessment import Finding, Verdict
 from hotmap.core.decide.conflicts import record_reported
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.evidence import MARGIN
-from hotmap.core.decide.flap_breaker import note_rollout, release
+from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import (
     Snapshot,
@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
 
 
 #: How many earlier revisions a record remembers, to notice a return to one of them.
-_LEFT = 3
+_MAX_RETIRED = 3
 
 
 def next_record(decision: Decision, outcome: Outcome) -> Record | None:
@@ -94,7 +94,7 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     if before is None:
         record = _with_inherited_rollouts(record, snapshot)
     record = _with_proof(record, decision)
-    record = msgspec.structs.replace(record, rolls=release(record.rolls, _request(snapshot)))
+    record = msgspec.structs.replace(record, rollouts=release(record.rollouts, _request(snapshot)))
     rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
     if rollout is not None:
         record = record_rollout(
@@ -102,24 +102,24 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
             previous=decision.previous_revision,
             revision=snapshot.revision,
             distinct=rollout.distinct,
-            left_at=snapshot.first_seen or outcome.at,
+            retired_at=snapshot.earliest_change or outcome.at,
             now=outcome.at,
         )
         record = msgspec.structs.replace(record, revision=outcome.revision)
         if snapshot.policy.writing is not Writing.REVISION:
             record = record_reloader_write(record, now=outcome.at)
     if decision.starts_new_pods:
-        rolls = note_rollout(
-            record.rolls,
+        rollouts = add_rollout(
+            record.rollouts,
             outcome.at,
-            content=name_content(snapshot.sources, live_rolls=snapshot.live_rolls),
-            previous=name_recorded_content(before, live_rolls=snapshot.live_rolls)
+            content=name_content(snapshot.sources, live_needs_rollout=snapshot.live_needs_rollout),
+            previous=name_recorded_content(before, live_needs_rollout=snapshot.live_needs_rollout)
             if before
             else "",
-            since=snapshot.first_seen,
+            since=snapshot.earliest_change,
             limit=snapshot.flap_limit,
         )
-        return msgspec.structs.replace(record, rolls=rolls)
+        return msgspec.structs.replace(record, rollouts=rollouts)
     if _leaves_older_pods(decision):
         return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
     if snapshot.policy.agent is not None and decision.assessment.verdict is Verdict.LIVE:
@@ -131,9 +131,9 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
 def _with_release(decision: Decision) -> Record | None:
     """Keep which request for a release was followed, also where nothing was to be done."""
     record = decision.snapshot.record
-    if record is None or record.rolls == decision.rolls:
+    if record is None or record.rollouts == decision.rollouts:
         return record
-    return msgspec.structs.replace(record, rolls=decision.rolls)
+    return msgspec.structs.replace(record, rollouts=decision.rollouts)
 
 
 def _request(snapshot: Snapshot) -> str | None:
@@ -151,7 +151,7 @@ def first_record(decision: Decision) -> Record | None:
     adopted = tuple(
         finding
         for finding in decision.assessment.findings
-        if finding.verdict is Verdict.ADOPT and finding.present.exists
+        if finding.verdict is Verdict.ADOPT and finding.current.exists
     )
     if not snapshot.policy.opted_in or not adopted:
         return None
@@ -176,7 +176,7 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
 
 def _content(record: Record) -> tuple[object, ...]:
     sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live) for s in record.sources]
-    return record.key_id, record.generation, record.windows, record.rolls.release, sources
+    return record.key_id, record.generation, record.windows, record.rollouts.release, sources
 
 
 def _with_proof(record: Record, decision: Decision) -> Record:
@@ -199,9 +199,9 @@ def _same_content(before: Record, after: Record) -> bool:
 
 
 def _with_inherited_rollouts(record: Record, snapshot: Snapshot) -> Record:
-    if snapshot.inherited_rolls is None:
+    if snapshot.inherited_rollouts is None:
         return record
-    return msgspec.structs.replace(record, rolls=snapshot.inherited_rolls)
+    return msgspec.structs.replace(record, rollouts=snapshot.inherited_rollouts)
 
 
 def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
@@ -211,11 +211,11 @@ def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
     so such a record keeps the older key.
     """
     snapshot, findings = decision.snapshot, decision.assessment.findings
-    kept = any(f.verdict is Verdict.HOLD or not f.present.exists for f in findings)
+    kept = any(f.verdict is Verdict.HOLD or not f.current.exists for f in findings)
     if kept or not snapshot.newest_sources:
         return findings, snapshot.key_id
     pairs = zip(findings, snapshot.newest_sources, strict=True)
-    return tuple(f._replace(present=source) for f, source in pairs), snapshot.newest_key_id
+    return tuple(f._replace(current=source) for f, source in pairs), snapshot.newest_key_id
 
 
 def _leaves_older_pods(decision: Decision) -> bool:
@@ -248,20 +248,20 @@ def record_applied(
     adopts = Verdict.ADOPT in verdicts
     if held:
         generation = record.generation if record else UNVOUCHED
-    asked = (
-        _recorded_source(f, known.get(f.present.source.kind_and_name), new_pods) for f in findings
+    recorded = (
+        _recorded_source(f, known.get(f.current.source.kind_and_name), new_pods) for f in findings
     )
     return Record(
         uid=consumer.uid,
         key_id=key_id,
         generation=generation,
-        sources=tuple(one for one in asked if one is not None),
+        sources=tuple(one for one in recorded if one is not None),
         windows=record.windows if record and (held or new_pods) else (),
-        left=record.left if record else (),
+        retired=record.retired if record else (),
         serial=record.serial if record else 0,
-        rolls=record.rolls if record else RolloutTimes(),
+        rollouts=record.rollouts if record else RolloutTimes(),
         revision=consumer.revision if adopts or record is None else record.revision,
-        others=record.others if record else _others_at_first_sight(consumer),
+        foreign_writes=record.foreign_writes if record else _initial_foreign_writes(consumer),
         pods_checked=PodCheck.NOT_YET
         if adopts or new_pods or record is None
         else record.pods_checked,
@@ -269,7 +269,7 @@ def record_applied(
     )
 
 
-def _others_at_first_sight(consumer: Consumer) -> ForeignWrites | None:
+def _initial_foreign_writes(consumer: Consumer) -> ForeignWrites | None:
     return None if consumer.reloaded_at is None else ForeignWrites(consumer.reloaded_at)
 
 
@@ -294,13 +294,13 @@ def record_rollout(
     previous: str,
     revision: str,
     distinct: bool,
-    left_at: float,
+    retired_at: float,
     now: float,
 ) -> Record:
     """Add to the record of a rollout what a later return to old content needs.
 
-    `previous` and `revision` are the template's revisions before and after, `left_at` is when the
-    previous content was replaced (POSIX seconds, as early as possible). A return to a recent
+    `previous` and `revision` are the template's revisions before and after, `retired_at` is when
+    the previous content was replaced (POSIX seconds, as early as possible). A return to a recent
     revision reuses its ReplicaSet, and a pod of that may have started in between, so it opens a
     window; a `distinct` name creates new pods instead.
 
@@ -309,20 +309,24 @@ def record_rollout(
     """
     wanted = content_of(revision)
     end = floor(now) - 1 - MARGIN
-    windows = tuple(Window(one.at, end) for one in record.left if one.revision == wanted)
+    windows = tuple(Window(one.at, end) for one in record.retired if one.revision == wanted)
     # With a distinct name the earlier pods of this content remain suspect: the next rollout may
     # come before they are replaced, and a return to their name reuses them.
-    left = tuple(one for one in record.left if distinct or one.revision != wanted)
+    retired = tuple(one for one in record.retired if distinct or one.revision != wanted)
     # Windows of it that were not examined are kept, in case it returns.
-    since = min([left_at, *(window.start for window in record.windows)])
+    since = min([retired_at, *(window.start for window in record.windows)])
     # Another writer may have removed the revision from the template.
     for before in map(content_of, (record.revision, previous)):
-        if before and (distinct or before != wanted) and before not in {o.revision for o in left}:
-            left = (*left, RetiredRevision(before, since))
+        if (
+            before
+            and (distinct or before != wanted)
+            and before not in {o.revision for o in retired}
+        ):
+            retired = (*retired, RetiredRevision(before, since))
     return msgspec.structs.replace(
         record,
         windows=() if distinct else windows,
-        left=left[-_LEFT:],
+        retired=retired[-_MAX_RETIRED:],
         serial=_next_serial(record, previous) if distinct else record.serial,
         revision=distinct_revision(revision, record, previous=previous) if distinct else revision,
     )
@@ -333,38 +337,38 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
 
     `now` is POSIX seconds of the API server, to about a second.
     """
-    reported = record.others.reported if record.others else ""
-    return msgspec.structs.replace(record, others=ForeignWrites(now + MARGIN, reported))
+    reported = record.foreign_writes.reported if record.foreign_writes else ""
+    return msgspec.structs.replace(record, foreign_writes=ForeignWrites(now + MARGIN, reported))
 
 
 def _recorded_source(
-    finding: Finding, asked: SourceRecord | None, new_pods: bool
+    finding: Finding, recorded: SourceRecord | None, new_pods: bool
 ) -> SourceRecord | None:
     """Build the record of one source; None: it stays unknown."""
-    present = finding.present
-    kind, _, name = present.source
-    if not present.visible:
-        return asked
-    if asked is not None and asked.uses != present.digest:
-        asked = None
+    current = finding.current
+    kind, _, name = current.source
+    if not current.visible:
+        return recorded
+    if recorded is not None and recorded.uses != current.digest:
+        recorded = None
     if finding.verdict is Verdict.HOLD:
-        return asked
-    if asked is not None and not present.exists:
-        if present.required:
-            return asked
+        return recorded
+    if recorded is not None and not current.exists:
+        if current.required:
+            return recorded
         if not new_pods:
             gone = finding.verdict is Verdict.LIVE
-            return msgspec.structs.replace(asked, live=ABSENT) if gone else asked
+            return msgspec.structs.replace(recorded, live=ABSENT) if gone else recorded
     return SourceRecord(
         kind,
         name,
-        present.digest,
-        present.uid,
-        present.resource_version,
-        present.frozen,
-        present.live,
-        present.immutable,
-        present.content,
-        present.changed_at,
-        present.edited,
+        current.digest,
+        current.uid,
+        current.resource_version,
+        current.frozen,
+        current.live,
+        current.immutable,
+        current.content,
+        current.changed_at,
+        current.edited,
     )

@@ -16,21 +16,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["AgentWord", "RestartPod", "Wave", "next_wave"]
+__all__ = ["RestartPod", "RestartProgress", "Wave", "next_wave"]
 
 #: Seconds for which a pod has to be Ready after it was told, where no agent says that it has
 #: loaded: the announcement takes a moment, and so does the probe that notices the restart.
-_BLIND_TIME = 15.0
+_UNCONFIRMED_READY_TIME = 15.0
 
 #: Seconds for which it has to be Ready although its agent says that it has loaded: the process has
 #: started, and a readiness probe runs every ten seconds by default.
-_PROBE_TIME = 10.0
+_CONFIRMED_READY_TIME = 10.0
 
 #: Seconds after which a pod that is not back has failed; a Deployment's progressDeadlineSeconds.
 _DEADLINE = 600.0
 
 
-class AgentWord(NamedTuple):
+class RestartProgress(NamedTuple):
     """What the agent of a pod says: whether its process has loaded what the pod was told."""
 
     loaded: bool
@@ -44,7 +44,7 @@ class RestartPod(NamedTuple):
     name: str
     ready: bool
     #: Seconds since it was told to restart for the desired content; None: it was not.
-    told_for: float | None
+    since_request: float | None
     #: What its agent says: whether it has loaded the content; None where it cannot be asked.
     loaded: bool | None = None
     #: Why its agent could not load it; "" while it may.
@@ -53,11 +53,11 @@ class RestartPod(NamedTuple):
     @property
     def is_back(self) -> bool:
         """Whether it has restarted, as far as can be known."""
-        if self.told_for is None or not self.ready:
+        if self.since_request is None or not self.ready:
             return False
         if self.loaded is None:
-            return self.told_for >= _BLIND_TIME
-        return self.loaded and self.told_for >= _PROBE_TIME
+            return self.since_request >= _UNCONFIRMED_READY_TIME
+        return self.loaded and self.since_request >= _CONFIRMED_READY_TIME
 
 
 class Wave(NamedTuple):
@@ -71,7 +71,7 @@ class Wave(NamedTuple):
 
 def next_wave(pods: Sequence[RestartPod], *, max_unavailable: int) -> Wave:
     """Choose the pods that may restart now, in the given order."""
-    waiting = [pod for pod in pods if pod.told_for is None]
+    waiting = [pod for pod in pods if pod.since_request is None]
     if not waiting:
         return Wave(())
     if failed := _find_failed(pods):
@@ -79,7 +79,7 @@ def next_wave(pods: Sequence[RestartPod], *, max_unavailable: int) -> Wave:
         rest = f"{len(waiting)} of {len(pods)} pods keep running with the previous content"
         return Wave((), f"Pod {name} {why}: {rest}", stopped=True)
     down = [pod.name for pod in waiting if not pod.ready]
-    restarting = [pod.name for pod in pods if pod.told_for is not None and not pod.is_back]
+    restarting = [pod.name for pod in pods if pod.since_request is not None and not pod.is_back]
     slots = max(0, max(1, max_unavailable) - len(down) - len(restarting))
     ready = [pod.name for pod in waiting if pod.ready]
     names = (*down, *ready[:slots])
@@ -96,11 +96,11 @@ def next_wave(pods: Sequence[RestartPod], *, max_unavailable: int) -> Wave:
 
 def _find_failed(pods: Sequence[RestartPod]) -> tuple[str, str] | None:
     for pod in pods:
-        if pod.told_for is None:
+        if pod.since_request is None:
             continue
         if pod.failure:
             return pod.name, pod.failure
-        if not pod.is_back and pod.told_for >= _DEADLINE:
+        if not pod.is_back and pod.since_request >= _DEADLINE:
             what = "is not ready" if not pod.ready else "has not loaded the content"
             return pod.name, f"{what} {_DEADLINE:g}s after it was told to restart"
     return None

@@ -20,14 +20,14 @@ from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.model.source import Source, fingerprint_of, missing_keys
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
 from hotmap.core.patch.nudge import Target
-from hotmap.core.policy.policy import Policy, live_change_rolls
+from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 
 __all__ = [
-    "SeenChanges",
+    "ChangeSummary",
     "SentNudge",
     "Snapshot",
     "SourceSnapshot",
-    "TemplateSighting",
+    "TemplateChange",
     "content_of",
     "desired_target",
     "name_content",
@@ -88,7 +88,7 @@ class SourceSnapshot(NamedTuple):
         return self.changed_at if self.changed_after is None else self.changed_after
 
 
-class SeenChanges(NamedTuple):
+class ChangeSummary(NamedTuple):
     """What is known of one source's changes since the last applied version."""
 
     #: The data keys that changed.
@@ -102,12 +102,12 @@ class SeenChanges(NamedTuple):
     #: When a data key that the consumer uses was last observed to change, regardless of the record.
     latest: float | None = None
     #: By when it had changed if that was not observed; None: that is unknown too.
-    unseen_by: float | None = None
+    unobserved_by: float | None = None
     #: Whether its last observed change was not its creation.
     edited: bool = False
 
 
-class TemplateSighting(NamedTuple):
+class TemplateChange(NamedTuple):
     """An observed change of a consumer's pod template."""
 
     #: POSIX seconds of the API server.
@@ -137,7 +137,7 @@ class Snapshot(NamedTuple):
     key_id: str
     sources: tuple[SourceSnapshot, ...]
     #: The observed changes of each of the `sources`, in their order.
-    seen: tuple[SeenChanges, ...]
+    changes: tuple[ChangeSummary, ...]
     #: The desired revision of the pod template, and that of all used content.
     revision: str
     content: str
@@ -150,13 +150,13 @@ class Snapshot(NamedTuple):
     #: POSIX seconds.
     now: float
     #: Nothing in the pods applies a live change, so it needs new pods as a frozen one does.
-    live_rolls: bool = False
+    live_needs_rollout: bool = False
     #: The last nudge; None: none by this controller.
     sent: SentNudge | None = None
     #: Seconds since when a decision on this consumer has to wait.
     waited: float = 0.0
     #: The last observed change of its pod template.
-    template: TemplateSighting | None = None
+    template: TemplateChange | None = None
     #: The sources fingerprinted with the newest key, if `key_id` is an older one.
     newest_sources: tuple[SourceSnapshot, ...] = ()
     newest_key_id: str = ""
@@ -169,7 +169,7 @@ class Snapshot(NamedTuple):
     #: Whether to detect writes of others into the pod template.
     detects_conflicts: bool = True
     #: A Job or Pod: when its predecessor of the same name was replaced.
-    inherited_rolls: RolloutTimes | None = None
+    inherited_rollouts: RolloutTimes | None = None
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -180,25 +180,30 @@ class Snapshot(NamedTuple):
     def changed_keys(self) -> dict[ObjectKey, frozenset[str]]:
         """The data keys that were observed to change, by source."""
         return {
-            source.source: seen.keys for source, seen in zip(self.sources, self.seen, strict=True)
+            source.source: changes.keys
+            for source, changes in zip(self.sources, self.changes, strict=True)
         }
 
     @property
-    def first_seen(self) -> float | None:
+    def earliest_change(self) -> float | None:
         """When the change happened, at the earliest; None: unknown."""
-        return min((seen.first for seen in self.seen if seen.first is not None), default=None)
+        return min(
+            (changes.first for changes in self.changes if changes.first is not None), default=None
+        )
 
     @property
-    def first_witnessed(self) -> float | None:
+    def first_observed(self) -> float | None:
         """When the change was first observed; None: it was not."""
-        return None if any(seen.unseen_by for seen in self.seen) else self.first_seen
+        return (
+            None if any(changes.unobserved_by for changes in self.changes) else self.earliest_change
+        )
 
-    def recorded(self) -> Iterator[tuple[SourceSnapshot, SeenChanges, SourceRecord]]:
+    def recorded_sources(self) -> Iterator[tuple[SourceSnapshot, ChangeSummary, SourceRecord]]:
         """Iterate over the sources in the record."""
         known = records_by_source(self.record)
-        for source, seen in zip(self.sources, self.seen, strict=True):
-            if (asked := known.get(source.source.kind_and_name)) is not None:
-                yield source, seen, asked
+        for source, changes in zip(self.sources, self.changes, strict=True):
+            if (recorded := known.get(source.source.kind_and_name)) is not None:
+                yield source, changes, recorded
 
 
 def take_snapshot(
@@ -221,30 +226,34 @@ def take_snapshot(
     if key is None:
         record, key = None, keys[0]
     uid, namespace = consumer.uid, consumer.key.namespace
-    live_rolls = live_change_rolls(consumer, policy)
+    live_needs_rollout = live_change_needs_rollout(consumer, policy)
     snapshots = take_snapshots(uses, sources, key)
-    recorded = {
-        rolls: recorded_revision(record, key, namespace=namespace, uid=uid, live_rolls=rolls)
+    recorded_revisions = {
+        needed: recorded_revision(
+            record, key, namespace=namespace, uid=uid, live_needs_rollout=needed
+        )
         if record
         else ""
-        for rolls in {live_rolls, True}
+        for needed in {live_needs_rollout, True}
     }
-    revision = revision_of(snapshots, key, uid=uid, live_rolls=live_rolls)
+    revision = revision_of(snapshots, key, uid=uid, live_needs_rollout=live_needs_rollout)
     return Snapshot(
         consumer,
         policy,
         record,
         key.id,
         snapshots,
-        seen=(SeenChanges(),) * len(snapshots),
+        changes=(ChangeSummary(),) * len(snapshots),
         revision=revision,
-        content=revision if live_rolls else revision_of(snapshots, key, uid=uid, live_rolls=True),
-        recorded_revision=recorded[live_rolls],
-        recorded_content=recorded[True],
+        content=revision
+        if live_needs_rollout
+        else revision_of(snapshots, key, uid=uid, live_needs_rollout=True),
+        recorded_revision=recorded_revisions[live_needs_rollout],
+        recorded_content=recorded_revisions[True],
         target=desired_target(snapshots, key, uid=uid),
         recorded_target=recorded_target(record, snapshots, key, uid=uid),
         now=now,
-        live_rolls=live_rolls,
+        live_needs_rollout=live_needs_rollout,
         newest_sources=() if key is keys[0] else take_snapshots(uses, sources, keys[0]),
         newest_key_id=keys[0].id,
         own_key_ids=frozenset(known),
@@ -263,11 +272,12 @@ def take_snapshots(
         if use.kind in (UseKind.FROZEN, UseKind.LIVE):
             grouped.setdefault(use.source, []).append(use)
     return tuple(
-        _present(name, tuple(grouped[name]), sources.get(name), key) for name in sorted(grouped)
+        _take_source_snapshot(name, tuple(grouped[name]), sources.get(name), key)
+        for name in sorted(grouped)
     )
 
 
-def _present(
+def _take_source_snapshot(
     name: ObjectKey, uses: tuple[Use, ...], source: Source | None, key: FingerprintKey
 ) -> SourceSnapshot:
     frozen = [use.keys for use in uses if use.kind is UseKind.FROZEN]
@@ -310,47 +320,48 @@ def uses_digest(uses: Sequence[Use]) -> str:
 
 
 def revision_of(
-    snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_rolls: bool
+    snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_needs_rollout: bool
 ) -> str:
     """Return the revision of a consumer's desired content: `<key id>.<fingerprint>`.
 
     Equal content gives the same revision, so a revert returns to the earlier ReplicaSet. Content in
-    live use counts only if a live change needs a rollout (`live_rolls`).
+    live use counts only if a live change needs a rollout (`live_needs_rollout`).
     """
     parts = [
-        f"{present.source}|{present.frozen}|{present.live if live_rolls else ''}"
-        for present in snapshots
-        if present.frozen or live_rolls
+        f"{current.source}|{current.frozen}|{current.live if live_needs_rollout else ''}"
+        for current in snapshots
+        if current.frozen or live_needs_rollout
     ]
     return f"{key.id}.{combine(key, parts, uid=uid)}"
 
 
 def recorded_revision(
-    record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_rolls: bool
+    record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_needs_rollout: bool
 ) -> str:
     """Return the revision of the last applied content, as `revision_of` does of the current one."""
     parts = [
-        f"{ObjectKey(one.kind, namespace, one.name)}|{one.frozen}|{one.live if live_rolls else ''}"
-        for one in record.sources
-        if one.frozen or live_rolls
+        f"{ObjectKey(source.kind, namespace, source.name)}|{source.frozen}|"
+        f"{source.live if live_needs_rollout else ''}"
+        for source in record.sources
+        if source.frozen or live_needs_rollout
     ]
     return f"{key.id}.{combine(key, parts, uid=uid)}"
 
 
-def name_content(snapshots: Sequence[SourceSnapshot], *, live_rolls: bool) -> str:
+def name_content(snapshots: Sequence[SourceSnapshot], *, live_needs_rollout: bool) -> str:
     """Name what new pods would run with, whoever the consumer is: a Job comes back as another."""
     return digest(
-        f"{present.source.kind}/{present.source.name}|{present.frozen}|"
-        f"{present.live if live_rolls else ''}"
-        for present in snapshots
+        f"{current.source.kind}/{current.source.name}|{current.frozen}|"
+        f"{current.live if live_needs_rollout else ''}"
+        for current in snapshots
     )[:_CONTENT_NAME]
 
 
-def name_recorded_content(record: Record, *, live_rolls: bool) -> str:
+def name_recorded_content(record: Record, *, live_needs_rollout: bool) -> str:
     """Name what was last asked for, as `name_content` names what is present."""
     sources = sorted(record.sources, key=lambda source: (source.kind, source.name))
     return digest(
-        f"{source.kind}/{source.name}|{source.frozen}|{source.live if live_rolls else ''}"
+        f"{source.kind}/{source.name}|{source.frozen}|{source.live if live_needs_rollout else ''}"
         for source in sources
     )[:_CONTENT_NAME]
 
@@ -374,14 +385,14 @@ def recorded_target(
     known = records_by_source(record)
     live: list[tuple[str, str]] = []
     frozen: list[tuple[str, str]] = []
-    for present in snapshots:
-        asked = known.get(present.source.kind_and_name)
-        if asked is None or asked.uses != present.digest:
+    for current in snapshots:
+        recorded = known.get(current.source.kind_and_name)
+        if recorded is None or recorded.uses != current.digest:
             return None
-        if asked.live:
-            live.append((str(present.source), asked.live))
-        if asked.frozen:
-            frozen.append((str(present.source), asked.frozen))
+        if recorded.live:
+            live.append((str(current.source), recorded.live))
+        if recorded.frozen:
+            frozen.append((str(current.source), recorded.frozen))
     return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
 
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hotmap.core.decide.snapshot import SeenChanges, SourceSnapshot
+from hotmap.core.decide.snapshot import ChangeSummary, SourceSnapshot
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import Sighting, SourceRecord, Window
+from hotmap.core.model.state import ObservedChange, SourceRecord, Window
 from hotmap.core.text import parse_number
 
-__all__ = ["SourceHistory", "WatchGap", "bound_change", "sighting_of", "summarize_changes"]
+__all__ = ["SourceHistory", "WatchGap", "bound_change", "make_observed_change", "summarize_changes"]
 
 #: Seconds between a write and the watch event of it, at most, for both to be the same.
 _SAME_WRITE = 2.0
@@ -43,8 +43,8 @@ class SourceHistory(NamedTuple):
     """What is known of one source's changes."""
 
     #: What an earlier controller saw and kept, and what this one saw; oldest first.
-    saved: Sequence[Sighting] = ()
-    own: Sequence[Sighting] = ()
+    saved: Sequence[ObservedChange] = ()
+    own: Sequence[ObservedChange] = ()
     #: The resourceVersion that this controller listed first, and when managedFields said that it
     #: was written; "" where the source did not exist then. None: the present one.
     listed: tuple[str, float | None] | None = None
@@ -52,9 +52,9 @@ class SourceHistory(NamedTuple):
     gap: WatchGap | None = None
 
 
-def sighting_of(
+def make_observed_change(
     new: Source | None, keys: frozenset[str], *, removed: bool, created: bool, now: float
-) -> Sighting:
+) -> ObservedChange:
     """Note a change that is seen now.
 
     `removed` says that a data key is not there any more, `created` that nothing is known of the
@@ -63,16 +63,16 @@ def sighting_of(
     written = new.changed_at if new is not None and not removed else None
     if written is not None and not 0 <= now - written < _SAME_WRITE:
         written = None  # of another write, or by a clock that is wrong
-    return Sighting(now, new.resource_version if new else "", keys, written, created)
+    return ObservedChange(now, new.resource_version if new else "", keys, written, created)
 
 
 def summarize_changes(
     source: SourceSnapshot,
-    asked: SourceRecord | None,
+    recorded: SourceRecord | None,
     history: SourceHistory,
     *,
     is_known: bool = True,
-) -> SeenChanges:
+) -> ChangeSummary:
     """Say what is known of a source's changes since the version that was last asked for.
 
     `is_known` says that the consumer has a record; without one, nobody watched for it.
@@ -83,49 +83,49 @@ def summarize_changes(
     if latest is None and _number(listed[0]) <= _number(last_saved):
         latest = _latest(source, history.saved)
     kept = [*history.saved, *history.own]
-    concerned = [one for one in kept if _concerns(one, source)]
+    affected = [one for one in kept if _concerns(one, source)]
     # A container may have started without an optional source before it was created.
     optional = any(use.optional for use in source.uses)
-    edited = any(optional or not one.created for one in concerned[-1:])
-    if asked is None:
+    edited = any(optional or not one.created for one in affected[-1:])
+    if recorded is None:
         was_watched = history.gap is not None and history.gap.since is not None
         moved = not last_saved or _number(listed[0]) > _number(last_saved)
         gap = history.gap if is_known and was_watched and moved else None
-        return SeenChanges(
-            last=concerned[-1].at if concerned else None,
+        return ChangeSummary(
+            last=affected[-1].at if affected else None,
             latest=latest,
-            unseen_by=_unseen_by(source, listed[1], gap.until) if gap else None,
+            unobserved_by=_bound_unobserved(source, listed[1], gap.until) if gap else None,
             edited=edited,
         )
-    seen = _since(kept, asked.resource_version)
-    used = [one for one in seen if _concerns(one, source)]
-    known = max(_number(asked.resource_version), _number(last_saved))
+    changes = _since(kept, recorded.resource_version)
+    used = [one for one in changes if _concerns(one, source)]
+    known = max(_number(recorded.resource_version), _number(last_saved))
     gap = history.gap if _number(listed[0]) > known else None
-    unseen_by = _unseen_by(source, listed[1], gap.until) if gap else None
-    unseen = _unseen_window(gap, history.saved, unseen_by)
-    first = [one.at for one in used[:1]] + [window.start for window in unseen]
-    last = [one.at for one in used[-1:]] + [window.end for window in unseen]
-    is_window = len(used) > 1 or bool(unseen)
-    return SeenChanges(
-        keys=frozenset().union(*(one.keys for one in seen)),
+    unobserved_by = _bound_unobserved(source, listed[1], gap.until) if gap else None
+    unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
+    first = [one.at for one in used[:1]] + [window.start for window in unobserved]
+    last = [one.at for one in used[-1:]] + [window.end for window in unobserved]
+    is_window = len(used) > 1 or bool(unobserved)
+    return ChangeSummary(
+        keys=frozenset().union(*(one.keys for one in changes)),
         first=min(first, default=None),
         last=max(last, default=None),
         window=Window(min(first), max(last)) if is_window else None,
         latest=latest,
-        unseen_by=unseen_by,
+        unobserved_by=unobserved_by,
         edited=edited,
     )
 
 
-def _unseen_by(source: SourceSnapshot, written: float | None, listed_at: float) -> float:
+def _bound_unobserved(source: SourceSnapshot, written: float | None, listed_at: float) -> float:
     """Bound from above what changed in a gap, by the source's state at its end."""
     if written is None or may_lack_keys(source):
         return listed_at
     return min(written + 1, listed_at)  # times are cut to whole seconds
 
 
-def _unseen_window(
-    gap: WatchGap | None, saved: Sequence[Sighting], until: float | None
+def _unobserved_windows(
+    gap: WatchGap | None, saved: Sequence[ObservedChange], until: float | None
 ) -> list[Window]:
     """Say when other content may have been there that nobody saw: one window, or none."""
     if gap is None or until is None:
@@ -136,22 +136,22 @@ def _unseen_window(
     return [] if since is None or until < since else [Window(since, until)]
 
 
-def _latest(source: SourceSnapshot, seen: Sequence[Sighting]) -> float | None:
+def _latest(source: SourceSnapshot, changes: Sequence[ObservedChange]) -> float | None:
     """Say by when a data key that is used was last seen to change."""
-    for sighting in reversed(seen):
-        if _concerns(sighting, source):
-            return sighting.at if sighting.written is None else sighting.written
+    for change in reversed(changes):
+        if _concerns(change, source):
+            return change.at if change.written is None else change.written
     return None
 
 
-def _since(kept: Sequence[Sighting], resource_version: str) -> Sequence[Sighting]:
+def _since(kept: Sequence[ObservedChange], resource_version: str) -> Sequence[ObservedChange]:
     """Select what was seen after a resourceVersion.
 
     A deletion carries none; it belongs to what was seen before it.
     """
-    asked = _number(resource_version)
-    for position, sighting in enumerate(kept):
-        if sighting.resource_version and _number(sighting.resource_version) > asked:
+    version = _number(resource_version)
+    for position, change in enumerate(kept):
+        if change.resource_version and _number(change.resource_version) > version:
             start = position
             while start > 0 and not kept[start - 1].resource_version:
                 start -= 1
@@ -166,9 +166,9 @@ def _number(resource_version: str) -> int:
     return parse_number(resource_version) or 0
 
 
-def _concerns(sighting: Sighting, source: SourceSnapshot) -> bool:
+def _concerns(change: ObservedChange, source: SourceSnapshot) -> bool:
     """Tell whether a data key that is used may have changed; without names, any may have."""
-    return not sighting.keys or _reads_any(source.uses, sighting.keys)
+    return not change.keys or _reads_any(source.uses, change.keys)
 
 
 def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
@@ -177,34 +177,34 @@ def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
 
 
 def bound_change(
-    source: SourceSnapshot, asked: SourceRecord | None, seen: SeenChanges
+    source: SourceSnapshot, recorded: SourceRecord | None, changes: ChangeSummary
 ) -> SourceSnapshot:
     """Set by when the last change of a source had happened, and after when; see the module."""
     written = source.changed_at
     if not source.exists:
         return source
-    same = asked is not None and _is_same(source, asked, seen)
-    moved = asked is not None and bool(asked.content and asked.uid) and not same
-    was_edited = same and asked is not None and asked.edited
-    source = source._replace(edited=was_edited or moved or seen.edited)
-    if seen.latest is not None:
-        after = seen.latest if written is None else min(written, seen.latest)
-        return source._replace(changed_at=seen.latest, changed_after=after)
-    if asked is not None and same:
-        if asked.changed_by is not None:
-            return source._replace(changed_at=asked.changed_by)
-    elif (moved or seen.unseen_by is not None) and may_lack_keys(source):
-        return source._replace(changed_at=seen.unseen_by, changed_after=written)
+    same = recorded is not None and _is_unchanged(source, recorded, changes)
+    moved = recorded is not None and bool(recorded.content and recorded.uid) and not same
+    was_edited = same and recorded is not None and recorded.edited
+    source = source._replace(edited=was_edited or moved or changes.edited)
+    if changes.latest is not None:
+        after = changes.latest if written is None else min(written, changes.latest)
+        return source._replace(changed_at=changes.latest, changed_after=after)
+    if recorded is not None and same:
+        if recorded.changed_by is not None:
+            return source._replace(changed_at=recorded.changed_by)
+    elif (moved or changes.unobserved_by is not None) and may_lack_keys(source):
+        return source._replace(changed_at=changes.unobserved_by, changed_after=written)
     return source._replace(estimated=True) if may_lack_keys(source) else source
 
 
-def _is_same(source: SourceSnapshot, asked: SourceRecord, seen: SeenChanges) -> bool:
+def _is_unchanged(source: SourceSnapshot, recorded: SourceRecord, changes: ChangeSummary) -> bool:
     """Tell whether the data keys that are used have had what was recorded ever since."""
-    if (asked.content, asked.uid) == (source.content, source.uid):
+    if (recorded.content, recorded.uid) == (source.content, source.uid):
         return True
-    recorded = (asked.uses, asked.uid, asked.frozen, asked.live)
+    recorded_uses = (recorded.uses, recorded.uid, recorded.frozen, recorded.live)
     used = (source.digest, source.uid, source.frozen, source.live)
-    return recorded == used and seen.unseen_by is None and seen.window is None
+    return recorded_uses == used and changes.unobserved_by is None and changes.window is None
 
 
 def may_lack_keys(source: SourceSnapshot) -> bool:

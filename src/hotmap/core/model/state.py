@@ -13,7 +13,7 @@ The latest observed changes of followed sources are stored with them, so that an
 reverted is still known after a crash; these are JSON objects, one line each, which a reader of
 records skips:
 
-    {"source":["ConfigMap","shop","app"],"sightings":[[1789.5,"1042",["LEVEL"]]]}
+    {"source":["ConfigMap","shop","app"],"changes":[[1789.5,"1042",["LEVEL"]]]}
 
 The first shard also has the time until which sources were watched, so that the next controller
 knows since when it may have missed a change:
@@ -39,20 +39,20 @@ __all__ = [
     "SHARDS",
     "UNVOUCHED",
     "ForeignWrites",
+    "ObservedChange",
     "PodCheck",
     "Record",
     "RetiredRevision",
     "RolloutTimes",
-    "SeenSource",
-    "Sighting",
+    "SourceChanges",
     "SourceRecord",
     "Window",
+    "changes_size",
+    "read_changes",
     "read_shard",
-    "read_sightings",
     "read_watched_until",
     "record_size",
     "records_by_source",
-    "seen_size",
     "shard_of",
     "shards_for",
     "write_shard",
@@ -103,7 +103,7 @@ class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
     end: float
 
 
-class Sighting(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class ObservedChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One observed change of a source's data."""
 
     #: POSIX seconds of the API server.
@@ -119,11 +119,11 @@ class Sighting(msgspec.Struct, array_like=True, frozen=True, gc=False):
     created: bool = False
 
 
-class SeenSource(msgspec.Struct, frozen=True, gc=False):
+class SourceChanges(msgspec.Struct, frozen=True, gc=False):
     """The recent observed changes of a source, oldest first."""
 
     source: ObjectKey
-    sightings: tuple[Sighting, ...]
+    changes: tuple[ObservedChange, ...]
 
 
 class _Watched(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -184,17 +184,17 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: Windows that have not been examined against the pods yet.
     windows: tuple[Window, ...] = ()
     #: The revisions applied before, newest last, at most three.
-    left: tuple[RetiredRevision, ...] = ()
+    retired: tuple[RetiredRevision, ...] = ()
     #: How often content was applied again under another name (`<revision>.<n>`).
     serial: int = 0
-    rolls: RolloutTimes = RolloutTimes()
+    rollouts: RolloutTimes = RolloutTimes()
     #: The revision in the pod template when this was written, ours or adopted.
     revision: str = ""
     pods_checked: PodCheck = PodCheck.NOT_YET
     #: The consumer's; "" in an older record without it.
     namespace: str = ""
     #: None: no such writes.
-    others: ForeignWrites | None = None
+    foreign_writes: ForeignWrites | None = None
     #: Pods that were created in or after this second have the recorded content, since a template
     #: change after the last change made them. POSIX seconds of the API server; 0: unknown.
     proven_since: float = 0.0
@@ -208,7 +208,7 @@ def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceReco
 
 
 def shard_of(uid: str, shards: int = SHARDS) -> int:
-    """Return the shard of a consumer's record, or of a source's sightings.
+    """Return the shard of a consumer's record, or of a source's changes.
 
     The number is a power of two, so with twice as many a record stays or moves `shards` further.
     """
@@ -225,22 +225,22 @@ def shards_for(records: int, *, least: int = 1) -> int:
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Record)
-_seen_decoder = msgspec.json.Decoder(SeenSource)
+_changes_decoder = msgspec.json.Decoder(SourceChanges)
 _watched_decoder = msgspec.json.Decoder(_Watched)
 
 
 def write_shard(
     records: Iterable[Record],
-    seen: Iterable[SeenSource] = (),
+    changes: Iterable[SourceChanges] = (),
     *,
     watched_until: float | None = None,
 ) -> str:
     """Write records as the text of one shard, sorted by uid so that equal states are equal.
 
-    The changes of sources in `seen` follow, sorted by name, and `watched_until`.
+    The changes of sources in `changes` follow, sorted by name, and `watched_until`.
     """
     lines = [_encoder.encode(record).decode() for record in sorted(records, key=_uid)]
-    lines += [_encoder.encode(one).decode() for one in sorted(seen, key=_source)]
+    lines += [_encoder.encode(one).decode() for one in sorted(changes, key=_source)]
     if watched_until is not None:
         lines.append(_encoder.encode(_Watched(watched_until)).decode())
     return "\n".join([HEADER, *lines]) + "\n"
@@ -251,28 +251,28 @@ def record_size(record: Record) -> int:
     return len(_encoder.encode(record)) + 1
 
 
-def seen_size(seen: SeenSource) -> int:
+def changes_size(changes: SourceChanges) -> int:
     """Measure the line of a source's observed changes, in bytes."""
-    return len(_encoder.encode(seen)) + 1
+    return len(_encoder.encode(changes)) + 1
 
 
 def _uid(record: Record) -> str:
     return record.uid
 
 
-def _source(seen: SeenSource) -> ObjectKey:
-    return seen.source
+def _source(changes: SourceChanges) -> ObjectKey:
+    return changes.source
 
 
-def read_sightings(text: str) -> dict[ObjectKey, SeenSource]:
+def read_changes(text: str) -> dict[ObjectKey, SourceChanges]:
     """Read the observed changes of sources from a shard; skip what cannot be read."""
     found = {}
     for line in _lines(text):
         try:
-            seen = _seen_decoder.decode(line)
+            changes = _changes_decoder.decode(line)
         except (msgspec.DecodeError, RecursionError):
             continue
-        found[seen.source] = seen
+        found[changes.source] = changes
     return found
 
 

@@ -117,8 +117,8 @@ def read_policy(
         restarts=dialect.restarts,
         left_paused=_left_paused(consumer, dialect, settings.names.paused_at),
         writing=settings.writing,
-        wants_created=settings.reload_on_create,
-        wants_deleted=settings.reload_on_delete,
+        reload_on_create=settings.reload_on_create,
+        reload_on_delete=settings.reload_on_delete,
         origin=origin or Policy().origin,
         problems=(
             *reader.problems,

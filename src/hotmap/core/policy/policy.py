@@ -28,7 +28,7 @@ __all__ = [
     "Policy",
     "Strategy",
     "followed_uses",
-    "live_change_rolls",
+    "live_change_needs_rollout",
 ]
 
 
@@ -115,8 +115,8 @@ class Policy(NamedTuple):
     #: How its rollouts are written.
     writing: Writing = Writing.REVISION
     #: Whether the creation and the deletion of a source count as changes.
-    wants_created: bool = True
-    wants_deleted: bool = False
+    reload_on_create: bool = True
+    reload_on_delete: bool = False
     #: What opted it in, or why it is not opted in.
     origin: str = "no annotation opts it in"
     problems: tuple[Problem, ...] = ()
@@ -150,7 +150,7 @@ class Policy(NamedTuple):
         return self.agent is not None or self.rereads or self.strategy is Strategy.NUDGE
 
 
-def live_change_rolls(consumer: Consumer, policy: Policy) -> bool:
+def live_change_needs_rollout(consumer: Consumer, policy: Policy) -> bool:
     """Return whether a live change of a consumer needs new pods, since nothing re-reads files."""
     return consumer.key.kind in ROLLABLE and not policy.takes_live_changes()
 

@@ -35,7 +35,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from hotmap.core.decide.evidence import MARGIN
-from hotmap.core.decide.restart_wave import AgentWord
+from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Container, Pod
 from hotmap.core.patch.nudge import Target
@@ -58,8 +58,8 @@ __all__ = [
     "is_final",
     "projected_by_agent",
     "read_answer",
+    "restart_progress",
     "restart_stage",
-    "restart_word",
 ]
 
 #: The version of the document. Another one is not understood, so it proves nothing.
@@ -375,18 +375,18 @@ def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage
     return _trouble(answer.restart.state, answer) if answer.restart.state in _TROUBLE else None
 
 
-def restart_word(report: AgentReport, desired: Target) -> AgentWord | None:
+def restart_progress(report: AgentReport, desired: Target) -> RestartProgress | None:
     """Say whether an agent has restarted its process for what its pod was told; None: unknown."""
     answer = report.answer
     if answer is None:
         return None
     if (answer.live, answer.frozen) != (desired.live, desired.frozen):
-        return AgentWord(loaded=False)
+        return RestartProgress(loaded=False)
     for state in (answer.restart.state, answer.worst):
         if state in _TROUBLE and _TROUBLE[state][0] in (PodState.FAILED, PodState.REFUSED):
-            return AgentWord(loaded=False, failure=f"did not restart: {_TROUBLE[state][1]}")
+            return RestartProgress(loaded=False, failure=f"did not restart: {_TROUBLE[state][1]}")
     best = (AgentState.NONE, AgentState.LOADED, AgentState.TOLD)
-    return AgentWord(loaded=answer.restart.state in best and answer.worst in best)
+    return RestartProgress(loaded=answer.restart.state in best and answer.worst in best)
 
 
 def _trouble(worst: AgentState, answer: AgentAnswer) -> Stage:

@@ -30,8 +30,8 @@ from typing import NamedTuple
 from hotmap.core.decide.evidence import (
     PodStart,
     earliest_mount,
+    find_pods_started_within,
     pod_starts,
-    started_within,
 )
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
@@ -163,7 +163,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         start_changed=_last_change([source for source in known if source.frozen]),
         files_changed=_last_change([source for source in known if source.live]),
         has_files=any(source.live for source in snapshot.sources),
-        files_read_at_start=snapshot.live_rolls,
+        files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in known),
         edited=any(source.edited for source in known),
         proven_since=_proven_since(snapshot),
@@ -277,7 +277,7 @@ def pod_proofs(
     had other content. `agents` has the reports of agents by the uid of their pods, where an agent
     reloads the application; None where none does.
     """
-    in_window = set(started_within([pod.start for pod in pods], windows))
+    in_window = set(find_pods_started_within([pod.start for pod in pods], windows))
     return tuple(
         _Judge(
             desired,

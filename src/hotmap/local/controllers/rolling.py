@@ -131,7 +131,10 @@ def replicas_annotations(bounds: Bounds) -> dict[str, str]:
 
 def has_scaling_pending(replica_sets: Iterable[Object], replicas: int) -> bool:
     """Return whether `spec.replicas` moved since an active ReplicaSet was sized."""
-    return any(_noted(rs, DESIRED_REPLICAS) not in (None, replicas) for rs in active(replica_sets))
+    return any(
+        _replicas_annotation(rs, DESIRED_REPLICAS) not in (None, replicas)
+        for rs in active(replica_sets)
+    )
 
 
 def new_replica_set_size(bounds: Bounds, replica_sets: Sequence[Object], present: int) -> int:
@@ -213,7 +216,7 @@ def _pods(value: int | str | None, replicas: int) -> float:
     return value or 0
 
 
-def _noted(replica_set: Object, annotation: str) -> int | None:
+def _replicas_annotation(replica_set: Object, annotation: str) -> int | None:
     text = annotations_of(replica_set).get(annotation, "")
     return int(text) if text.isdecimal() else None
 
@@ -254,7 +257,7 @@ def _active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | Non
 
 def _is_saturated(new: Object, replicas: int) -> bool:
     return (
-        _noted(new, DESIRED_REPLICAS) == replicas
+        _replicas_annotation(new, DESIRED_REPLICAS) == replicas
         and spec_replicas(new) == replicas
         and available_replicas(new) == replicas
     )
@@ -285,7 +288,7 @@ def _share(bounds: Bounds, replica_set: Object, status_total: int) -> int:
     size = spec_replicas(replica_set)
     if bounds.replicas == 0:
         return -size
-    before = _noted(replica_set, MAX_REPLICAS) or status_total
+    before = _replicas_annotation(replica_set, MAX_REPLICAS) or status_total
     if not before:
         return 0
     return math.floor(size * bounds.max_pods / before + 0.5) - size
