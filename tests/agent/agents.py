@@ -19,7 +19,7 @@ from hotmap.core.payload import PayloadFile, downward_map
 from hotmap.volume.atomic_writer import AtomicWriter
 
 #: Seconds that anything may take before a test gives up.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def eventually(condition: Callable[[], Any], what: str = "it") -> Any:
@@ -161,8 +161,11 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
     defaults = {
         "--settle": "5ms", "--listen": "none", "--retry-first": "20ms", "--retry-max": "200ms",
         "--socket": str(socket_path),
+        # Longer than PATIENCE: what waits for one of these ends in vain.
+        "--check-timeout": "10m", "--action-timeout": "10m",
     }  # fmt: skip
-    words = [word for flag, text in defaults.items() if flag not in given for word in (flag, text)]
+    own = {word.partition("=")[0] for word in given}
+    words = [word for flag, text in defaults.items() if flag not in own for word in (flag, text)]
     command = [*options.pop("before", ()), sys.executable, "-m", "hotmap", "agent", *words, *given]
     with log.open("ab") as output:
         process = subprocess.Popen(command, stderr=output, stdin=subprocess.DEVNULL, **options)

@@ -142,10 +142,8 @@ def test_newer_content_does_not_wait_for_an_answer(tmp_path: Path, host: str) ->
             eventually(lambda: len(endpoint.calls) == 1)
             endpoint.hang = threading.Event()
             endpoint.hang.set()
-            began = time.monotonic()
             volume.write(text="two")
-            running.reaches("loaded")
-            assert time.monotonic() - began < 10
+            running.reaches("loaded")  # the first call would have ten minutes
             assert len(endpoint.calls) == 2
         never.set()
 

@@ -46,7 +46,7 @@ def hotmap(*arguments: str | Path, stdin: bytes = b"") -> tuple[int, bytes, str]
         input=stdin,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     return done.returncode, done.stdout, done.stderr.decode()
 

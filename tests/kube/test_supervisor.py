@@ -24,7 +24,7 @@ async def tasks(supervisor: Supervisor) -> AsyncIterator[SupervisedTasks]:
 
 
 async def until(check: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not check():  # noqa: ASYNC110  statistics are polled
             await asyncio.sleep(0.005)
 
@@ -92,7 +92,7 @@ async def test_supervisor_accepts_a_return_where_it_is_allowed(
 ) -> None:
     """Work that is done is no failure."""
     tasks.start("worker", Work(1), may_return=True)
-    await tasks.wait(timeout=10)
+    await tasks.wait(timeout=60)
     assert len(tasks) == 0
     assert supervisor.restarts == {}
 
@@ -103,7 +103,7 @@ async def test_supervisor_stops_a_task_that_waits_for_its_restart(supervisor: Su
     work = Work(1, ValueError())
     tasks.start("worker", work)
     await until(lambda: work.runs == 1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await tasks.stop()
     assert len(tasks) == 0
     assert supervisor.failing() == {}

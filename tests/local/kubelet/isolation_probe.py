@@ -94,7 +94,7 @@ async def share_processes(runtime: Runtime) -> dict[str, object]:
 
     script = f"until [ $({count}) = 1 ]; do sleep 0.01; done; cat /proc/1/comm; exec sleep 600"
     second = await runtime.run(spec("sh", "-c", script, processes="pod"), hear)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await ready.wait()
         first.signal(9)
         code = await first.wait()

@@ -66,7 +66,7 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
         cwd="/",
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
         **options,
     )
     assert answer.returncode == 0, answer.stderr.decode()
@@ -169,7 +169,7 @@ def test_missing_isolation_is_reported_with_remedy(open_directory: Path) -> None
         env={"PYTHONPATH": str(open_directory / "src"), "PATH": os.defpath},
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert answer.returncode == 0, answer.stderr.decode()
     message = json.loads(answer.stdout)["refused"]

@@ -115,7 +115,7 @@ async def test_recreated_pod_is_a_new_pod(node: LocalNode) -> None:
     for value in ("first", "second"):
         await node.run_pod("same", f"echo {value}; exec sleep 600")
         await node.phase("same", "Running")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert node.kubelet is not None
             log = await node.kubelet.logs("default", "same", "c", LogOptions(follow=True))
             assert await anext(log) == f"{value}\n".encode()
