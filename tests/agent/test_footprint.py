@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,10 @@ def test_agent_imports_nothing_large(imports: Path) -> None:
     assert loaded & set(TOO_LARGE) == set()
 
 
-def test_agent_memory_does_not_grow(tmp_path: Path) -> None:
-    """After a thousand more changes it is as large as after some; and within its limit."""
+def test_agent_memory_does_not_grow(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """After a thousand more changes it is as large as after some; and within its request."""
     volume = Volume(tmp_path / "volume", text="0")
     flags = ("--dir", volume, "--settle", "0", "--poll-interval", "50ms")
     sizes = []
@@ -53,8 +56,9 @@ def test_agent_memory_does_not_grow(tmp_path: Path) -> None:
             if number % 500 == 0:
                 running.reaches("loaded")
                 sizes.append(_resident(running))
+    record_property("resident", f"{sizes[-1] / 1e6:.1f} MB")
     assert sizes[-1] - sizes[0] < 300 << 10, "bytes"
-    assert sizes[-1] <= 16e6
+    assert sizes[-1] <= 24 << 20, "what an injected container requests"
 
 
 def _resident(running: Agent) -> int:

@@ -1,18 +1,17 @@
-"""An overloaded machine: 1,000 updates, and what the application loaded of them."""
+"""An overloaded machine: many updates, and what the application loaded of them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.agent.agents import Volume, agent, eventually, webhook
-
-SWAPS = 1000
 
 #: Bytes of a file: many pages and many writes, so that half of it would be noticed.
 SIZE = 64 << 10
@@ -62,23 +61,26 @@ def seen(mount: Path) -> int:
         return int(a[:8])
 
 
+@pytest.mark.parametrize("swaps", [150, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("staged", [False, True], ids=["mounted", "staged"])
-def test_thousand_updates_under_load_are_delivered(
-    tmp_path: Path, record_property: Callable[[str, object], None], staged: bool
+def test_updates_under_load_are_delivered(
+    tmp_path: Path, record_property: Callable[[str, object], None], staged: bool, swaps: int
 ) -> None:
-    """1,000 loads or fewer, in order, the last one last; none lost, none torn, none twice."""
+    """As many loads or fewer, in order, the last one last; none lost, none torn, none twice."""
     volume = Volume(tmp_path / "volume")
     volume.publish(revision(0))
     stage = tmp_path / "stage"
     flags = ["--dir", str(volume), "--settle", "0", *(["--stage", str(stage)] if staged else [])]
     loaded: list[int] = []
     torn: list[str] = []
+    one_at_a_time = threading.Lock()
 
     def load_it() -> None:
-        try:
-            loaded.append(seen(stage if staged else volume.path))
-        except AssertionError as error:
-            torn.append(str(error))
+        with one_at_a_time:  # a call that was given up may still be served beside the next one
+            try:
+                loaded.append(seen(stage if staged else volume.path))
+            except AssertionError as error:
+                torn.append(str(error))
 
     with (
         webhook(called=load_it) as endpoint,
@@ -86,16 +88,16 @@ def test_thousand_updates_under_load_are_delivered(
         agent(tmp_path, *flags, "--url", endpoint.url) as running,
     ):
         running.reaches("loaded")
-        for number in range(1, SWAPS + 1):
+        for number in range(1, swaps + 1):
             volume.publish(revision(number))
-        eventually(lambda: loaded[-1] == SWAPS, "the last load")
+        eventually(lambda: loaded[-1] == swaps, "the last load")
         running.reaches("loaded")
         rule = running.rule()
-        swaps = running.status()["detector"]["updates"]
+        updates = running.status()["detector"]["updates"]
     assert torn == []
     assert loaded == sorted(loaded)
     # A call that was given up for newer content may have been made, and is no load.
     assert rule["loads"] <= len(loaded) <= rule["loads"] + rule["superseded"]
-    assert len(loaded) <= SWAPS + 1
+    assert len(loaded) <= swaps + 1
     assert rule["failures"] == 0
-    record_property("loads", f"{rule['loads']} for {SWAPS} swaps, of which {swaps} were seen")
+    record_property("loads", f"{rule['loads']} for {swaps} swaps, of which {updates} were seen")

@@ -41,14 +41,17 @@ def bare_process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def ends_at_once(running: Agent, *, own: float = 0.0) -> int:
-    """End an agent and a bare process together; `own` are the seconds that a child takes."""
+    """End an agent and a bare process together; `own` are the seconds that a child takes.
+
+    A busy machine delays both; what an agent could wait for takes ten seconds or more.
+    """
     with bare_process() as bare:
         began = time.monotonic()
         running.process.terminate()
         bare.terminate()
         took = _both(lambda: running.process.poll() is not None, lambda: bare.poll() is not None)
         status = running.process.wait()
-    assert took[0] - began < 1.0 + own + max(0.5, 3 * (took[1] - began))
+    assert took[0] - began < 5.0 + own + 5 * (took[1] - began)
     return status
 
 

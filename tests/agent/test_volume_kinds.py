@@ -136,15 +136,16 @@ def test_used_up_watches_are_replaced_by_polling_each_second(tmp_path: Path) -> 
         assert status["detector"]["mode"] == "inotify"
         assert f"cannot add an inotify watch on {second}" in status["detector"]["reason"]
         assert running.log.count("(fs.inotify.max_user_watches): polling") == 1
-        for number in range(3):
-            began = time.monotonic()
+        began = time.monotonic()
+        for number in range(4):
             second.write(text=f"again {number}")
             eventually(lambda number=number: len(endpoint.calls) == 2 + number)
-            assert time.monotonic() - began < 5, "ten seconds is the interval beside inotify"
+        # At the interval beside inotify, which is ten seconds, three of them took 30.
+        assert time.monotonic() - began < 25
         # The watch of the first ends; another directory in its place gets it back.
         first.path.rename(tmp_path / "elsewhere")
         Volume(tmp_path / "first", text="two")
-        eventually(lambda: len(endpoint.calls) == 5)
+        eventually(lambda: len(endpoint.calls) == 6)
 
 
 def test_unreadable_file_is_reported(shared: Path) -> None:

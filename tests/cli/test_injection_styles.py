@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -288,17 +289,36 @@ def test_deeply_nested_manifest_is_refused() -> None:
         read_documents("[" * 100_000)
 
 
-def test_large_manifest_takes_seconds() -> None:
-    """75,000 lines, half of them workloads: CPU time of this process, in which others may run."""
+def large_manifest(workloads: int) -> str:
+    """A manifest of which half the lines are workloads, and half large ConfigMaps."""
     documents = []
-    for number in range(1150):
+    for number in range(workloads):
         name = f"web-{number}"
         text = KEPT.replace("name: web", f"name: {name}").rstrip("\n")
         documents.append(f"{text}\n")
         documents.append("kind: ConfigMap\ndata:\n  text: |\n" + "    a line of text\n" * 41)
-    text = "---\n".join(documents)
-    assert text.count("\n") > 75_000
+    return "---\n".join(documents)
+
+
+def injection_seconds(workloads: int) -> float:
+    """Inject into a large manifest and take it back; returns the CPU seconds of the injection."""
+    text = large_manifest(workloads)
     began = time.process_time()
     once, _ = inject(text, INJECTIONS["native-sidecar"], "app.yaml")
-    assert time.process_time() - began < 5
+    seconds = time.process_time() - began
     assert inject(once, None, "app.yaml")[0] == text
+    return seconds
+
+
+@pytest.mark.parametrize(
+    ("few", "many"), [(30, 300), pytest.param(115, 1150, marks=pytest.mark.slow)]
+)
+def test_injection_time_grows_with_the_manifest(
+    few: int, many: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Ten times as many lines, 20,000 or 75,000, cost ten times as much, not a hundred times."""
+    assert large_manifest(many).count("\n") > 65 * many
+    injection_seconds(1)  # what is read or compiled once
+    seconds = injection_seconds(few), injection_seconds(many)
+    record_property("CPU seconds", f"{seconds[0]:.2f} s, {seconds[1]:.2f} s")
+    assert seconds[1] < 40 * seconds[0]

@@ -88,9 +88,7 @@ async def test_viewer_of_a_namespace_reads_its_status(tmp_path: Path) -> None:
                     "system:serviceaccount:default:jane may not get workloads.hotmap.dev in "
                     "namespace kube-system; the ClusterRole view, bound there, permits it"
                 )
-                began = time.monotonic()
                 assert (await get(port, "?namespace=default", token))[0] == 200
-                assert time.monotonic() - began < 0.4
                 status, refusal = await get(port, "?namespace=default", "guess")
                 assert (status, refusal["message"]) == (
                     403,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -126,6 +125,4 @@ async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
         async def over() -> bool:
             return await told(world) == list(NAMES)
 
-        began = time.monotonic()
         await world.until(over, "all are told")
-        assert time.monotonic() - began < 20

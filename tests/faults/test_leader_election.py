@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.leader_election import NAMESPACE, Candidate, Election, election
+from tests.support.leader_election import NAMESPACE, Candidate, Election, election, unchanged_for
 
 from hotmap.kube.leaderelection import LeaseTiming
 
@@ -25,9 +25,6 @@ pytestmark = pytest.mark.real_time
 FAST = LeaseTiming(duration=1, renew_deadline=0.7, retry=0.1)
 #: A busy machine is not taken for a dead one.
 CALM = LeaseTiming(duration=4, renew_deadline=3, retry=0.1)
-
-#: Seconds that a busy machine may add to a duration that is kept.
-SLACK = 1.5
 
 #: A process that competes as the controller does, and says when it leads.
 PROGRAM = """
@@ -76,28 +73,33 @@ async def process(held: Election, identity: str, *, duration: int) -> asyncio.su
 
 
 @pytest.mark.parametrize(
-    ("how", "most"),
-    [(signal.SIGKILL, 2 + FAST.retry + SLACK), (signal.SIGTERM, 1)],
+    ("how", "duration"),
+    # After TERM it does not wait for the end of a time that is far beyond this test's.
+    [(signal.SIGKILL, 2), (signal.SIGTERM, 600)],
     ids=["SIGKILL", "SIGTERM"],
 )
-async def test_standby_takes_over_after_kill(how: signal.Signals, most: float) -> None:
+async def test_standby_takes_over_after_kill(how: signal.Signals, duration: int) -> None:
     """After the duration when it could say nothing, at once when it could."""
     async with election(FAST) as held:
-        leader = await process(held, "process", duration=2)
+        leader = await process(held, "process", duration=duration)
         try:
             standby = await held.candidate("standby")
             standby.start()
             await held.known_to(standby, holder="process")
             await held.until(lambda: standby.elector.statistics().watching)
-            killed = time.monotonic()
             leader.send_signal(how)
+            await leader.wait()
+            before, reads = await held.spec(), standby.elector.statistics().attempts
             await held.leader(standby)
-            took = time.monotonic() - killed
+            reads = standby.elector.statistics().attempts - reads
+            after = await held.spec()
         finally:
             if leader.returncode is None:
                 leader.kill()
             await leader.wait()
-    assert took < most
+    if how is signal.SIGKILL:
+        assert unchanged_for(before, after) >= duration
+        assert reads <= held.most_reads(duration)
 
 
 async def test_dead_connections_keep_the_leader() -> None:
@@ -232,10 +234,10 @@ async def test_failed_release_does_not_delay_the_shutdown(
     async with election(CALM) as held:
         [leader] = await held.started("a")
         leader.wire.stall()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await leader.stop()
         assert (await held.spec())["holderIdentity"] == "a"
-    assert ", which expires in 4s: " in caplog.text
+    assert ", which expires in 4s: no response within 1.5s" in caplog.text
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.support.leader_election import NAME, NAMESPACE, Candidate, election
+from tests.support.leader_election import NAME, NAMESPACE, Candidate, election, unchanged_for
 
 from hotmap.core.errors import NotFound
 from hotmap.core.model.objects import ObjectKey
@@ -28,9 +28,6 @@ FAST = LeaseTiming(duration=1, renew_deadline=0.7, retry=0.1)
 CALM = LeaseTiming(duration=4, renew_deadline=3, retry=0.1)
 #: Nothing runs out and nobody looks by itself while a test lasts.
 PATIENT = LeaseTiming(duration=60, renew_deadline=50, retry=40)
-
-#: Seconds that a busy machine may add to a duration that is kept.
-SLACK = 1.5
 
 MICRO_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
@@ -75,7 +72,7 @@ async def test_leader_that_stops_hands_over_at_once() -> None:
         await held.leader(second)
         took = time.monotonic() - stopped
         spec = await held.spec()
-    assert took < 1
+    assert took < PATIENT.retry
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("b", 1)
     assert spec["leaseDurationSeconds"] == 60
 
@@ -98,14 +95,17 @@ async def test_standby_takes_over_from_a_leader_that_vanished() -> None:
         first, second, third = await held.started("a", "b", "c")
         await held.known_to(second, holder="a")
         await held.known_to(third, holder="a")
-        vanished = time.monotonic()
         await first.vanish()
+        before = await held.spec()
+        reads = {one: one.elector.statistics().attempts for one in (second, third)}
         heir = await held.leader(second, third)
-        took = time.monotonic() - vanished
-        assert (await held.spec())["leaseTransitions"] == 1
+        reads[heir] = heir.elector.statistics().attempts - reads[heir]
+        after = await held.spec()
+        assert after["leaseTransitions"] == 1
         await held.until(lambda: heir.elector.statistics().attempts > 20)
         assert heir.elector.is_leader
-    assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
+    assert unchanged_for(before, after) >= FAST.duration
+    assert reads[heir] <= held.most_reads(FAST.duration)
 
 
 @pytest.mark.parametrize("count", [3, 8])
@@ -136,11 +136,13 @@ async def test_wall_clock_skew_does_not_matter(skew: int) -> None:
         right.start()
         await held.until(lambda: right.elector.statistics().attempts >= 20)
         assert held.successions() == ["off"]
-        vanished = time.monotonic()
         await off.vanish()
+        before, reads = await held.spec(), right.elector.statistics().attempts
         await held.leader(right)
-        took = time.monotonic() - vanished
-    assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
+        reads = right.elector.statistics().attempts - reads
+        after = await held.spec()
+    assert unchanged_for(before, after, ahead=skew) >= FAST.duration
+    assert reads <= held.most_reads(FAST.duration)
 
 
 async def test_duration_in_the_lease_counts() -> None:
@@ -152,7 +154,9 @@ async def test_duration_in_the_lease_counts() -> None:
         candidate.start()
         await held.leader(candidate)
         took = time.monotonic() - started
-    assert 2 <= took < 2 + FAST.retry + SLACK
+        reads = candidate.elector.statistics().attempts
+    assert took >= 2
+    assert reads <= held.most_reads(2)
 
 
 async def test_deleted_lease_is_created_again() -> None:
@@ -172,12 +176,14 @@ async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised() -> N
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
         await held.known_to(second, holder="a")
-        vanished = time.monotonic()
         await first.vanish()
+        before, reads = await held.spec(), second.elector.statistics().attempts
         await held.registry.delete("leases", NAMESPACE, NAME)
         await held.leader(second)
-        took = time.monotonic() - vanished
-    assert FAST.renew_deadline <= took < FAST.duration + FAST.retry + SLACK
+        reads = second.elector.statistics().attempts - reads
+        after = await held.spec()
+    assert unchanged_for(before, after) >= FAST.duration
+    assert reads <= held.most_reads(FAST.duration) + 1  # one when it is deleted
 
 
 @pytest.mark.parametrize(
@@ -253,7 +259,7 @@ async def test_process_with_the_identity_of_a_dead_one_leads_at_once() -> None:
         started = time.monotonic()
         after.start()
         await held.leader(after)
-        assert time.monotonic() - started < SLACK
+        assert time.monotonic() - started < PATIENT.retry
         assert (await held.spec())["leaseTransitions"] == 0
 
 
@@ -268,7 +274,7 @@ async def test_work_that_ends_releases_the_lease() -> None:
         async def lead() -> None:
             assert candidate.elector.is_leader
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await candidate.elector.run(lead)
         assert (await held.spec())["holderIdentity"] == ""
 

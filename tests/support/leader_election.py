@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from hotmap.local.apiserver.watches import RegistryWatch
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens
 
-__all__ = ["NAME", "NAMESPACE", "Candidate", "Election", "election"]
+__all__ = ["NAME", "NAMESPACE", "Candidate", "Election", "election", "unchanged_for"]
 
 NAMESPACE = "default"
 NAME = "hotmap"
@@ -212,6 +213,14 @@ class Election:
             lambda: all(one.elector.statistics().holder == holder for one in candidates)
         )
 
+    def most_reads(self, seconds: float) -> int:
+        """Say how often a candidate reads a Lease at most that it acquires after some time.
+
+        A busy machine makes it read less often, so that this holds on any. Added are the reads
+        at either end, and one after a conflict.
+        """
+        return int(seconds / self._timing.retry) + 3
+
     async def spec(self) -> dict[str, Any]:
         """What the Lease says."""
         spec: dict[str, Any] = (await self.lease())["spec"]
@@ -257,6 +266,15 @@ class Election:
                 now = leaders
                 self.history.append((time.monotonic(), leaders))
             await asyncio.sleep(0.002)
+
+
+def unchanged_for(before: dict[str, Any], after: dict[str, Any], *, ahead: float = 0.0) -> float:
+    """Return the seconds between the last renewal of a Lease and its next holder's write.
+
+    The former holder's clock may be `ahead`.
+    """
+    renewed = datetime.fromisoformat(before["renewTime"]).timestamp() - ahead
+    return datetime.fromisoformat(after["acquireTime"]).timestamp() - renewed
 
 
 def _knows_a_holder(elector: LeaderElector) -> bool:

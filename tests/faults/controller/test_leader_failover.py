@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
 from tests.cluster.proxy import FaultProxy
@@ -15,9 +16,6 @@ from tests.support.story import CANARY, Story
 #: Consumers of one source; with two workers their rollouts take long enough to be interrupted.
 CROWD = 200
 
-#: Seconds after which a standby leads: 12, and two for what it then lists and reads.
-KILLED, ENDED = 12 + 2, 1 + 2
-
 
 async def _roles(*both: ControllerProcess) -> tuple[ControllerProcess, ControllerProcess]:
     """Wait for two replicas; returns the leader, then the standby."""
@@ -27,7 +25,9 @@ async def _roles(*both: ControllerProcess) -> tuple[ControllerProcess, Controlle
     return (first, second) if await first.leads() else (second, first)
 
 
-async def test_standby_finishes_fan_out_after_kill(crowd: Story) -> None:
+async def test_standby_finishes_fan_out_after_kill(
+    crowd: Story, record_property: Callable[[str, object], None]
+) -> None:
     """The standby finishes it, every consumer once, and does what nobody was there to see."""
     await crowd.set_up()
     await crowd.config_map("late", LEVEL="info")
@@ -55,7 +55,7 @@ async def test_standby_finishes_fan_out_after_kill(crowd: Story) -> None:
         assert len(await rolled()) < CROWD, "the fan-out was over before the leader was killed"
         await crowd.edit("late", LEVEL="debug")
         await crowd.until(standby.leads, "the standby leads")
-        assert time.monotonic() - killed < KILLED
+        record_property("kill → standby leads", f"{time.monotonic() - killed:.1f} s")
         await crowd.until(all_done, "every consumer is rolled")
         await crowd.rolled("late")
         await crowd.ends_well({"web": 1, "late": 1, **dict.fromkeys(names, 1)})
@@ -71,9 +71,9 @@ async def test_leader_hands_over_on_sigterm(crowd: Story) -> None:
         ending = asyncio.create_task(leader.stop())
         await crowd.edit(LEVEL="debug")
         assert await ending == 0
-        ended = time.monotonic()
         await crowd.until(standby.leads, "the standby leads")
-        assert time.monotonic() - ended < ENDED
+        # It is said of a Lease that was given away, and not of one that ran out.
+        assert "there is no leader" in standby.log()
         await crowd.ends_well({"web": 1})
 
 
