@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 
 from tests.cluster import compare, components, images, layout, pin, versions
+from tests.cluster.build import Programs
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import State
 from tests.cluster.errors import TestBedError, disk_sentence
@@ -91,6 +92,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
+    if options.programs:
+        Programs(options.version).build(options.programs)
+        return 0
     settings = Settings(
         0, options.node, options.version, kwok_nodes=int(options.kwok > 0), dns=options.dns
     )
@@ -198,6 +202,9 @@ def _parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", parents=[where], help="what runs, and is it healthy")
     status.set_defaults(run=_status)
     build = commands.add_parser("build", parents=[where, what], help="build programs only")
+    build.add_argument(
+        "programs", nargs="*", metavar="PROGRAM", help="such as helm (default: a cluster's)"
+    )
     build.set_defaults(run=_build)
     logs = commands.add_parser("logs", parents=[where], help="show a component's log")
     logs.add_argument("component", nargs="?", help="without it, the logs there are")

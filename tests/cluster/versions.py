@@ -55,6 +55,8 @@ class ModuleSet:
         Without them they say v0.0.0-master, and kubectl and the components then reason about
         version skew from that (kubernetes: staging/src/k8s.io/component-base/version/base.go).
         """
+        if self.module == "helm.sh/helm/v4":
+            return f"-s -w -X {self.module}/internal/version.version=v{self.version}"
         if self.module != "k8s.io/kubernetes":
             return "-s -w"
         major, minor, _ = self.version.split(".")
@@ -104,6 +106,7 @@ COREDNS = ModuleSet(
     "github.com/coredns/coredns",
     {"coredns": "github.com/coredns/coredns"},
 )
+HELM = ModuleSet(MODULES / "helm-4.3", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"})
 
 
 def set_of(program: str, *, minor: str = DEFAULT_MINOR) -> ModuleSet:
@@ -112,7 +115,7 @@ def set_of(program: str, *, minor: str = DEFAULT_MINOR) -> ModuleSet:
     Raises:
         TestBedError: nothing here builds a program of that name.
     """
-    for modules in (kubernetes(minor), ETCD, KWOK, COREDNS):
+    for modules in (kubernetes(minor), ETCD, KWOK, COREDNS, HELM):
         if program in modules.packages:
             return modules
     raise TestBedError(f"The test bed does not build a program named {program}.")
