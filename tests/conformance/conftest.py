@@ -14,7 +14,7 @@ import pytest
 from tests.support.requires import requires
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _CLUSTER = """
 import asyncio, pathlib, signal, sys
@@ -60,18 +60,38 @@ class Kubectl:
             "KUBE_EDITOR": "sed -i s/colour/color/",
         }
 
-    def run(self, *arguments: str, namespace: str = "default") -> Result:
+    def run(
+        self,
+        *arguments: str,
+        namespace: str = "default",
+        input: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
         done = subprocess.run(
             [self._program, f"--namespace={namespace}", *arguments],
             cwd=self.directory,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
+            env={**self._environment, **(env or {})},
+            input=input,
             capture_output=True,
             text=True,
             timeout=90,
             check=False,
         )
         return Result(done.returncode, done.stdout + done.stderr)
+
+    def start(
+        self, *arguments: str, env: Mapping[str, str], stderr: int | None = None
+    ) -> subprocess.Popen[str]:
+        """Start a command that goes on until it is ended."""
+        return subprocess.Popen(
+            [self._program, "--namespace=default", *arguments],
+            cwd=self.directory,
+            env={**self._environment, **env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
 
 
 def run_cluster(directory: Path, mode: str) -> Iterator[Kubectl]:

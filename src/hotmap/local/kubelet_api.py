@@ -1,7 +1,7 @@
-"""The kubelet's API for the API server: container logs and exec.
+"""The kubelet's API for the API server: container logs, exec, attach and port-forward.
 
 Upstream speaks HTTP to the node for this; here the kubelet is in the same process, so the
-contract is this pair of protocols. The kubelet implements them.
+contract is these protocols. The kubelet implements them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Sequence
 
 
@@ -28,23 +29,24 @@ class LogOptions(NamedTuple):
     limit_bytes: int | None = None
 
 
-class ExecOptions(NamedTuple):
-    """A command and its streams (core/v1 PodExecOptions)."""
+class StreamOptions(NamedTuple):
+    """The streams of a command or a container that a client wants (core/v1 PodExecOptions)."""
 
-    command: Sequence[str]
     stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
     tty: bool = False
 
 
-class ExecSession(Protocol):
-    """A command that runs inside a container."""
+class RemoteSession(Protocol):
+    """The streams of a command that runs inside a container, or of the container itself."""
 
     async def read(self) -> tuple[Literal["stdout", "stderr"], bytes] | None:
         """Wait for output; None when both streams have ended."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Pass on input; raises nothing when the command no longer reads."""
+        """Pass on input; wait while it is not read, raise nothing when it never will be."""
         ...
 
     async def close_input(self) -> None:
@@ -56,16 +58,20 @@ class ExecSession(Protocol):
         ...
 
     async def wait(self) -> int:
-        """Wait for the end of the command; return its exit code (128 + n after signal n)."""
+        """Wait for the end; return the exit code of a command (128 + n after signal n).
+
+        Raises:
+            ApiError: the command could not be executed.
+        """
         ...
 
     async def close(self) -> None:
-        """Kill the command if it still runs, and free what it used."""
+        """Kill a command that still runs, or leave a container; free what it used."""
         ...
 
 
 class KubeletAPI(Protocol):
-    """The node's side of the pod subresources `log` and `exec`."""
+    """The node's side of the pod subresources that hold a connection open."""
 
     async def logs(
         self, namespace: str, pod: str, container: str, options: LogOptions
@@ -78,11 +84,38 @@ class KubeletAPI(Protocol):
         ...
 
     async def exec(
-        self, namespace: str, pod: str, container: str, options: ExecOptions
-    ) -> ExecSession:
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: Sequence[str],
+        options: StreamOptions,
+    ) -> RemoteSession:
         """Start a command inside a running container.
 
         Raises:
-            BadRequest: there is no such container, or it does not run.
+            BadRequest: there is no such container.
+            ApiError: 500, it does not run.
+        """
+        ...
+
+    async def attach(
+        self, namespace: str, pod: str, container: str, options: StreamOptions
+    ) -> RemoteSession:
+        """Join a client and the streams of a running container.
+
+        Raises:
+            BadRequest: there is no such container.
+            ApiError: 500, it does not run.
+        """
+        ...
+
+    async def connect(
+        self, namespace: str, pod: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a connection to a port of a pod.
+
+        Raises:
+            ApiError: nothing listens there, or the pod does not run.
         """
         ...

@@ -1,14 +1,17 @@
-"""Logs and exec over HTTP, in front of a kubelet that is a few lines of test."""
+"""Logs, exec, attach and port-forward over HTTP, in front of a small fake of a kubelet."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
 import aiohttp
 import pytest
 from tests.local.apiserver.api import PODS, pod
+
+from hotmap.core.errors import api_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -17,8 +20,9 @@ if TYPE_CHECKING:
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.server import APIServer
-    from hotmap.local.kubelet_api import ExecOptions, LogOptions
+    from hotmap.local.kubelet_api import LogOptions, StreamOptions
 
+V4 = "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 
 
@@ -59,6 +63,8 @@ class FakeKubelet:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.sessions: list[EchoSession] = []
+        #: Where the ports of pods are on this machine.
+        self.ports: dict[int, int] = {}
 
     async def logs(
         self, namespace: str, pod: str, container: str, options: LogOptions
@@ -72,11 +78,30 @@ class FakeKubelet:
         return lines()
 
     async def exec(
-        self, namespace: str, pod: str, container: str, options: ExecOptions
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: Sequence[str],
+        options: StreamOptions,
+    ) -> EchoSession:
+        self.asked.append((namespace, pod, container, command, options.stdin, options.tty))
+        self.sessions.append(EchoSession(command))
+        return self.sessions[-1]
+
+    async def attach(
+        self, namespace: str, pod: str, container: str, options: StreamOptions
     ) -> EchoSession:
         self.asked.append((namespace, pod, container, *options))
-        self.sessions.append(EchoSession(options.command))
+        self.sessions.append(EchoSession(["attached"]))
         return self.sessions[-1]
+
+    async def connect(
+        self, namespace: str, pod: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if port not in self.ports:
+            raise api_error(500, "connection refused", reason="InternalError")
+        return await asyncio.open_connection("127.0.0.1", self.ports[port])
 
 
 @pytest.fixture
@@ -126,20 +151,26 @@ async def test_log_without_node_is_unavailable(api: Api, registry: Registry) -> 
     assert (reply.status, reply.message) == (503, "no node runs in this control plane")
 
 
-def connect(api: Api, protocol: str, **query: Any) -> Any:
+def connect(api: Api, protocol: str, subresource: str = "exec", **query: Any) -> Any:
     return api.session.ws_connect(
-        f"{api.url}{PODS}/p/exec",
+        f"{api.url}{PODS}/p/{subresource}",
         params=[(k, v) for k, values in query.items() for v in values],
         protocols=[protocol],
         headers={"Authorization": f"Bearer {api.token}"},
     )
 
 
+async def receive(socket: aiohttp.ClientWebSocketResponse, count: int) -> list[bytes]:
+    return [await socket.receive_bytes() for _ in range(count)]
+
+
 async def test_exec_multiplexes_streams(api: Api, kubelet: FakeKubelet) -> None:
     """Channels carry input, output, the window size and, last, how the command ended."""
-    query = {"command": ["cat", "-n"], "stdin": ["true"], "stdout": ["true"]}
+    query: dict[str, Any] = {"command": ["cat", "-n"], "stdin": ["true"], "stdout": ["true"]}
     async with connect(api, "v5.channel.k8s.io", **query) as socket:
         assert socket.protocol == "v5.channel.k8s.io"
+        # An empty message says that the connection stands.
+        assert await socket.receive_bytes() == bytes([STDOUT])
         assert await socket.receive_bytes() == bytes([STDERR]) + b"cat -n"
         await socket.send_bytes(bytes([RESIZE]) + b'{"Width":80,"Height":25}')
         await socket.send_bytes(bytes([STDIN]) + b"hello")
@@ -158,7 +189,7 @@ async def test_exec_multiplexes_streams(api: Api, kubelet: FakeKubelet) -> None:
 async def test_exec_ends_with_client(api: Api, kubelet: FakeKubelet) -> None:
     """Nobody waits for it any more."""
     async with connect(api, "v4.channel.k8s.io", command=["cat"]) as socket:
-        await socket.receive_bytes()
+        await receive(socket, 2)
     async with asyncio.timeout(60):
         await kubelet.sessions[0].closed.wait()
 
@@ -166,17 +197,96 @@ async def test_exec_ends_with_client(api: Api, kubelet: FakeKubelet) -> None:
 async def test_exec_reports_success(api: Api, kubelet: FakeKubelet) -> None:
     """Exit code 0 is a Status of success."""
     async with connect(api, "v4.channel.k8s.io", command=["true"]) as socket:
-        await socket.receive_bytes()
+        await receive(socket, 2)
         kubelet.sessions[0].code = 0
         await kubelet.sessions[0].close_input()
         assert json.loads((await socket.receive_bytes())[1:])["status"] == "Success"
 
 
-async def test_exec_needs_a_command_and_a_websocket(api: Api, kubelet: FakeKubelet) -> None:
+async def test_exec_needs_a_command_and_an_upgrade(api: Api, kubelet: FakeKubelet) -> None:
     """Both are said before anything is started."""
     plain = await api.get(f"{PODS}/p/exec", command="ls")
-    assert (plain.status, plain.message) == (400, "exec needs a WebSocket upgrade")
+    assert (plain.status, plain.message) == (400, "Upgrade request required")
     with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
         await connect(api, "v5.channel.k8s.io")
     assert caught.value.status == 400
     assert kubelet.asked == []
+
+
+async def test_exec_speaks_base64_and_plain_errors(api: Api, kubelet: FakeKubelet) -> None:
+    """The first protocol has text messages with a digit for the channel, and no Status."""
+    query: dict[str, Any] = {"command": ["cat"], "stdin": ["true"], "stdout": ["true"]}
+    async with connect(api, "base64.channel.k8s.io", **query) as socket:
+        assert [await socket.receive_str() for _ in range(2)] == ["1", "2Y2F0"]
+        await socket.send_str("0aGVsbG8=")
+        assert await socket.receive_str() == "1aGVsbG8="
+        await kubelet.sessions[0].close_input()
+        error = await socket.receive_str()
+        assert base64.b64decode(error[1:]) == (
+            b"command terminated with non-zero exit code: exit status 7"
+        )
+
+
+async def test_messages_without_meaning_are_dropped(api: Api, kubelet: FakeKubelet) -> None:
+    """Sizes that are none, channels that nobody has, text."""
+    async with connect(api, "v5.channel.k8s.io", command=["cat"], stdin=["true"]) as socket:
+        await receive(socket, 2)
+        for wrong in (
+            b"\x04[]",
+            b'\x04{"Width":-1,"Height":9}',
+            b"\x04{",
+            b"\x09x",
+            b"\xff\x07",
+            b"",
+        ):
+            await socket.send_bytes(wrong)
+        await socket.send_str("text")
+        await socket.send_bytes(b"\x00end")
+        assert await socket.receive_bytes() == b"\x01end"
+    assert kubelet.sessions[0].size is None
+
+
+async def test_attach_joins_streams(api: Api, kubelet: FakeKubelet) -> None:
+    """As exec does; the only container is meant where none is named."""
+    query: dict[str, Any] = {"stdin": ["true"], "stdout": ["true"], "stderr": ["1"]}
+    async with connect(api, "v5.channel.k8s.io", "attach", **query) as socket:
+        assert (await receive(socket, 2))[1] == bytes([STDERR]) + b"attached"
+    assert kubelet.asked == [("default", "p", "main", True, True, True, False)]
+
+
+@pytest.fixture
+async def echo_port() -> AsyncIterator[int]:
+    """A port that repeats what it reads in capitals, and ends when its client does."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(data.upper())
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+
+
+async def test_port_forward_by_channels(api: Api, kubelet: FakeKubelet, echo_port: int) -> None:
+    """Two channels per port, each begins with the port; what is refused is said."""
+    kubelet.ports[80] = echo_port
+    async with connect(api, V4, "portforward", ports=["80,81"]) as socket:
+        assert await receive(socket, 4) == [
+            b"\x00\x50\x00", b"\x01\x50\x00", b"\x02\x51\x00", b"\x03\x51\x00"
+        ]  # fmt: skip
+        refused = await socket.receive_bytes()
+        assert refused[0] == 3
+        assert b"error forwarding port 81 to pod p_default, uid " in refused
+        # For a connection that has ended.
+        await socket.send_bytes(b"\x02nobody" * 40)
+        await socket.send_bytes(b"\x00hello")
+        assert await socket.receive_bytes() == b"\x00HELLO"
+
+
+async def test_port_forward_needs_ports(api: Api, kubelet: FakeKubelet) -> None:
+    """Channels are numbered by the ports of the query, so each has to be one."""
+    for ports in ([], ["x"], ["0"], ["80,"], ["70000"]):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+            await connect(api, V4, "portforward", ports=ports)
+        assert caught.value.status == 400

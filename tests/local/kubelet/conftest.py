@@ -14,7 +14,7 @@ from hotmap.local.apiserver.registry import Registry
 from hotmap.local.informer import Informer
 from hotmap.local.kubelet.kubelet import Kubelet
 from hotmap.local.kubelet.sync import SyncSettings
-from hotmap.local.kubelet_api import ExecOptions, LogOptions
+from hotmap.local.kubelet_api import LogOptions, StreamOptions
 from hotmap.local.store import MVCCStore
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class LocalNode:
         """Run a script in a running pod's container; return what it printed."""
         assert self.kubelet is not None
         session = await self.kubelet.exec(
-            "default", pod, container, ExecOptions(["sh", "-c", script])
+            "default", pod, container, ["sh", "-c", script], StreamOptions()
         )
         parts = []
         while (chunk := await session.read()) is not None:

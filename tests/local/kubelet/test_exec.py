@@ -1,4 +1,4 @@
-"""Commands in running containers: streams apart, exit codes, input, environment."""
+"""Commands in running containers: streams, exit codes, input, terminals; attach, ports."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.local.kubelet.conftest import LocalNode
 
-from hotmap.core.errors import BadRequest
-from hotmap.local.kubelet_api import ExecOptions
+from hotmap.core.errors import ApiError, BadRequest
+from hotmap.local.kubelet_api import LogOptions, StreamOptions
 
 if TYPE_CHECKING:
-    from hotmap.local.kubelet.exec import Command
+    from hotmap.local.kubelet_api import RemoteSession
 
 
-async def start(node: LocalNode, script: str, *, stdin: bool = False, tty: bool = False) -> Command:
+async def start(
+    node: LocalNode, script: str, *, stdin: bool = False, tty: bool = False
+) -> RemoteSession:
     assert node.kubelet is not None
-    options = ExecOptions(["sh", "-c", script], stdin, tty)
-    return await node.kubelet.exec("default", "web", "c", options)
+    options = StreamOptions(stdin, tty=tty)
+    return await node.kubelet.exec("default", "web", "c", ["sh", "-c", script], options)
 
 
 @pytest.fixture
@@ -94,12 +96,111 @@ async def test_exec_ends_with_container(web: LocalNode) -> None:
 
 
 async def test_exec_failure_names_its_cause(web: LocalNode) -> None:
-    """A program that is missing, a container that is none."""
+    """A missing program is a result, as it is of a kubelet; what is no container is refused."""
     assert web.kubelet is not None
-    for container, program, message in (
-        ("c", "nope", 'exec: "nope": executable file not found in $PATH'),
-        ("x", "true", "container x is not valid for pod web"),
-    ):
-        with pytest.raises(BadRequest) as raised:
-            await web.kubelet.exec("default", "web", container, ExecOptions([program]))
-        assert message in str(raised.value)
+    failed = await web.kubelet.exec("default", "web", "c", ["nope"], StreamOptions())
+    assert await failed.read() is None
+    with pytest.raises(
+        ApiError, match=r'exec: "nope": executable file not found in [$]PATH'
+    ) as why:
+        await failed.wait()
+    assert (why.value.code, why.value.reason) == (500, "InternalError")
+    with pytest.raises(BadRequest, match="container x is not valid for pod web"):
+        await web.kubelet.exec("default", "web", "x", ["true"], StreamOptions())
+
+
+async def test_exec_output_waits_for_slow_reader(web: LocalNode) -> None:
+    """Nothing is lost, and what is unread does not fill the memory."""
+    command = await start(web, "seq 1000000; echo done >&2")
+    await asyncio.sleep(0.3)
+    output, size = b"", 0
+    while (chunk := await command.read()) is not None:
+        size += len(chunk[1])
+        output = (output + chunk[1])[-100:]
+        if size < 200_000:
+            await asyncio.sleep(0.01)
+    assert size == len("done\n") + sum(len(f"{i}\n") for i in range(1, 1_000_001))
+    assert b"1000000\n" in output
+    assert await command.wait() == 0
+
+
+async def attach(node: LocalNode, pod: str, *, stdin: bool = False) -> RemoteSession:
+    assert node.kubelet is not None
+    return await node.kubelet.attach("default", pod, "c", StreamOptions(stdin))
+
+
+async def read_lines(session: RemoteSession, count: int) -> list[bytes]:
+    output = b""
+    while output.count(b"\n") < count and (chunk := await session.read()) is not None:
+        output += chunk[1]
+    return output.splitlines()
+
+
+async def test_attached_clients_share_output(node: LocalNode) -> None:
+    """Both get what the container writes; one gives input, and leaving ends nothing."""
+    script = "while read x; do echo got $x; done"
+    await node.run_pod("cat", script, stdin=True)
+    await node.phase("cat", "Running")
+    first, second = await attach(node, "cat", stdin=True), await attach(node, "cat")
+    await first.write(b"one\n")
+    assert await read_lines(first, 1) == await read_lines(second, 1) == [b"got one"]
+    await second.write(b"not mine\n")
+    await first.close()
+    assert await first.read() is None
+    third = await attach(node, "cat", stdin=True)
+    await third.write(b"two\n")
+    assert await read_lines(second, 1) == [b"got two"]
+    await node.registry.delete("pods", "default", "cat", grace_period=0)
+    assert await second.read() is None
+    assert await second.wait() == 0
+
+
+async def test_first_client_ends_input_of_stdin_once(node: LocalNode) -> None:
+    """With `stdinOnce` the input ends with the client that gave it."""
+    await node.run_pod(
+        "cat", "cat; echo end", stdin=True, stdinOnce=True, pod={"restartPolicy": "Never"}
+    )
+    await node.phase("cat", "Running")
+    session = await attach(node, "cat", stdin=True)
+    await session.write(b"x" * 200_000)
+    await session.close_input()
+    await node.phase("cat", "Succeeded")
+    assert await node.logs("cat") == "x" * 200_000 + "end\n"
+
+
+async def test_attach_with_terminal(node: LocalNode) -> None:
+    """A container with `tty` has a terminal, whose size the client sets."""
+    script = "read x; stty size; exec sleep 600"
+    await node.run_pod("term", script, stdin=True, tty=True)
+    await node.phase("term", "Running")
+    session = await attach(node, "term", stdin=True)
+    await session.resize(100, 40)
+    await session.write(b"typed\n")
+    assert await read_lines(session, 2) == [b"typed", b"40 100"]
+
+
+async def test_attach_needs_running_container(node: LocalNode) -> None:
+    """What has ended cannot be attached to."""
+    await node.run_pod("done", "true", pod={"restartPolicy": "Never"})
+    await node.phase("done", "Succeeded")
+    with pytest.raises(ApiError, match=r'container not found [(]"c"[)]'):
+        await attach(node, "done")
+
+
+async def test_connection_to_a_port_of_a_pod(node: LocalNode) -> None:
+    """At the pod's own address; a port where nobody listens is refused."""
+    script = (
+        'exec python3 -uc \'import os, socket; s = socket.create_server((os.environ["IP"], 18081));'
+        'print("up"); s.accept()[0].send(b"hello")\''
+    )
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    await node.run_pod("server", script, env=[{"name": "IP", "valueFrom": address}])
+    await node.phase("server", "Running")
+    assert node.kubelet is not None
+    log = await node.kubelet.logs("default", "server", "c", LogOptions(follow=True))
+    assert await anext(log) == b"up\n"
+    reader, writer = await node.kubelet.connect("default", "server", 18081)
+    assert await reader.read() == b"hello"
+    writer.close()
+    with pytest.raises(ApiError, match="connection refused"):
+        await node.kubelet.connect("default", "server", 1)

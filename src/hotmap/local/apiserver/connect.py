@@ -1,37 +1,30 @@
-"""Pod subresources that hold a connection open: log and exec.
+"""Pod subresources that hold a connection open: log, exec, attach and port-forward.
 
-Exec speaks the WebSocket subprotocols `v5.channel.k8s.io` and `v4.channel.k8s.io`
-(apimachinery/pkg/util/remotecommand/constants.go): the first byte of a message is its channel.
+What their requests mean; `streaming` has the connections.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from aiohttp import WSMsgType, web
-
-from hotmap.core.errors import ApiError, BadRequest, api_error
+from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.options import integer
 from hotmap.local.apiserver.routes import is_true
-from hotmap.local.apiserver.status import failure_status
-from hotmap.local.kubelet_api import ExecOptions, LogOptions
+from hotmap.local.apiserver.streaming import port_forward, remote_command
+from hotmap.local.kubelet_api import LogOptions, StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    import asyncio
+    from collections.abc import AsyncIterator, Mapping
+
+    from aiohttp import web
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
-    from hotmap.local.kubelet_api import ExecSession, KubeletAPI
+    from hotmap.local.kubelet_api import KubeletAPI
 
 JsonObject = dict[str, Any]
-
-_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
-_CLOSE = 255
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 
 async def open_log(
@@ -66,26 +59,43 @@ async def open_log(
     return await _present(kubelet).logs(path.namespace or "", path.name, container, options)
 
 
-async def open_exec(
+async def serve_connection(
     registry: Registry,
     kubelet: KubeletAPI | None,
     path: ResourcePath,
-    query: Mapping[str, str],
-    command: Sequence[str],
-) -> ExecSession:
-    """Start the command that a query asks for.
+    request: web.BaseRequest,
+) -> web.StreamResponse:
+    """Serve exec, attach or port-forward until either end is done.
 
     Raises:
         NotFound: there is no such pod.
-        BadRequest: no command is given, or the container is not clear.
+        BadRequest: no upgrade is asked for, no command is given, or the container is not clear.
+        ApiError: the container does not run.
         Unavailable: no node runs here.
     """
-    if not command:
-        raise BadRequest("you must specify at least one command for the container")
+    if not request.headers.get("Upgrade"):
+        raise BadRequest("Upgrade request required")
     pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
+    node, namespace, query = _present(kubelet), path.namespace or "", request.query
+    if path.subresource == "portforward":
+
+        async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await node.connect(namespace, path.name, port)
+
+        target = port_forward.Target(f"{path.name}_{namespace}", pod["metadata"]["uid"], connect)
+        return await port_forward.serve(request, target, query.getall("ports", []))
+    options = StreamOptions(
+        *(is_true(query.get(name)) for name in ("stdin", "stdout", "stderr", "tty"))
+    )
     container = choose_container(pod, query.get("container", ""))
-    options = ExecOptions(command, is_true(query.get("stdin")), is_true(query.get("tty")))
-    return await _present(kubelet).exec(path.namespace or "", path.name, container, options)
+    if path.subresource == "attach":
+        session = await node.attach(namespace, path.name, container, options)
+    else:
+        command = query.getall("command", [])
+        if not command:
+            raise BadRequest("you must specify at least one command for the container")
+        session = await node.exec(namespace, path.name, container, command, options)
+    return await remote_command.serve(request, options, session)
 
 
 def choose_container(pod: JsonObject, wanted: str) -> str:
@@ -125,54 +135,3 @@ def _posix(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         raise BadRequest(f"sinceTime: {text!r} is not RFC 3339") from None
-
-
-async def serve_exec(socket: web.WebSocketResponse, session: ExecSession, protocol: str) -> None:
-    """Join a WebSocket and a command until the command ends or the client goes.
-
-    The last message is a Status on the error channel, with the exit code where it is not 0.
-    """
-    reader = asyncio.create_task(_pass_input(socket, session, protocol))
-    try:
-        while (output := await session.read()) is not None:
-            stream, data = output
-            channel = _STDOUT if stream == "stdout" else _STDERR
-            await socket.send_bytes(bytes([channel]) + data)
-        code = await session.wait()
-        await socket.send_bytes(bytes([_ERROR]) + msgspec.json.encode(exit_status(code)))
-    except ApiError as error:
-        await socket.send_bytes(bytes([_ERROR]) + msgspec.json.encode(failure_status(error)))
-    finally:
-        reader.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await reader
-        await session.close()
-
-
-async def _pass_input(socket: web.WebSocketResponse, session: ExecSession, protocol: str) -> None:
-    async for message in socket:
-        if message.type is not WSMsgType.BINARY or not message.data:
-            continue
-        channel, data = message.data[0], message.data[1:]
-        if channel == _STDIN and data:
-            await session.write(data)
-        elif channel == _RESIZE:
-            size = msgspec.json.decode(data)
-            await session.resize(size["Width"], size["Height"])
-        elif channel == _CLOSE and protocol == PROTOCOLS[0] and data[:1] == bytes([_STDIN]):
-            await session.close_input()
-    # The client has disconnected, so the command is ended.
-    await session.close()
-
-
-def exit_status(code: int) -> JsonObject:
-    """Say how a command ended (kubelet: remotecommand/exec.go)."""
-    if code == 0:
-        return {"metadata": {}, "status": "Success"}
-    return {
-        "metadata": {},
-        "status": "Failure",
-        "message": f"command terminated with non-zero exit code: exit status {code}",
-        "reason": "NonZeroExitCode",
-        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
-    }

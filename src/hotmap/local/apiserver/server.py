@@ -62,6 +62,8 @@ _BACKLOG = 128
 _OPENID = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 # The key follows, such as /registry/configmaps/default/app.
 _RAW = "/debug/store"
+# Subresources whose requests upgrade their connection.
+_CONNECTIONS = ("exec", "attach", "portforward")
 # Answered without a token, as upstream's system:public-info-viewer.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 
@@ -189,8 +191,8 @@ class APIServer:
         self._authorize(request, user, path)
         if path.subresource == "log" and request.method == "GET":
             return await self._log(request, path)
-        if path.subresource == "exec":
-            return await self._exec(request, path)
+        if path.subresource in _CONNECTIONS:
+            return await connect.serve_connection(self._registry, self.kubelet, path, request)
         verb = verb_of(request.method, path, request.query)
         if verb in ("get", "list", "watch") and not request.query.get("resourceVersion"):
             self._registry.store.catch_up()
@@ -310,26 +312,10 @@ class APIServer:
             await response.write(chunk)
         return response
 
-    async def _exec(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        socket = web.WebSocketResponse(protocols=connect.PROTOCOLS)
-        if not socket.can_prepare(request):
-            raise api_error(400, "exec needs a WebSocket upgrade", reason="BadRequest")
-        session = await connect.open_exec(
-            self._registry,
-            self.kubelet,
-            path,
-            request.query,
-            request.query.getall("command", []),
-        )
-        await socket.prepare(request)
-        await connect.serve_exec(socket, session, socket.ws_protocol or "")
-        await socket.close()
-        return socket
-
 
 def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
-    """Return the verb by which a request is authorized; a WebSocket for exec creates."""
-    if path.subresource in ("exec", "attach", "portforward"):
+    """Return the verb by which a request is authorized; a connection to a pod creates."""
+    if path.subresource in _CONNECTIONS:
         return "create"
     try:
         return verb_of(request.method, path, request.query)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import hotmap
 from hotmap.core.errors import HotmapError, NotFound
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
+from hotmap.local.kubelet.attach import ContainerStreams
 from hotmap.local.kubelet.environment import (
     SourceName,
     expand_command,
@@ -73,11 +74,12 @@ class Node:
 class Container:
     """One container of a pod on this node.
 
-    `process` is that of `run`, `watcher` waits for its end; `log` and `previous_log` belong to
-    `run` and `previous`.
+    `process` and `streams` are those of `run`, `watcher` waits for its end; `log` and
+    `previous_log` belong to `run` and `previous`.
     """
 
     process: Process | None = None
+    streams: ContainerStreams | None = None
     watcher: asyncio.Task[None] | None = None
     run: Run | None = None
     previous: Run | None = None
@@ -123,8 +125,8 @@ class PodContainers:
         for state in self.states.values():
             if state.watcher is not None:
                 state.watcher.cancel()
-            if state.log is not None:
-                state.log.close()
+            if state.streams is not None:
+                state.streams.close()
         for task in self._kills:
             task.cancel()
 
@@ -172,6 +174,7 @@ class PodContainers:
             state.previous_log.path.unlink(missing_ok=True)
         state.previous, state.previous_log = last, state.log
         state.log, state.env, state.waiting = log, spec["env"], None
+        state.streams = streams = ContainerStreams(container, log)
         run = Run(
             uuid.uuid4().hex,
             restarts,
@@ -181,9 +184,8 @@ class PodContainers:
         )
         self._event("Normal", "Created", f"Created container: {name}")
         try:
-            process = await self._node.runtime.run(spec, log.write)
+            process = await streams.start(self._node.runtime, spec)
         except StartFailed as error:
-            log.close()
             message = f"failed to start container: {error}"
             state.run = run._replace(
                 finished_at=time.time(), exit_code=128, reason="StartError", message=message
@@ -193,11 +195,15 @@ class PodContainers:
             return retry_delay(ERROR_PERIOD)
         state.run, state.process = run._replace(started_at=time.time()), process
         self._event("Normal", "Started", f"Started container {name}")
-        state.watcher = asyncio.create_task(self._watch(container, state, process, log))
+        state.watcher = asyncio.create_task(self._watch(container, state, process, streams))
         return None
 
     async def _watch(
-        self, container: Mapping[str, Any], state: Container, process: Process, log: ContainerLog
+        self,
+        container: Mapping[str, Any],
+        state: Container,
+        process: Process,
+        streams: ContainerStreams,
     ) -> None:
         """Probe a run until it ends; then record the end and sync the pod."""
         probing = asyncio.create_task(self._probe(container, state))
@@ -205,7 +211,7 @@ class PodContainers:
             code = await process.wait()
         finally:
             probing.cancel()
-        log.close()
+        streams.close()
         assert state.run is not None
         state.run = state.run._replace(
             finished_at=time.time(),

@@ -12,21 +12,23 @@ import os
 import signal
 import struct
 import termios
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
+
+from hotmap.local.kubelet.session_streams import InputPipe, OutputQueue
 
 if TYPE_CHECKING:
+    from hotmap.core.errors import ApiError
     from hotmap.local.kubelet.runtime import Process, Runtime
     from hotmap.local.kubelet.sandbox import ContainerSpec
-
-Chunk = tuple[Literal["stdout", "stderr"], bytes]
+    from hotmap.local.kubelet.session_streams import Chunk
 
 
 class Command:
-    """A running command; implements `local.kubelet_api.ExecSession`."""
+    """A running command; implements `local.kubelet_api.RemoteSession`."""
 
     def __init__(self) -> None:
-        self._chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
-        self._input: asyncio.WriteTransport | None = None
+        self._output = OutputQueue()
+        self._input: InputPipe | None = None
         self._terminal: int | None = None
         self._process: Process | None = None
         self._end: asyncio.Task[int] | None = None
@@ -50,21 +52,18 @@ class Command:
             command._release()
             raise
         assert command._process is not None
+        command._output.process = command._process
         command._end = asyncio.create_task(command._finish(command._process))
         return command
 
     async def read(self) -> Chunk | None:
         """Wait for output; None when both streams have ended."""
-        chunk = await self._chunks.get()
-        if chunk is None:
-            # Later reads get the same result.
-            self._chunks.put_nowait(None)
-        return chunk
+        return await self._output.get()
 
     async def write(self, data: bytes) -> None:
         """Pass on input; what the command no longer reads is dropped."""
-        if self._input is not None and not self._input.is_closing():
-            self._input.write(data)
+        if self._input is not None:
+            await self._input.write(data)
 
     async def close_input(self) -> None:
         """Close the command's input after everything written has been delivered.
@@ -88,22 +87,20 @@ class Command:
     async def close(self) -> None:
         """Kill the command if it still runs, and wait for its end."""
         assert self._process is not None
+        self._output.release()
         if self._process.running:
             self._process.signal(signal.SIGKILL)
         await self.wait()
 
-    def _take(self, stream: str, data: bytes) -> None:
-        self._chunks.put_nowait((cast('Literal["stdout", "stderr"]', stream), data))
-
     async def _finish(self, process: Process) -> int:
         code = await process.wait()
-        self._chunks.put_nowait(None)
+        self._output.end()
         self._release()
         return code
 
     def _release(self) -> None:
         if self._input is not None:
-            self._input.close()
+            self._input.abort()
         if self._terminal is not None:
             os.close(self._terminal)
             self._terminal = None
@@ -112,12 +109,12 @@ class Command:
         self, runtime: Runtime, container: Process, spec: ContainerSpec, *, stdin: bool
     ) -> None:
         if not stdin:
-            self._process = await runtime.execute(container, spec, self._take)
+            self._process = await runtime.execute(container, spec, self._output.put)
             return
         reader, writer = os.pipe()
         try:
-            self._input = await _open_writer(writer)
-            self._process = await runtime.execute(container, spec, self._take, stdin=reader)
+            self._input = await InputPipe.open(writer)
+            self._process = await runtime.execute(container, spec, self._output.put, stdin=reader)
         finally:
             os.close(reader)
 
@@ -126,14 +123,40 @@ class Command:
     ) -> None:
         self._terminal, inside = os.openpty()
         try:
-            self._input = await _open_writer(os.dup(self._terminal))
+            self._input = await InputPipe.open(os.dup(self._terminal))
             terminal = (self._terminal, inside)
-            self._process = await runtime.execute(container, spec, self._take, terminal=terminal)
+            self._process = await runtime.execute(
+                container, spec, self._output.put, terminal=terminal
+            )
         finally:
             os.close(inside)
 
 
-async def _open_writer(fd: int) -> asyncio.WriteTransport:
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(fd, "wb", 0))
-    return transport
+class FailedCommand:
+    """A command that could not be executed; implements `local.kubelet_api.RemoteSession`.
+
+    The client learns it as it learns how a command ended, not as an answer to its request.
+    """
+
+    def __init__(self, error: ApiError) -> None:
+        self._error = error
+
+    async def read(self) -> Chunk | None:
+        """There is no output."""
+        return None
+
+    async def write(self, data: bytes) -> None:
+        """Nobody reads it."""
+
+    async def close_input(self) -> None:
+        """There is none."""
+
+    async def resize(self, width: int, height: int) -> None:
+        """There is no terminal."""
+
+    async def wait(self) -> int:
+        """Raise why it could not be executed."""
+        raise self._error
+
+    async def close(self) -> None:
+        """Nothing is held."""

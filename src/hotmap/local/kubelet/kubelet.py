@@ -1,6 +1,7 @@
 """The kubelet: a worker for each pod bound to its node, and the node's own object.
 
-Connects the modules of this package and serves the API server's `log` and `exec`. `sync` has the
+Connects the modules of this package and serves the API server's `log`, `exec`, `attach`
+and `port-forward`. `sync` has the
 worker of a pod.
 """
 
@@ -15,10 +16,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotmap.core.errors import AlreadyExists, BadRequest
+from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, api_error
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.containers import Node
-from hotmap.local.kubelet.exec import Command
+from hotmap.local.kubelet.exec import FailedCommand
 from hotmap.local.kubelet.node import make_node
 from hotmap.local.kubelet.runtime import Runtime, StartFailed
 from hotmap.local.kubelet.sources import (
@@ -34,12 +35,12 @@ from hotmap.local.recorder import Recorder
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from hotmap.local.client import Client
     from hotmap.local.kubelet.containers import Container
     from hotmap.local.kubelet.mounts import TokenSource
-    from hotmap.local.kubelet_api import ExecOptions, LogOptions
+    from hotmap.local.kubelet_api import LogOptions, RemoteSession, StreamOptions
 
 _log = logging.getLogger(__name__)
 
@@ -218,32 +219,101 @@ class Kubelet:
             )
         return log.read(options)
 
-    async def exec(self, namespace: str, pod: str, container: str, options: ExecOptions) -> Command:
+    async def exec(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        command: Sequence[str],
+        options: StreamOptions,
+    ) -> RemoteSession:
         """Start a command in a running container, with the container's environment.
 
         Raises:
-            BadRequest: there is no such container, it does not run, or the command cannot be
-                executed.
+            BadRequest: there is no such container.
+            ApiError: 500, it does not run.
         """
-        worker, _ = self._find(namespace, pod, container)
+        worker, _ = self._running(namespace, pod, container)
         try:
             return await worker.containers.execute(
-                container, options.command, stdin=options.stdin, tty=options.tty
+                container, command, stdin=options.stdin, tty=options.tty
             )
         except StartFailed as error:
-            raise BadRequest(f'container "{container}" in pod "{pod}": {error}') from error
+            return FailedCommand(
+                _internal_error(
+                    "error executing command in container: failed to exec in container: failed to "
+                    f"start exec: unable to start container process: {error}"
+                )
+            )
+
+    async def attach(
+        self, namespace: str, pod: str, container: str, options: StreamOptions
+    ) -> RemoteSession:
+        """Join a client and the streams of a running container.
+
+        Raises:
+            BadRequest: there is no such container.
+            ApiError: 500, it does not run.
+        """
+        _, state = self._running(namespace, pod, container)
+        assert state.streams is not None
+        return state.streams.attach(stdin=options.stdin)
+
+    async def connect(
+        self, namespace: str, pod: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a connection to a port of a pod, or of this machine where only that listens.
+
+        Raises:
+            ApiError: nothing listens there, or the pod does not run.
+        """
+        worker = self._worker(namespace, pod)
+        if worker is None:
+            raise api_error(500, f'pod not found ("{pod}_{namespace}")', reason="InternalError")
+        for address in (worker.containers.address, HOST_ADDRESS):
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection(address, port)
+        text = (
+            f"failed to connect to localhost:{port} inside the pod: "
+            f"dial tcp4 {worker.containers.address}:{port}: connect: connection refused"
+        )
+        raise api_error(500, text, reason="InternalError")
+
+    def _running(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container]:
+        """Find a running container.
+
+        Raises:
+            BadRequest: there is no such container.
+            ApiError: 500, it does not run.
+        """
+        worker, state = self._find(namespace, pod, container)
+        if state is None or state.process is None or not state.process.running:
+            text = f'container not found ("{container}")'
+            raise api_error(500, text, reason="InternalError")
+        return worker, state
+
+    def _worker(self, namespace: str, pod: str) -> PodWorker | None:
+        """Find a pod by names; of two with one name, take the newer."""
+        for worker, _ in reversed(self._workers.values()):
+            metadata = worker.pod["metadata"]
+            if (metadata["namespace"], metadata["name"]) == (namespace, pod):
+                return worker
+        return None
 
     def _find(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container | None]:
-        """Find a container by names; of two pods with one name, take the newer."""
-        for worker, _ in reversed(self._workers.values()):
-            metadata, spec = worker.pod["metadata"], worker.pod["spec"]
-            if (metadata["namespace"], metadata["name"]) != (namespace, pod):
-                continue
+        """Find a container by names."""
+        worker = self._worker(namespace, pod)
+        if worker is not None:
+            spec = worker.pod["spec"]
             names = [c["name"] for c in [*(spec.get("initContainers") or ()), *spec["containers"]]]
-            if container not in names:
-                break
-            return worker, worker.containers.states.get(container)
+            if container in names:
+                return worker, worker.containers.states.get(container)
         raise BadRequest(f"container {container} is not valid for pod {pod}")
+
+
+def _internal_error(text: str) -> ApiError:
+    """Make the error of a kubelet (apimachinery: errors.NewInternalError)."""
+    return api_error(500, f"Internal error occurred: {text}", reason="InternalError")
 
 
 def clean_up(root_dir: Path) -> None:

@@ -59,10 +59,25 @@ class Process:
     async def wait(self) -> int:
         """Wait for the end and for all output; return the exit code, 128 + N after signal N."""
         code = await asyncio.shield(self._exited)
-        pending = [output.ended for output in self._outputs if not output.ended.done()]
-        if pending:
+        read = -1
+        while pending := [output.ended for output in self._outputs if not output.ended.done()]:
+            now = sum(output.size for output in self._outputs)
+            # What a slow reader has paused is not lost.
+            if now == read and not any(output.paused for output in self._outputs):
+                break
+            read = now
             await asyncio.wait(pending, timeout=OUTPUT_LIMIT)
         return code
+
+    def pause_output(self) -> None:
+        """Read no output for now; once its pipes are full the process waits."""
+        for output in self._outputs:
+            output.pause()
+
+    def resume_output(self) -> None:
+        """Read output again."""
+        for output in self._outputs:
+            output.resume()
 
     def signal(self, number: int) -> None:
         """Send a signal; does nothing if the process has ended already.
@@ -131,15 +146,22 @@ class Runtime:
             # Nobody is left to write, so all of them have ended already.
             await asyncio.wait(self._outputs)
 
-    async def run(self, spec: ContainerSpec, output: Callable[[str, bytes], None]) -> Process:
+    async def run(
+        self,
+        spec: ContainerSpec,
+        output: Callable[[str, bytes], None],
+        *,
+        stdin: int | None = None,
+        terminal: tuple[int, int] | None = None,
+    ) -> Process:
         """Start a container and return once its command is executed.
 
-        `output` gets ("stdout" or "stderr", bytes) as they come.
+        `output` gets ("stdout" or "stderr", bytes) as they come; the rest is as for `execute`.
 
         Raises:
             StartFailed: the root could not be made, or the command could not be executed.
         """
-        return await self._launch({"op": "start"}, spec, output)
+        return await self._launch({"op": "start"}, spec, output, stdin, terminal)
 
     async def execute(
         self,
@@ -281,18 +303,37 @@ class _Output(asyncio.Protocol):
     def __init__(self, name: str, sink: Callable[[str, bytes], None]) -> None:
         self._name = name
         self._sink = sink
+        self._transport: asyncio.ReadTransport | None = None
+        self.paused = False
+        #: Bytes read so far.
+        self.size = 0
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
     async def open(cls, fd: int, name: str, sink: Callable[[str, bytes], None]) -> _Output:
         loop = asyncio.get_running_loop()
-        _, output = await loop.connect_read_pipe(lambda: cls(name, sink), os.fdopen(fd, "rb", 0))
+        transport, output = await loop.connect_read_pipe(
+            lambda: cls(name, sink), os.fdopen(fd, "rb", 0)
+        )
+        output._transport = transport
         return output
 
+    def pause(self) -> None:
+        if self._transport is not None and not self.paused:
+            self.paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and self.paused:
+            self.paused = False
+            self._transport.resume_reading()
+
     def data_received(self, data: bytes) -> None:
+        self.size += len(data)
         self._sink(self._name, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._transport, self.paused = None, False
         _settle(self.ended, None)
 
 

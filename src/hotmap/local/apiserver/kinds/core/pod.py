@@ -97,7 +97,11 @@ PODS = Kind(
     subresources=(
         STATUS,
         Subresource("log", ("get",)),
+        Subresource("attach", ("create", "get"), GroupVersionKind("", "v1", "PodAttachOptions")),
         Subresource("exec", ("create", "get"), GroupVersionKind("", "v1", "PodExecOptions")),
+        Subresource(
+            "portforward", ("create", "get"), GroupVersionKind("", "v1", "PodPortForwardOptions")
+        ),
         Subresource("binding", ("create",), GroupVersionKind("", "v1", "Binding")),
         Subresource("eviction", ("create",), GroupVersionKind("policy", "v1", "Eviction")),
     ),
