@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,6 +81,37 @@ async def test_openapi_follows_registered_kinds(api: Api, registry: Registry) ->
     assert "com.example.v1.Widget" in document["components"]["schemas"]
 
 
-@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/apis/none/v1"])
-async def test_openapi_of_unknown_document_is_not_found(api: Api, path: str) -> None:
-    assert (await api.get(path)).status == 404
+async def test_openapi_of_unknown_document_is_not_found(api: Api) -> None:
+    assert (await api.get("/openapi/v3/apis/none/v1")).status == 404
+
+
+async def test_openapi_version_2_in_json(api: Api) -> None:
+    """References, parameters and bodies are in the form of version 2."""
+    reply = await api.get("/openapi/v2")
+    assert reply.headers["Content-Type"].startswith("application/json")
+    text, document = json.dumps(reply.body), reply.body
+    assert document["swagger"] == "2.0"
+    assert not any(word in text for word in ("#/components", "oneOf", "requestBody", '"allOf"'))
+    named = set(re.findall(r"#/definitions/([^\"]+)", text))
+    assert named <= set(document["definitions"])
+    patch = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
+    assert "application/apply-patch+yaml" in patch["consumes"]
+    assert {"name": "fieldValidation", "in": "query", "type": "string", "uniqueItems": True} in (
+        patch["parameters"]
+    )
+    headers = {"Authorization": f"Bearer {api.token}", "If-None-Match": reply.headers["Etag"]}
+    async with api.session.get(f"{api.url}/openapi/v2", headers=headers) as again:
+        assert again.status == 304
+
+
+@pytest.mark.parametrize("version", ["v2.v1.0", "v2@v1.0"])
+async def test_openapi_version_2_in_protobuf(api: Api, version: str) -> None:
+    """The media type has two spellings; what is neither is not acceptable."""
+    media = f"application/com.github.proto-openapi.spec.{version}+protobuf"
+    headers = {"Authorization": f"Bearer {api.token}", "Accept": f"{media}, */*;q=0.1"}
+    async with api.session.get(f"{api.url}/openapi/v2", headers=headers) as reply:
+        assert (reply.status, reply.headers["Content-Type"]) == (200, media.replace("@", "."))
+        # Field 1 is the version of the document.
+        assert (await reply.read()).startswith(b"\x0a\x032.0")
+    refused = await api.request("GET", "/openapi/v2", accept="text/html")
+    assert refused.status == 406

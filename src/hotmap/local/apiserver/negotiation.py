@@ -20,6 +20,7 @@ JsonObject = dict[str, Any]
 Form = Literal["json", "table", "discovery"]
 
 JSON = "application/json"
+OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 _PATCH_KINDS: dict[str, PatchKind] = {
@@ -54,6 +55,25 @@ def negotiate_form(accept: str) -> Form:
         406,
         "only the following media types are accepted: application/json, application/yaml, "
         "application/vnd.kubernetes.protobuf",
+        reason="NotAcceptable",
+    )
+
+
+def openapi_v2_form(accept: str) -> str:
+    """Choose the media type of the OpenAPI v2 document (kube-openapi: pkg/handler).
+
+    Raises:
+        ApiError: 406, there is none.
+    """
+    for clause in map(_parse, (accept or "*/*").split(",")):
+        if clause.media in (JSON, "application/*", "*/*"):
+            return JSON
+        # Go's mime package cannot read the older spelling, so it is not answered.
+        if clause.media.replace("@", ".") == OPENAPI_V2:
+            return OPENAPI_V2
+    raise api_error(
+        406,
+        f"only the following media types are accepted: {JSON}, {OPENAPI_V2}",
         reason="NotAcceptable",
     )
 

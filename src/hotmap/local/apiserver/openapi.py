@@ -1,8 +1,8 @@
 """OpenAPI v3 documents of the served kinds, one per group version, and their index.
 
 k8s.io/kube-openapi/pkg/handler3. Made from `api_types`: types and structure, no descriptions.
-kubectl reads them for `apply` (field validation, merge keys), `diff` and `explain`. Version 2 is
-not served; kubectl asks for it only where version 3 is missing.
+kubectl reads them for `apply` (field validation, merge keys), `diff` and `explain`; `openapi_v2`
+makes the document of version 2 from them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hotmap.local.apiserver import openapi_v2
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, type_of
 from hotmap.local.version import VERSION
 
@@ -62,7 +63,8 @@ class OpenAPI:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._documents: dict[str, bytes] = {}
-        scheme.subscribe(lambda *_: self._documents.clear())
+        self._version_2: dict[str, tuple[str, bytes]] = {}
+        scheme.subscribe(lambda *_: self._forget())
 
     def index(self) -> JsonObject:
         """Return the document at `/openapi/v3`: the path of each group version with its hash."""
@@ -98,6 +100,23 @@ class OpenAPI:
             kinds = self._kinds(*self._paths()[path])
             document = self._documents[path] = msgspec.json.encode(_document(path, kinds))
         return document
+
+    def version_2(self, *, protobuf: bool) -> tuple[str, bytes]:
+        """Return the hash and the text of the document of version 2."""
+        form = "protobuf" if protobuf else "json"
+        if form not in self._version_2:
+            paths = self._paths().items()
+            document = openapi_v2.merge_documents(
+                _document(path, self._kinds(*group_version)) for path, group_version in paths
+            )
+            encode = openapi_v2.encode_protobuf if protobuf else msgspec.json.encode
+            body = encode(document)
+            self._version_2[form] = (hashlib.sha512(body).hexdigest().upper(), body)
+        return self._version_2[form]
+
+    def _forget(self) -> None:
+        self._documents.clear()
+        self._version_2.clear()
 
     def _paths(self) -> dict[str, tuple[str, str]]:
         return {

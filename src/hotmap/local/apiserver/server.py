@@ -27,7 +27,7 @@ from hotmap.local.apiserver.authorization import (
     resource_attributes,
 )
 from hotmap.local.apiserver.handlers import Answer, Request, answer
-from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form
+from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form, openapi_v2_form
 from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.options import watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
@@ -226,6 +226,8 @@ class APIServer:
             return web.Response(body=msgspec.json.encode(body), headers={"Content-Type": JSON})
         if request.path.startswith(_RAW) and request.method == "GET":
             return self._stored_value(request.path.removeprefix(_RAW))
+        if request.path == "/openapi/v2" and request.method == "GET":
+            return self._openapi_version_2(request)
         if request.path.startswith("/openapi/v3") and request.method == "GET":
             return self._openapi_document(request)
         aggregated = (
@@ -247,6 +249,14 @@ class APIServer:
         if value is None:
             raise NotFound(f"key {key} not found")
         return web.Response(body=value, content_type="application/octet-stream")
+
+    def _openapi_version_2(self, request: web.BaseRequest) -> web.StreamResponse:
+        form = openapi_v2_form(request.headers.get("Accept", ""))
+        wanted, body = self._openapi.version_2(protobuf=form != JSON)
+        headers = {"Content-Type": form, "ETag": f'"{wanted}"', "Vary": "Accept"}
+        if request.headers.get("If-None-Match") == headers["ETag"]:
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=body, headers=headers)
 
     def _openapi_document(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path.removeprefix("/openapi/v3").strip("/")
