@@ -131,12 +131,12 @@ class Agent:
     def reaches(self, state: str) -> dict[str, Any]:
         """Wait until its status is in one state."""
 
-        def look() -> dict[str, Any]:
+        def check() -> dict[str, Any]:
             status = self.status()
             return status if status.get("state") == state else {}
 
         try:
-            found: dict[str, Any] = eventually(look, f"state {state}")
+            found: dict[str, Any] = eventually(check, f"state {state}")
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.status()}\n{self.log}") from None
         return found

@@ -215,14 +215,14 @@ def row(running: Agent, volume: Volume) -> dict[str, Any]:
     return next(one for one in rows if one["directory"] == str(volume))
 
 
-def stands(running: Agent, volume: Volume, relation: str, evidence: str) -> None:
+def wait_for_target(running: Agent, volume: Volume, relation: str, evidence: str) -> None:
     """Wait until a directory has a target state."""
 
-    def look() -> bool:
+    def is_reached() -> bool:
         found = row(running, volume)
         return (found["target"], found["evidence"]) == (relation, evidence)
 
-    eventually(look, f"{volume} {relation} ({evidence})")
+    eventually(is_reached, f"{volume} {relation} ({evidence})")
 
 
 def test_status_shows_the_target_of_each_directory(tmp_path: Path) -> None:
@@ -234,23 +234,23 @@ def test_status_shows_the_target_of_each_directory(tmp_path: Path) -> None:
     flags = ("--dir", config, "--dir", secret, "--target-file", pod.file)
     with agent(tmp_path, *flags) as running:
         running.reaches("told")
-        stands(running, config, "matched", "exact")
-        stands(running, secret, "matched", "order")
+        wait_for_target(running, config, "matched", "exact")
+        wait_for_target(running, secret, "matched", "order")
         pod.annotate(f"2/bb/f1/{announced({'text': 'two'})}")
-        stands(running, config, "not yet projected", "exact")
+        wait_for_target(running, config, "not yet projected", "exact")
         assert running.status()["target"]["state"] == "not yet projected"
         assert f'directory="{config}",evidence="exact"}} 0' in running.get("/metrics")[1]
         config.write(text="two")
-        stands(running, config, "matched", "exact")
-        stands(running, secret, "matched", "order")
+        wait_for_target(running, config, "matched", "exact")
+        wait_for_target(running, secret, "matched", "order")
         assert running.status()["target"]["state"] == "matched"
         config.write(text="three")
-        stands(running, config, "not yet announced", "exact")
+        wait_for_target(running, config, "not yet announced", "exact")
         secret.write(password="hunter3")
-        stands(running, secret, "not yet announced", "order")
+        wait_for_target(running, secret, "not yet announced", "order")
         pod.annotate(f"3/cc/f1/{announced({'text': 'three'})}")
-        stands(running, config, "matched", "exact")
-        stands(running, secret, "matched", "order")
+        wait_for_target(running, config, "matched", "exact")
+        wait_for_target(running, secret, "matched", "order")
         assert running.status()["target"]["sequence"] == 3
         shown = running.get("/status")[1] + running.get("/metrics")[1] + running.log
         for guess in ({"password": "hunter2"}, {"password": "hunter3"}):

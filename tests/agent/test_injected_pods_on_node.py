@@ -38,7 +38,7 @@ def nudging(pods: Pods, pod: str, shown: Callable[[], bool], what: str) -> None:
     """Wait for something, and announce every two seconds, as a controller does."""
     announced = 0.0
 
-    def look() -> bool:
+    def check() -> bool:
         nonlocal announced
         if time.monotonic() - announced > 2:
             announced = time.monotonic()
@@ -48,7 +48,7 @@ def nudging(pods: Pods, pod: str, shown: Callable[[], bool], what: str) -> None:
         except TestBedError:
             return False  # a container is about to start
 
-    eventually(look, what)
+    eventually(check, what)
 
 
 SUPERVISED = f"""\

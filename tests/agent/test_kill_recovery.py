@@ -126,7 +126,7 @@ def _killed_at(number: int, folder: Path, path: Path) -> str:
 def _is_killed(running: Agent) -> bool:
     """Wait until an agent was killed (True) or has run its command for everything (False)."""
 
-    def look() -> str:
+    def check() -> str:
         if running.process.poll() == -signal.SIGKILL:
             return "killed"
         try:
@@ -134,7 +134,7 @@ def _is_killed(running: Agent) -> bool:
         except AssertionError:
             return "killed"
 
-    return bool(eventually(look) == "killed")
+    return bool(eventually(check) == "killed")
 
 
 def test_children_of_a_killed_agent_have_no_effect(tmp_path: Path) -> None:

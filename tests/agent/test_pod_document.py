@@ -32,14 +32,14 @@ def read(running: Agent) -> AgentAnswer:
 
 
 def reaches(running: Agent, state: AgentState) -> AgentAnswer:
-    def look() -> AgentAnswer | None:
+    def check() -> AgentAnswer | None:
         try:
             answer = read(running)
         except (FileNotFoundError, ConnectionError, IndexError):
             return None
         return answer if answer.worst is state else None
 
-    found: AgentAnswer = eventually(look, f"the pod is {state.value}")
+    found: AgentAnswer = eventually(check, f"the pod is {state.value}")
     return found
 
 

@@ -118,17 +118,17 @@ class Node(Pods):
     def wrote(self, name: str, what: str) -> Event:
         """Wait for a line of the diary."""
 
-        def look() -> Event | None:
+        def check() -> Event | None:
             return next((event for event in self.diary(name) if event.what == what), None)
 
-        event: Event = until(look, f"{name} wrote {what!r}; there is {self.diary(name)}")
+        event: Event = until(check, f"{name} wrote {what!r}; there is {self.diary(name)}")
         return event
 
     def knows(self, name: str, sequence: int) -> None:
         """Wait until the agent has seen an announcement, and there is nothing left to do."""
         status = "hotmap agent status --json --socket /hotmap/run/agent.sock || true"
 
-        def look() -> bool:
+        def check() -> bool:
             try:
                 said = self("exec", name, "--container=hotmap-agent", "--", "sh", "-c", status)
             except TestBedError:
@@ -136,13 +136,13 @@ class Node(Pods):
             found = json.loads(said) if said.startswith("{") else {}
             return bool(found.get("target", {}).get("sequence") == sequence)
 
-        until(look, f"the agent of {name} knows announcement {sequence}")
+        until(check, f"the agent of {name} knows announcement {sequence}")
 
 
-def until(look: Callable[[], Any], told: str) -> Any:
+def until(check: Callable[[], Any], told: str) -> Any:
     """Ask until the answer is something."""
     deadline = time.monotonic() + SECONDS
-    while not (found := look()):
+    while not (found := check()):
         assert time.monotonic() < deadline, f"not within {SECONDS:g} s: {told}"
         time.sleep(0.02)
     return found

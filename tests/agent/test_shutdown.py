@@ -59,13 +59,13 @@ def _both(one: Callable[[], bool], other: Callable[[], bool]) -> tuple[float, fl
     """Note when each of two things came true."""
     times: dict[int, float] = {}
 
-    def look() -> bool:
+    def check() -> bool:
         for number, came_true in enumerate((one, other)):
             if number not in times and came_true():
                 times[number] = time.monotonic()
         return len(times) == 2
 
-    eventually(look, "the end of both")
+    eventually(check, "the end of both")
     return times[0], times[1]
 
 

@@ -52,7 +52,7 @@ def test_zipapp_uses_compiled_modules_of_its_own_python_only(
         for name in archive.namelist():
             data = archive.read(name)
             other.writestr(name, b"\xff\xff\r\n" + data[4:] if name.endswith(".pyc") else data)
-    look = (
+    check = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from hotmap.agent import agent, main\n"
         "print(agent.__spec__.loader.get_filename(agent.__name__),"
@@ -61,7 +61,7 @@ def test_zipapp_uses_compiled_modules_of_its_own_python_only(
     shown = {}
     for program in (fits, strange):
         done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", look, program],
+            [sys.executable, "-I", "-S", "-c", check, program],
             capture_output=True,
             text=True,
             check=True,

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.controller.test_pod_checks import SOON, stands, status
+from tests.controller.test_pod_checks import SOON, status, wait_for_state
 from tests.controller.world import Object, World, files
 from tests.support.fake_agents import FakeAgent, FakeAgents
 
@@ -47,7 +47,7 @@ async def followed(world: World, *, count: int = 1) -> None:
     await world.workload(spec=files(), template_annotations=AGENT, replicas=count)
 
 
-async def told(world: World, pod: str = "web-1", *, other_than: str = "") -> str:
+async def wait_for_nudge(world: World, pod: str = "web-1", *, other_than: str = "") -> str:
     """Wait until a pod is told of other content."""
 
     async def changed() -> str:
@@ -74,15 +74,15 @@ async def test_edit_is_current_once_agents_have_loaded_it(world: World, agents: 
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        target = await told(world)
-        document = await stands(world, controller, "waiting")
+        target = await wait_for_nudge(world)
+        document = await wait_for_state(world, controller, "waiting")
         assert "the announcement has not reached its agent yet" in document["reason"]
         agent.tell(target, state="loading")
         await world.until(
             lambda: _reason_has(controller, "reloading the process"), "the agent is at work"
         )
         agent.tell(target)
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         assert await pod_states(controller) == {"web-1": "current"}
         body = await status(controller, "?workload=default/web")
         assert body["workloads"][0]["pods"][0]["loaded"]["confidence"] == "proven"
@@ -108,8 +108,8 @@ async def test_loaded_pod_is_asked_once(world: World, agents: FakeAgents) -> Non
         before = [agent.requests for agent in found]
         await edit(world, "size = 2")
         for number, agent in enumerate(found):
-            agent.tell(await told(world, f"web-{number}"))
-        await stands(world, controller, "current")
+            agent.tell(await wait_for_nudge(world, f"web-{number}"))
+        await wait_for_state(world, controller, "current")
         assert set((await pod_states(controller)).values()) == {"current"}
         assert [agent.requests - count for agent, count in zip(found, before, strict=True)] == [
             *(1, 1, 1)
@@ -123,10 +123,10 @@ async def test_refusal_is_reported_once_for_each_change(world: World, agents: Fa
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = ")
-        target = await told(world, "web-0")
+        target = await wait_for_nudge(world, "web-0")
         for number, agent in enumerate(found):
-            agent.tell(await told(world, f"web-{number}"), state="refused", exitStatus=1)
-        document = await stands(world, controller, "refused")
+            agent.tell(await wait_for_nudge(world, f"web-{number}"), state="refused", exitStatus=1)
+        document = await wait_for_state(world, controller, "refused")
         assert document["actionRequired"] is True
         assert document["reason"] == (
             "2 of 2 pods (web-0, web-1): the content did not pass the check of its agent "
@@ -137,17 +137,17 @@ async def test_refusal_is_reported_once_for_each_change(world: World, agents: Fa
         assert 'hotmap_pods{state="refused"} 2.0' in await metrics(controller)
         await edit(world, "size = 4")
         for number, agent in enumerate(found):
-            second = await told(world, f"web-{number}", other_than=target)
+            second = await wait_for_nudge(world, f"web-{number}", other_than=target)
             agent.tell(second, exitStatus=None)
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         assert 'hotmap_pods{state="refused"} 0.0' in await metrics(controller)
         assert 'hotmap_pods{state="current"} 2.0' in await metrics(controller)
         assert len(await world.messages("Refused")) == 1
         await edit(world, "size = ")
         for number, agent in enumerate(found):
-            third = await told(world, f"web-{number}", other_than=second)
+            third = await wait_for_nudge(world, f"web-{number}", other_than=second)
             agent.tell(third, state="refused", exitStatus=1)
-        await stands(world, controller, "refused")
+        await wait_for_state(world, controller, "refused")
 
         async def reported_again() -> bool:
             events = await world.events("Refused")
@@ -168,13 +168,13 @@ async def test_failed_load_is_reported_and_ends_by_itself(world: World, agents: 
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        target = await told(world)
+        target = await wait_for_nudge(world)
         agent.tell(target, state="failed")
-        document = await stands(world, controller, "failed")
+        document = await wait_for_state(world, controller, "failed")
         assert document["actionRequired"] is False
         assert "the process did not load the content" in await world.event("LoadFailed")
         agent.tell(target)
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
 
 
 async def test_missing_checker_needs_a_person(world: World, agents: FakeAgents) -> None:
@@ -184,8 +184,8 @@ async def test_missing_checker_needs_a_person(world: World, agents: FakeAgents) 
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        agent.tell(await told(world), state="check-failed", exitStatus=127)
-        document = await stands(world, controller, "failed")
+        agent.tell(await wait_for_nudge(world), state="check-failed", exitStatus=127)
+        document = await wait_for_state(world, controller, "failed")
         assert document["actionRequired"] is True
         assert "could not run (exit status 127)" in await world.event("LoadFailed")
 
@@ -197,18 +197,18 @@ async def test_reverted_edit_is_verified_too(world: World, agents: FakeAgents) -
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        first = await told(world)
+        first = await wait_for_nudge(world)
         agent.tell(first)
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await edit(world, "size = 1")
-        second = await told(world, other_than=first)
-        await stands(world, controller, "waiting")
+        second = await wait_for_nudge(world, other_than=first)
+        await wait_for_state(world, controller, "waiting")
         await edit(world, "size = 2")
-        await told(world, other_than=second)
+        await wait_for_nudge(world, other_than=second)
         agent.tell(second)
-        await stands(world, controller, "waiting")
+        await wait_for_state(world, controller, "waiting")
         agent.tell(await world.target("web-1"))
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
 
 
 def answer(status_line: str, body: bytes, **headers: str) -> bytes:
@@ -241,8 +241,8 @@ async def test_agent_that_gives_no_answer_leaves_the_workload_unknown(
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        await told(world)
-        document = await stands(world, controller, "unknown")
+        await wait_for_nudge(world)
+        document = await wait_for_state(world, controller, "unknown")
         assert words in document["reason"]
         assert await pod_states(controller) == {"web-1": "unknown"}
 
@@ -254,8 +254,8 @@ async def test_answer_of_another_pod_does_not_count(world: World, agents: FakeAg
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        agent.tell(await told(world), uid="somebody-else")
-        document = await stands(world, controller, "unknown")
+        agent.tell(await wait_for_nudge(world), uid="somebody-else")
+        document = await wait_for_state(world, controller, "unknown")
         assert "another pod answers at its address" in document["reason"]
 
 
@@ -272,8 +272,8 @@ async def test_other_addresses_are_never_asked(
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        await told(world)
-        document = await stands(world, controller, "unknown")
+        await wait_for_nudge(world)
+        document = await wait_for_state(world, controller, "unknown")
     assert agent.requests == 0
     assert ("cannot be reached" if not address else "not one that agents") in document["reason"]
 
@@ -286,7 +286,7 @@ async def test_pods_that_started_after_the_change_are_not_asked(
     agent = await agents.start(made["metadata"]["uid"])
     await set_address(world, "web-1", agent.address)
     async with world.controller(pod_checks=QUICK) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await world.quiet(controller)
     assert agent.requests == 0
 
@@ -299,9 +299,13 @@ async def test_words_of_an_agent_are_never_shown(world: World, agents: FakeAgent
         await world.quiet(controller)
         await edit(world, "size = 2")
         agent.tell(
-            await told(world), state="refused", exitStatus=1, error="hunter2", message="hunter2"
+            await wait_for_nudge(world),
+            state="refused",
+            exitStatus=1,
+            error="hunter2",
+            message="hunter2",
         )
-        await stands(world, controller, "refused")
+        await wait_for_state(world, controller, "refused")
         shown = json.dumps(await status(controller, "?workload=default/web"))
         shown += json.dumps(await world.events()) + await metrics(controller)
     assert "hunter2" not in shown

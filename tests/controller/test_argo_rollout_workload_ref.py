@@ -29,18 +29,18 @@ class Joined:
 
     def __init__(self) -> None:
         self.index = Index(defaults=Defaults())
-        self.asked: list[ObjectKey] = []
+        self.reconciles: list[ObjectKey] = []
         self.index.set_queues(
-            Queues(refresh=lambda key: None, reconcile=lambda key, *_: self.asked.append(key))
+            Queues(refresh=lambda key: None, reconcile=lambda key, *_: self.reconciles.append(key))
         )
 
     def put(self, consumer: Consumer, name: str = "web") -> None:
         key = consumer.key._replace(name=name)
-        self.asked.clear()
+        self.reconciles.clear()
         self.index.consumers[key.kind].put(key, msgspec.structs.replace(consumer, key=key))
 
     def remove(self, name: str) -> None:
-        self.asked.clear()
+        self.reconciles.clear()
         self.index.consumers["Rollout"].remove(ObjectKey("Rollout", "shop", name))
 
     def web(self) -> Consumer:
@@ -74,14 +74,14 @@ def test_deployment_is_the_consumer(joined: Joined) -> None:
 def test_rollout_and_deployment_appear_in_any_order(joined: Joined) -> None:
     """The Deployment is asked for when the second of them is seen."""
     joined.put(borrows(annotations=FOLLOW), "front")
-    assert joined.asked == []
+    assert joined.reconciles == []
     joined.put(lent())
-    assert joined.asked == [WEB]
+    assert joined.reconciles == [WEB]
     other = Joined()
     other.put(lent())
-    assert other.asked == []
+    assert other.reconciles == []
     other.put(borrows(annotations=FOLLOW), "front")
-    assert other.asked == [WEB]
+    assert other.reconciles == [WEB]
 
 
 def test_rollout_annotations_are_read_again(joined: Joined) -> None:
@@ -90,7 +90,7 @@ def test_rollout_annotations_are_read_again(joined: Joined) -> None:
     joined.put(borrows(annotations=FOLLOW), "front")
     assert joined.index.policies.of(joined.web()).opted_in
     joined.put(borrows(), "front")
-    assert joined.asked == [WEB]
+    assert joined.reconciles == [WEB]
     assert not joined.index.policies.of(joined.web()).opted_in
 
 
@@ -100,9 +100,9 @@ def test_progress_is_read_from_the_deployment(joined: Joined) -> None:
     joined.put(borrows(promoted=False), "front")
     assert joined.web().rolling
     joined.put(msgspec.structs.replace(borrows(promoted=False), resource_version="2"), "front")
-    assert joined.asked == []
+    assert joined.reconciles == []
     joined.put(borrows(), "front")
-    assert joined.asked == [WEB]
+    assert joined.reconciles == [WEB]
     assert not joined.web().rolling
 
 
@@ -112,7 +112,7 @@ def test_deployment_without_rollout_is_followed_again(joined: Joined) -> None:
     joined.put(borrows(), "front")
     assert joined.web().replicas == 1
     joined.remove("front")
-    assert joined.asked == [WEB]
+    assert joined.reconciles == [WEB]
     assert joined.web().replicas == 0
 
 
@@ -122,7 +122,7 @@ def test_rollout_switches_to_another_template(joined: Joined) -> None:
     joined.put(lent(FOLLOW), "next")
     joined.put(borrows(), "front")
     joined.put(rollout(template_in=("Deployment", "next"), generation=2), "front")
-    assert sorted(key.name for key in joined.asked) == ["next", "web"]
+    assert sorted(key.name for key in joined.reconciles) == ["next", "web"]
     assert joined.web().replicas == 0
 
 

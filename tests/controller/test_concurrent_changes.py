@@ -203,7 +203,7 @@ async def test_source_and_workload_edited_together(world: World) -> None:
     async with world.controller() as controller:
         await world.quiet(controller)
         await _edit_with_image(world)
-        await _says(world, controller, "while another rollout is in progress")
+        await _wait_for_reason(world, controller, "while another rollout is in progress")
         assert await world.revision() == ""
         await world.registry.delete("pods", "default", "web-old", grace_period=0)
         await world.pod("web-new", started=time.time() + 5)
@@ -316,11 +316,11 @@ def _done(sent: list[str]) -> Callable[[], Awaitable[list[str]]]:
     return done
 
 
-async def _says(world: World, controller: Any, words: str) -> None:
+async def _wait_for_reason(world: World, controller: Any, words: str) -> None:
     """Wait until the latest decision on the only consumer has some words in its reason."""
 
-    async def said() -> bool:
+    async def is_logged() -> bool:
         entries = [one[-1] for one in controller.decision_log.history().values()]
         return any(words in entry.reason for entry in entries)
 
-    await world.until(said, f"a decision says {words!r}")
+    await world.until(is_logged, f"a decision says {words!r}")

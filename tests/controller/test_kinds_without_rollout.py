@@ -279,7 +279,7 @@ async def test_flapping_job_is_held(world: World) -> None:
             await world.edit(LEVEL=f"v{times}")
             await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
             await world.end_deletion("jobs", "load")
-            await world.until(partial(_told, world, "JobRecreated", times), "it is back")
+            await world.until(partial(_is_reported, world, "JobRecreated", times), "it is back")
         before = await uid(world, "Job", "load")
         await world.quiet(controller)
         await world.edit(LEVEL="v3")
@@ -637,7 +637,7 @@ async def _waits(controller: Any) -> bool:
     return any(entry.reason.endswith("(concurrencyPolicy)") for entry in entries)
 
 
-async def _told(world: World, reason: str, times: int) -> bool:
+async def _is_reported(world: World, reason: str, times: int) -> bool:
     return len(await world.events(reason)) == times
 
 

@@ -44,21 +44,21 @@ def count_nudges(world: World) -> Counter[str]:
 async def nudged(world: World, pod: str, *, after: str = "") -> str:
     """Wait until a pod was told something else than `after`; returns it."""
 
-    async def told() -> str | None:
+    async def is_reported() -> str | None:
         now = await world.target(pod)
         return now if now != after else None
 
-    found: str = await world.until(told, f"{pod} is told something else than {after!r}")
+    found: str = await world.until(is_reported, f"{pod} is told something else than {after!r}")
     return found
 
 
 async def told_twice(world: World, *pods: str) -> None:
     """Wait until each pod was told the same for the second time."""
 
-    async def told() -> bool:
+    async def is_reported() -> bool:
         return all([(await world.target(pod)).startswith("2/") for pod in pods])
 
-    await world.until(told, f"{pods} are told twice")
+    await world.until(is_reported, f"{pods} are told twice")
 
 
 async def test_file_edit_nudges_pods(world: World) -> None:
@@ -293,14 +293,14 @@ async def test_failed_nudge_is_retried(world: World, code: int) -> None:
 async def test_failed_second_nudge_is_retried(world: World) -> None:
     """Only the pod that missed it is told once more; the others had theirs."""
     failing = {"web-2": 3}
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
 
     async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
-        if plural == "pods" and told[name] == 1 and failing.get(name, 0) > 0:
+        if plural == "pods" and counts[name] == 1 and failing.get(name, 0) > 0:
             failing[name] -= 1
             raise api_error(429, "not now", retry_after=0.01)
         if plural == "pods":
-            told[name] += 1
+            counts[name] += 1
 
     world.registry.guards.append(fail)
     await world.config_map(LEVEL="info")
@@ -313,7 +313,7 @@ async def test_failed_second_nudge_is_retried(world: World) -> None:
         await told_twice(world, "web-1", "web-2")
         await world.quiet(controller)
     assert failing == {"web-2": 0}
-    assert told == {"web-1": 2, "web-2": 2}
+    assert counts == {"web-1": 2, "web-2": 2}
 
 
 async def test_many_pods_are_nudged_concurrently(world: World) -> None:
@@ -326,8 +326,8 @@ async def test_many_pods_are_nudged_concurrently(world: World) -> None:
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
-        told = await asyncio.gather(*(nudged(world, name) for name in pods))
-    assert len(set(told)) == 1
+        targets = await asyncio.gather(*(nudged(world, name) for name in pods))
+    assert len(set(targets)) == 1
 
 
 def a_pod_with_an_agent() -> Object:
@@ -368,10 +368,10 @@ async def test_agent_gets_payload_digests(world: World, monkeypatch: pytest.Monk
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
-        told = await nudged(world, "web-1")
-        again = await nudged(world, "web-1", after=told)
+        first = await nudged(world, "web-1")
+        again = await nudged(world, "web-1", after=first)
         await world.quiet(controller)
-        assert (await world.target("db-1")).split("/")[3] == told.split("/")[3]
+        assert (await world.target("db-1")).split("/")[3] == first.split("/")[3]
     level = {"LEVEL": b"debug", "name_only": b"1"}
     expected = [
         level,
@@ -380,8 +380,8 @@ async def test_agent_gets_payload_digests(world: World, monkeypatch: pytest.Monk
         {},
     ]
     digests = [payload_digest({p: file_digest(d) for p, d in one.items()}) for one in expected]
-    assert told.split("/")[3].split(".") == digests
-    assert again.split("/")[1:] == told.split("/")[1:]
+    assert first.split("/")[3].split(".") == digests
+    assert again.split("/")[1:] == first.split("/")[1:]
     assert reads == {"metadata.name=app": 1, "metadata.name=more": 1}
 
 

@@ -31,7 +31,7 @@ async def status(controller: Controller, query: str = "") -> Any:
         return await response.json()
 
 
-async def stands(
+async def wait_for_state(
     world: World, controller: Controller, state: str, *, name: str = "web"
 ) -> dict[str, Any]:
     """Wait until a consumer is in a state; returns its document."""
@@ -70,7 +70,7 @@ async def test_older_pods_of_adopted_workload_are_latent(world: World) -> None:
     await world.workload()
     await world.pod("web-1")
     async with world.controller(pod_checks=SOON) as controller:
-        document = await stands(world, controller, "latent")
+        document = await wait_for_state(world, controller, "latent")
         await pods_checked(world, controller, 3)
         counts = (await status(controller))["counts"]
     assert "1 of 1 pod may run with older content (web-1: started" in document["reason"]
@@ -89,7 +89,7 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
     await world.workload()
     await world.pod("web-1", started=time.time() + after)
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await pods_checked(world, controller)
     assert await world.messages("Latent") == []
 
@@ -100,10 +100,10 @@ async def test_reports_are_not_repeated_after_restart(world: World) -> None:
     await world.workload()
     await world.pod("web-1")
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "latent")
+        await wait_for_state(world, controller, "latent")
         await world.event("Latent")
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "latent")
+        await wait_for_state(world, controller, "latent")
         await pods_checked(world, controller, 2)
     assert len(await world.messages("Latent")) == 1
 
@@ -116,10 +116,10 @@ async def test_current_workload_is_not_checked_again_after_restart(
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
     async with world.controller(pod_checks=SOON) as controller:
         await world.quiet(controller)
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         assert await check_count(controller) == 0
 
 
@@ -129,10 +129,10 @@ async def test_latent_workload_becomes_current_after_restart(world: World) -> No
     await world.workload()
     await world.pod("web-1")
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "latent")
+        await wait_for_state(world, controller, "latent")
         await world.registry.delete("pods", "default", "web-1", grace_period=0)
         await world.pod("web-2", started=time.time() + 5)
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
 
 
 async def test_rereading_workload_is_not_latent(world: World) -> None:
@@ -142,7 +142,7 @@ async def test_rereading_workload_is_not_latent(world: World) -> None:
     await world.pod("api-1", of="api")
     async with world.controller(pod_checks=SOON) as controller:
         await pods_checked(world, controller)
-        document = await stands(world, controller, "waiting", name="api")
+        document = await wait_for_state(world, controller, "waiting", name="api")
     assert "files are updated at the kubelet's next sync" in document["reason"]
     assert await world.messages("Latent") == []
 
@@ -153,13 +153,13 @@ async def test_workload_without_replicas_costs_no_request(world: World) -> None:
     await world.workload(replicas=0)
     await world.workload("agent", kind="DaemonSet")
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await world.quiet(controller)
         reads = world.answers()["GET"]
         await world.edit(LEVEL="debug")
         await world.rollout("agent", kind="DaemonSet")
         await world.rolled_out("agent", kind="DaemonSet")
-        await stands(world, controller, "current", name="agent")
+        await wait_for_state(world, controller, "current", name="agent")
         assert world.answers()["GET"] == reads
 
 
@@ -169,7 +169,7 @@ async def test_pod_checks_can_be_disabled(world: World) -> None:
     await world.workload()
     await world.pod("web-1")
     async with world.controller(pod_checks=SOON._replace(rate=0)) as controller:
-        await stands(world, controller, "unverified")
+        await wait_for_state(world, controller, "unverified")
         await world.quiet(controller)
         assert await check_count(controller) == 0
 
@@ -183,16 +183,16 @@ async def test_rollout_is_confirmed_by_its_pods(world: World) -> None:
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         before = await check_count(controller)
         await world.edit(LEVEL="debug")
         await world.rollout()
-        document = await stands(world, controller, "waiting")
+        document = await wait_for_state(world, controller, "waiting")
         assert document["reason"] == "waiting for 1 pod: rollout in progress"
         await world.registry.delete("pods", "default", "web-1", grace_period=0)
         await world.pod("web-2", started=time.time() + 5)
         await world.rolled_out()
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         assert await check_count(controller) >= before + 1
 
 
@@ -250,12 +250,12 @@ async def test_rollout_progress_is_reported(
         await world.edit(LEVEL="debug")
         await world.rollout(kind=kind)
         await partly(world, kind, updated)
-        document = await stands(world, controller, state)
+        document = await wait_for_state(world, controller, state)
 
-        async def told() -> bool:
-            return bool((await stands(world, controller, state))["reason"] == reason)
+        async def is_reported() -> bool:
+            return bool((await wait_for_state(world, controller, state))["reason"] == reason)
 
-        await world.until(told, f"it says: {reason}")
+        await world.until(is_reported, f"it says: {reason}")
     assert document["kind"] == kind
 
 
@@ -310,15 +310,15 @@ async def test_stateful_set_stuck_on_bad_value_is_reported(
         await set_pod(world, "web-2", template="web-bad", crashes=crashes)
         await partly(world, "StatefulSet", 0, updateRevision="web-bad")
 
-        async def tells() -> bool:
-            found = await stands(world, controller, "waiting")
+        async def is_reported() -> bool:
+            found = await wait_for_state(world, controller, "waiting")
             return meanwhile in str(found["reason"])
 
-        await world.until(tells, "it says which pod it waits for")
+        await world.until(is_reported, "it says which pod it waits for")
         await world.edit(LEVEL="info")
         await world.rollout(kind="StatefulSet", after=bad)
         await partly(world, "StatefulSet", 2, updateRevision="web-good")
-        document = await stands(world, controller, "stuck")
+        document = await wait_for_state(world, controller, "stuck")
         message = await world.event("Stuck")
         await pods_checked(world, controller, await check_count(controller) + 2)
         assert [event["count"] for event in await world.events("Stuck")] == [1]
@@ -332,10 +332,10 @@ async def test_notify_only_workload_is_latent(world: World) -> None:
     await world.workload(annotations={**FOLLOW, "hotmap.dev/strategy": "notify"})
     await world.pod("web-1", started=time.time() + 2)
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await world.edit(LEVEL="debug")
         reason = await world.event("Notified")
-        await stands(world, controller, "latent")
+        await wait_for_state(world, controller, "latent")
     assert "reported only" in reason
     assert await world.messages("Latent") == []
 
@@ -346,11 +346,11 @@ async def test_stuck_state_ends_with_its_cause(world: World) -> None:
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await world.edit(LEVEL=None)
-        await stands(world, controller, "held")
+        await wait_for_state(world, controller, "held")
         await world.edit(LEVEL="info")
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
     assert await world.revision() == ""
 
 
@@ -386,12 +386,12 @@ async def test_pod_that_is_not_ready_is_not_current(world: World) -> None:
     await set_ready(world, "web-1", ready=False)
     async with world.controller(pod_checks=SOON) as controller:
         await pods_checked(world, controller)
-        document = await stands(world, controller, "waiting")
+        document = await wait_for_state(world, controller, "waiting")
         assert document["reason"] == "waiting for 1 pod: web-1 is not ready"
         shown = (await status(controller, "?workload=default/web"))["workloads"][0]["pods"][0]
         assert (shown["ready"], shown["loaded"]["confidence"]) == (False, "unknown")
         await set_ready(world, "web-1", ready=True)
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
     assert await world.messages("Latent") == []
 
 
@@ -414,12 +414,12 @@ async def test_deleted_source_is_reported_until_it_is_back(world: World) -> None
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await world.delete("ConfigMap", "app")
-        document = await stands(world, controller, "waiting")
+        document = await wait_for_state(world, controller, "waiting")
         message = await world.event("SourceMissing")
         await world.config_map(LEVEL="info")
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await world.quiet(controller)
         assert [event["type"] for event in await world.events("SourceMissing")] == ["Warning"]
     assert document["reason"] == (
@@ -438,7 +438,7 @@ async def test_deleted_optional_source_is_not_missing(world: World) -> None:
     await world.workload(spec=env("LEVEL", optional=True))
     await world.pod("web-1", started=time.time() + 5)
     async with world.controller(pod_checks=SOON) as controller:
-        await stands(world, controller, "current")
+        await wait_for_state(world, controller, "current")
         await world.delete("ConfigMap", "app")
         await world.quiet(controller)
     assert await world.messages("SourceMissing") == []

@@ -63,7 +63,7 @@ def controller(kubeconfig: Path, log: Path, *flags: str, **environment: str) -> 
             assert process.wait(timeout=DEADLINE) == 0, log.read_text()
 
 
-async def said(log: Path, pattern: str) -> re.Match[str]:
+async def wait_for_log_line(log: Path, pattern: str) -> re.Match[str]:
     """Wait until a log line matches."""
     deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline:
@@ -128,7 +128,7 @@ async def test_reloader_flags_replace_reloader(
         *flags,
         **scope,
     ):
-        port = (await said(log, r"ready; .* on port (\d+)"))[1]
+        port = (await wait_for_log_line(log, r"ready; .* on port (\d+)"))[1]
         assert log.read_text().count("--enable-pprof") == 1
         async with aiohttp.ClientSession() as session:
             for path, text in (("live", "alive"), ("metrics", "hotmap_")):
@@ -153,13 +153,13 @@ async def batch(client: Client, namespace: str) -> str:
     level = {"name": "LEVEL", "valueFrom": {"configMapKeyRef": {"name": "app", "key": "LEVEL"}}}
     containers = [{"name": "main", "image": "app:1", "env": [level]}]
     template = {"spec": {"containers": containers, "restartPolicy": "Never"}}
-    said = {"annotations": {"reloader.stakater.com/auto": "true"}}
+    wait_for_log_line = {"annotations": {"reloader.stakater.com/auto": "true"}}
     for name, suspend in (("report", False), ("asleep", True)):
         again = {"schedule": "@yearly", "suspend": suspend}
         spec = {**again, "jobTemplate": {"spec": {"template": template}}}
-        body = {"metadata": {"name": name, **said}, "spec": spec}
+        body = {"metadata": {"name": name, **wait_for_log_line}, "spec": spec}
         await client.create(CRONJOBS, namespace, body, type=Object)
-    body = {"metadata": {"name": "load", **said}, "spec": {"template": template}}
+    body = {"metadata": {"name": "load", **wait_for_log_line}, "spec": {"template": template}}
     made = await client.create(JOBS, namespace, body, type=Object)
     uid: str = made["metadata"]["uid"]
     return uid
@@ -213,7 +213,7 @@ async def test_jobs_and_cron_jobs_follow_flags(
 
     log = tmp_path / "log"
     with controller(kubeconfig, log, *flags, *own):
-        await said(log, r"ready; ")
+        await wait_for_log_line(log, r"ready; ")
         edit = {"data": {"LEVEL": "debug"}}
         await client.patch(CONFIGMAPS, namespace, "app", edit, type=Object)
         deadline = time.monotonic() + DEADLINE

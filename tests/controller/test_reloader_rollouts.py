@@ -391,10 +391,10 @@ async def test_deployment_paused_by_reloader_is_resumed(
             await world.event("Resumed")
         else:
 
-            async def looked_at() -> bool:
+            async def is_decided() -> bool:
                 return bool(running.decision_log.history())
 
-            await world.until(looked_at, "it was looked at")
+            await world.until(is_decided, "it was looked at")
     obj = await world.get("Deployment", "web")
     assert obj["spec"].get("paused", False) is not resumed
     assert (PAUSED_AT in obj["metadata"]["annotations"]) is not resumed

@@ -49,7 +49,7 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> Agents:
     return found
 
 
-async def told(world: World) -> list[str]:
+async def nudged_pods(world: World) -> list[str]:
     """List the pods that have a target."""
     return [name for name in NAMES if await world.target(name)]
 
@@ -66,16 +66,16 @@ async def test_pods_restart_one_after_the_other(world: World, agents: Agents) ->
     await prepare(world)
     async with world.controller() as controller:
         await world.quiet(controller)
-        assert await told(world) == []
+        assert await nudged_pods(world) == []
         await world.edit(LEVEL="debug")
         for number in range(1, len(NAMES) + 1):
 
             async def reached(number: int = number) -> bool:
-                return len(await told(world)) == number
+                return len(await nudged_pods(world)) == number
 
             await world.until(reached, f"{number} pods are told")
             await asyncio.sleep(0.3)
-            assert await told(world) == list(NAMES[:number])
+            assert await nudged_pods(world) == list(NAMES[:number])
             agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
         await world.quiet(controller)
 
@@ -88,7 +88,7 @@ async def test_next_leader_continues(world: World, agents: Agents) -> None:
         await world.edit(LEVEL="debug")
 
         async def begun() -> bool:
-            return await told(world) == ["web-1"]
+            return await nudged_pods(world) == ["web-1"]
 
         await world.until(begun, "the first is told")
         await asyncio.sleep(0.3)
@@ -96,7 +96,7 @@ async def test_next_leader_continues(world: World, agents: Agents) -> None:
     async with world.controller():
 
         async def over() -> bool:
-            return await told(world) == list(NAMES)
+            return await nudged_pods(world) == list(NAMES)
 
         await world.until(over, "all are told")
 
@@ -114,7 +114,7 @@ async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
             return any("web-2 did not load the content" in one for one in await world.messages())
 
         await world.until(stopped, "an Event")
-        assert await told(world) == ["web-1", "web-2"]
+        assert await nudged_pods(world) == ["web-1", "web-2"]
         (message,) = [one for one in await world.messages() if "web-2" in one]
         assert message == (
             "Pod web-2 did not load the content: 3 of 5 pods keep running with the previous content"
@@ -123,6 +123,6 @@ async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
         await world.edit(LEVEL="info again")
 
         async def over() -> bool:
-            return await told(world) == list(NAMES)
+            return await nudged_pods(world) == list(NAMES)
 
         await world.until(over, "all are told")

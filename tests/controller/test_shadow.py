@@ -34,7 +34,7 @@ def listening(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "hotmap.controller.shadow")
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def log_messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the shadow has told; complete when the controller has ended."""
     return [one.message for one in caplog.records if one.name == "hotmap.controller.shadow"]
 
@@ -77,7 +77,7 @@ async def test_nothing_is_written(world: World, caplog: pytest.LogCaptureFixture
     answers = world.answers()
     assert {method for method in answers if answers[method]} <= {"GET"}
     assert (await world.registry.list("secrets", "hotmap")).items == []
-    assert told(caplog) == [
+    assert log_messages(caplog) == [
         "Deployment default/web: Reloader does nothing; hotmap: ConfigMap default/app LEVEL "
         "changed (containers[main].env[LEVEL]): rolling out",
         "shadow: 0 agreed, 1 differed",
@@ -107,7 +107,7 @@ async def test_equal_rollouts_are_no_difference(
                 await reloader_rolls(world, str(number))
             await world.rolled_out()
             await world.quiet(running)
-    assert told(caplog) == ["shadow: 1 agreed, 0 differed"]
+    assert log_messages(caplog) == ["shadow: 1 agreed, 0 differed"]
 
 
 def _rollouts(running: Controller) -> int:
@@ -130,7 +130,7 @@ async def test_reloader_alone(world: World, caplog: pytest.LogCaptureFixture) ->
         await reloader_rolls(world, "1")
         await world.rolled_out()
         await world.quiet(running)
-    assert told(caplog) == [
+    assert log_messages(caplog) == [
         "Deployment default/web: Reloader rolls it out for STAKATER_APP_CONFIGMAP; hotmap does "
         "not: ConfigMap default/app COLOUR changed, which is not used",
         "shadow: 0 agreed, 1 differed",
@@ -149,7 +149,7 @@ async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFix
         await until_decided(world, running)
         await world.rolled_out()
         await world.quiet(running)
-    assert told(caplog) == [
+    assert log_messages(caplog) == [
         "Deployment default/web: Reloader rolls it out 3 times for STAKATER_APP_CONFIGMAP; hotmap "
         "once: ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): "
         "rolling out",

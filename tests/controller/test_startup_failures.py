@@ -60,10 +60,10 @@ async def test_unreadable_records_are_retried(
         again = Controller(client, Settings(listen=None))
         starting = asyncio.create_task(again.__aenter__())
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             return "the records cannot be read: " in caplog.text
 
-        await world.until(told, "the log says what it waits for")
+        await world.until(is_reported, "the log says what it waits for")
         assert not starting.done()
         world.plane.failures.clear()
         await starting

@@ -146,10 +146,10 @@ async def test_forbidden_kind_is_reported(world: World, http: aiohttp.ClientSess
     world.registry.withheld.add("secrets")
     async with world.controller() as controller:
 
-        async def looked_at() -> bool:
+        async def is_decided() -> bool:
             return bool(controller.decision_log.history())
 
-        await world.until(looked_at, "the consumer was looked at")
+        await world.until(is_decided, "the consumer was looked at")
         status, body = await get_json(http, controller, "/readyz")
         assert (status, body["ready"], list(body["refused"])) == (200, True, ["secrets"])
         assert "forbidden" in body["refused"]["secrets"]

@@ -295,8 +295,8 @@ async def test_unreachable_receiver_is_retried(
             await world.quiet(running)
             await world.edit(LEVEL="debug")
 
-            async def said() -> bool:
+            async def is_logged() -> bool:
                 return "cannot reach localhost" in caplog.text
 
-            await world.until(said, "it is said")
+            await world.until(is_logged, "it is said")
     assert "planted" not in caplog.text

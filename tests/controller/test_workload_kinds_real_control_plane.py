@@ -148,10 +148,10 @@ class Shop:
         ]
 
     async def event(self, reason: str, *, within: float = 30) -> str:
-        async def told() -> list[str]:
+        async def is_reported() -> list[str]:
             return await self.events(reason)
 
-        found: list[str] = await self.until(told, f"an Event says {reason}", within=within)
+        found: list[str] = await self.until(is_reported, f"an Event says {reason}", within=within)
         return found[0]
 
     async def adopted(self, controller: Controller, *names: str) -> None:
@@ -332,10 +332,10 @@ async def test_actions_need_their_rbac_component(shop: Shop, tmp_path: Path) -> 
             messages = await shop.events("Failed")
             return messages if len(messages) == 3 else None
 
-        told = " ".join(await shop.until(all_failed, "three Events say what is missing"))
+        messages = " ".join(await shop.until(all_failed, "three Events say what is missing"))
         for missing in ('create resource "pods/eviction"', 'get resource "jobs"'):
-            assert missing in told
-        assert 'get resource "cronjobs"' in told
+            assert missing in messages
+        assert 'get resource "cronjobs"' in messages
         assert (await shop.get("job", "load"))["metadata"]["uid"] == before["metadata"]["uid"]
         parts = os.path.relpath(DEPLOY, tmp_path)
         components = ", ".join(f"{parts}/components/{one}" for one in ("jobs", "evict"))

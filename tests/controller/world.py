@@ -166,9 +166,13 @@ class World:
             manager="kube",
         )
 
-    async def annotate(self, name: str, kind: str = "Deployment", **said: str | None) -> None:
+    async def annotate(
+        self, name: str, kind: str = "Deployment", **annotations: str | None
+    ) -> None:
         """Write annotations of hotmap's domain, `settle_max` for `hotmap.dev/settle-max`."""
-        annotations = {f"hotmap.dev/{k.replace('_', '-')}": value for k, value in said.items()}
+        annotations = {
+            f"hotmap.dev/{k.replace('_', '-')}": value for k, value in annotations.items()
+        }
         await self.merge(kind, name, {"metadata": {"annotations": annotations}})
 
     async def delete(self, kind: str, name: str) -> None:
@@ -459,10 +463,10 @@ class World:
     async def event(self, reason: str) -> str:
         """Wait for the first Event with a reason; returns its message."""
 
-        async def told() -> list[str]:
+        async def is_reported() -> list[str]:
             return await self.messages(reason)
 
-        found: list[str] = await self.until(told, f"an Event says {reason}")
+        found: list[str] = await self.until(is_reported, f"an Event says {reason}")
         return found[0]
 
     async def quiet(self, controller: Controller, *, namespace: str | None = None) -> None:

@@ -57,14 +57,14 @@ def app(data: dict[str, str] = A, **options: Any) -> ConfigMap:
     return config_map("app", data, **options)
 
 
-def asked(who: Consumer, *items: ConfigMap) -> Record:
+def applied_record(who: Consumer, *items: ConfigMap) -> Record:
     """Make the record of a consumer that was last asked for these sources."""
     snapshots = take_snapshots(who.uses, sources(*items), KEY)
     first = assess(who, None, snapshots, Facts(now=0, revision=""))
     return record_applied(who, None, first.findings, key_id=KEY.id, generation=1)
 
 
-def judged(
+def assess_change(
     who: Consumer,
     before: Sequence[ConfigMap] | Record | None,
     now: Sequence[ConfigMap],
@@ -76,7 +76,9 @@ def judged(
 
     `started` are the starts of its pods; None says that nobody has looked.
     """
-    record = before if isinstance(before, Record) or before is None else asked(who, *before)
+    record = (
+        before if isinstance(before, Record) or before is None else applied_record(who, *before)
+    )
     snapshots = take_snapshots(who.uses, sources(*now), KEY)
     live_needs_rollout = facts.get("live_needs_rollout", False)
     if started is not None:
@@ -86,7 +88,7 @@ def judged(
     return assess(who, record, snapshots, Facts(now=1000, revision=revision, **facts))
 
 
-def kept(
+def record_after(
     who: Consumer, record: Record | None, assessment: Assessment, generation: int = 1
 ) -> Record:
     """Make the record after a judgement that settles."""

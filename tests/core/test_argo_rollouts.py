@@ -86,19 +86,19 @@ def test_template_of_an_unsupported_kind_is_reported(kind: str) -> None:
 # -- a change ----------------------------------------------------------------------------------
 
 
-def judged(
-    who: Consumer, *, asked_at: int = 1, changed_at: float = 100.0, now: float = 200.0
+def assess_change(
+    who: Consumer, *, applied_generation: int = 1, changed_at: float = 100.0, now: float = 200.0
 ) -> Assessment:
     """Judge a consumer whose LEVEL changed since it was asked."""
     old = sources(config_map("app", {"LEVEL": "info"}))
     new = sources(config_map("app", {"LEVEL": "debug"}, version=2, changed_at=changed_at))
     first = assess(who, None, take_snapshots(who.uses, old, KEY), Facts(0, ""))
-    record = record_applied(who, None, first.findings, key_id=KEY.id, generation=asked_at)
+    record = record_applied(who, None, first.findings, key_id=KEY.id, generation=applied_generation)
     return assess(who, record, take_snapshots(who.uses, new, KEY), Facts(now, "r"))
 
 
 def acts(who: Consumer) -> tuple[Action, ...]:
-    return make_plan(who, read_policy(who), judged(who), changed={}).actions
+    return make_plan(who, read_policy(who), assess_change(who), changed={}).actions
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_restart_strategy_without_a_rollout_is_reported() -> None:
 def test_restart_after_the_change_has_done_it(restart_at: float | None, verdict: Verdict) -> None:
     """Be it ours, before a crash kept us from noting it, or a person's."""
     who = rollout(ENV, restart_at=restart_at, restarted_at=restart_at)
-    assert judged(who).verdict is verdict
+    assert assess_change(who).verdict is verdict
 
 
 @pytest.mark.parametrize(

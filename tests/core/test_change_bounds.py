@@ -52,14 +52,14 @@ BEFORE = app({"a": "1", "b": "2"})
 
 def seen(
     of: SourceSnapshot,
-    asked: SourceRecord | None = None,
+    recorded: SourceRecord | None = None,
     *changes: ObservedChange,
     saved: tuple[ObservedChange, ...] = (),
     listed: tuple[str, float | None] | None = None,
     gap: WatchGap | None = None,
 ) -> ChangeSummary:
     """Summarize what is known of a source's changes."""
-    return summarize_changes(of, asked, SourceHistory(saved, changes, listed, gap))
+    return summarize_changes(of, recorded, SourceHistory(saved, changes, listed, gap))
 
 
 def source(data: dict[str, str], *, written: float) -> Source:
@@ -106,9 +106,9 @@ GAP = WatchGap(400.0, 900.0)
 
 def test_unwitnessed_edit_and_removal_are_bounded_by_the_listing() -> None:
     """The removal may have come any time after the edit, whose time is all that is written."""
-    asked = record(BEFORE, 100.0)
-    known = seen(AFTER, asked, gap=GAP)
-    bounded = bound_change(AFTER, asked, known)
+    recorded = record(BEFORE, 100.0)
+    known = seen(AFTER, recorded, gap=GAP)
+    bounded = bound_change(AFTER, recorded, known)
     assert (bounded.changed_at, bounded.changed_since) == (900.0, 500.0)
     assert known.window == Window(400.0, 900.0)
 
@@ -122,27 +122,27 @@ def test_unwitnessed_edit_of_a_named_data_key_is_bounded_by_its_time() -> None:
     """The data key is there, and what put it there moved the time."""
     before = app({"LEVEL": "info"}, ENV)
     edited = app({"LEVEL": "debug"}, ENV, written=500.0)._replace(resource_version="7")
-    asked = record(before, 100.0)
-    known = seen(edited, asked, gap=GAP)
-    assert bound_change(edited, asked, known).changed_at == 500.0
+    recorded = record(before, 100.0)
+    known = seen(edited, recorded, gap=GAP)
+    assert bound_change(edited, recorded, known).changed_at == 500.0
     assert known.window == Window(400.0, 501.0)
 
 
 def test_unobserved_changes_are_not_bounded_by_stored_changes() -> None:
     """An earlier controller saw an edit, and ended before the removal."""
-    asked = record(BEFORE, 100.0)
+    recorded = record(BEFORE, 100.0)
     saved = (ObservedChange(399.0, "5", frozenset("a"), 399.0),)
-    known = seen(AFTER, asked, saved=saved, gap=GAP)
-    assert bound_change(AFTER, asked, known).changed_at == 900.0
+    known = seen(AFTER, recorded, saved=saved, gap=GAP)
+    assert bound_change(AFTER, recorded, known).changed_at == 900.0
     assert known.window == Window(399.0, 900.0)
 
 
 def test_unwitnessed_revert_leaves_a_window_and_the_recorded_bound() -> None:
     """Equal content under a newer version was maybe another one in between."""
     again = app({"a": "1", "b": "2"}, written=500.0)._replace(resource_version="7")
-    asked = record(BEFORE, 100.0)
-    known = seen(again, asked, gap=GAP)
-    assert bound_change(again, asked, known).changed_at == 100.0
+    recorded = record(BEFORE, 100.0)
+    known = seen(again, recorded, gap=GAP)
+    assert bound_change(again, recorded, known).changed_at == 100.0
     assert known.window == Window(400.0, 900.0)
 
 
@@ -160,19 +160,19 @@ def test_version_that_was_recorded_leaves_no_window() -> None:
 
 def test_version_that_was_listed_counts_although_it_moved_since() -> None:
     """What this controller saw is no gap."""
-    asked = record(BEFORE, 100.0)
+    recorded = record(BEFORE, 100.0)
     change = ObservedChange(950.0, "7", frozenset("a"), 950.0)
-    known = seen(AFTER, asked, change, listed=(asked.resource_version, 100.0), gap=GAP)
+    known = seen(AFTER, recorded, change, listed=(recorded.resource_version, 100.0), gap=GAP)
     assert known.window is None
-    assert bound_change(AFTER, asked, known).changed_at == 950.0
+    assert bound_change(AFTER, recorded, known).changed_at == 950.0
 
 
 def test_gap_of_unknown_begin_leaves_no_window_but_bounds_changes() -> None:
     """The line that says so was lost."""
-    asked = record(BEFORE, 100.0)
-    known = seen(AFTER, asked, gap=WatchGap(None, 900.0))
+    recorded = record(BEFORE, 100.0)
+    known = seen(AFTER, recorded, gap=WatchGap(None, 900.0))
     assert known.window is None
-    assert bound_change(AFTER, asked, known).changed_at == 900.0
+    assert bound_change(AFTER, recorded, known).changed_at == 900.0
 
 
 def test_unchanged_content_keeps_the_recorded_bound() -> None:

@@ -344,12 +344,12 @@ class Controller:
         if not rolled and consumer.rolling:
             generation = record.generation if record else UNVOUCHED
         seen = [s.at for f in assessment.findings for s in self.since(record, f.current)]
-        asked = record_applied(
+        recorded = record_applied(
             consumer, record, assessment.findings, key_id=KEY.id, generation=generation
         )
         if rolled:
-            asked = record_rollout(
-                asked,
+            recorded = record_rollout(
+                recorded,
                 previous=consumer.revision,
                 revision=revision,
                 distinct=assessment.distinct,
@@ -358,8 +358,8 @@ class Controller:
             )
         found = self.writer_conflict()
         if found is not None:
-            asked = record_reported(asked, found)
-        self.state = write_shard([asked])
+            recorded = record_reported(recorded, found)
+        self.state = write_shard([recorded])
 
 
 def _uses_any(uses: tuple[Use, ...], keys: frozenset[str]) -> bool:
@@ -390,15 +390,15 @@ class Convergence(RuleBasedStateMachine):
         self.past: dict[ObjectKey, list[dict[str, str]]] = {ONE: [], TWO: []}
         #: What may each have caused one rollout, and the rollouts that had no window to thank.
         self.causes = self.rollouts = 0
-        self.asked: tuple[Content, ...] | None = None
+        self.recorded: tuple[Content, ...] | None = None
         #: Whether others have taken the revision since the last rollout.
-        self.meddled = False
+        self.rewritten_revision = False
         self.cluster.now += 10
         self.reconcile()
-        self.asked = self.used()
+        self.recorded = self.used()
         # From here on the template has a revision, so that there is one to return to.
         self.edit(ONE, "a", 1)
-        self.calm()
+        self.check_convergence()
 
     def used(self) -> tuple[Content, ...]:
         return tuple(self.cluster.content(use) for use in self.cluster.consumer.uses)
@@ -440,9 +440,9 @@ class Convergence(RuleBasedStateMachine):
         key=st.sampled_from((ONE, TWO)),
         pause=st.sampled_from((0.1, 0.6, 3.0)),
         number=st.integers(0, 1),
-        calm=st.booleans(),
+        is_calm=st.booleans(),
     )
-    def go_and_come_back(self, key: ObjectKey, pause: float, number: int, calm: bool) -> None:
+    def go_and_come_back(self, key: ObjectKey, pause: float, number: int, is_calm: bool) -> None:
         """Edit and revert, with a pod that starts in between and perhaps a rollout."""
         self.edit(key, "a", 2)
         self.wait(pause)
@@ -451,8 +451,8 @@ class Convergence(RuleBasedStateMachine):
         self.restart_pod(number)
         self.wait(pause)
         self.revert(key, 1)
-        if calm:
-            self.calm()
+        if is_calm:
+            self.check_convergence()
 
     @rule(key=st.sampled_from((ONE, TWO)))
     def delete(self, key: ObjectKey) -> None:
@@ -472,14 +472,14 @@ class Convergence(RuleBasedStateMachine):
             self.write(key, self.cluster.data[key])
 
     @rule(revision=st.sampled_from(("", "zzzz.forged", "own", "left")))
-    def meddle(self, revision: str) -> None:
+    def rewrite_revision(self, revision: str) -> None:
         """Remove the revision, or write another one into the template."""
         record = self.controller.record
         if revision == "own":
             revision = f"{KEY.id}.forged"
         elif revision == "left":
             revision = record.retired[-1].revision if record and record.retired else ""
-        self.meddled |= revision != self.cluster.revision
+        self.rewritten_revision |= revision != self.cluster.revision
         self.cluster.take_revision(revision)
 
     @precondition(lambda self: self.cluster.now >= self.changed_at + KEPT_AFTER)
@@ -519,7 +519,7 @@ class Convergence(RuleBasedStateMachine):
         if self.policy.catch_up or self.stale() == []:
             self.controller.state = "gone"
             self.causes += self.policy.catch_up
-            self.asked = None
+            self.recorded = None
             self.changed_at = 0.0
             self.reconcile()
 
@@ -532,18 +532,18 @@ class Convergence(RuleBasedStateMachine):
         # A crash loses what was seen, so that a pod of a ReplicaSet returned to goes unsuspected.
         crash = crash and not any(p.replica_set[1] == revision for p in self.cluster.pods)
         used = self.used()
-        if plan.actions and self.asked is not None and not assessment.distinct:
-            assert used != self.asked, plan.reason
+        if plan.actions and self.recorded is not None and not assessment.distinct:
+            assert used != self.recorded, plan.reason
         assert self.controller.reconcile(crash=crash) == plan
         acts = [action.type for action in plan.actions]
         self.rollouts += ActionType.ROLLOUT in acts and not assessment.distinct
-        self.meddled &= ActionType.ROLLOUT not in acts
-        if not self.meddled:
+        self.rewritten_revision &= ActionType.ROLLOUT not in acts
+        if not self.rewritten_revision:
             assert self.controller.writer_conflict() is None, "nobody else wrote the template"
         self.causes += crash
         assert self.rollouts <= self.causes, plan.reason
         if plan.settles and plan.verdict is not Verdict.HOLD:
-            self.asked = None if crash else used
+            self.recorded = None if crash else used
 
     def stale(self) -> list[str]:
         """Name the pods that hold something else than what is present."""
@@ -558,7 +558,7 @@ class Convergence(RuleBasedStateMachine):
         ]
 
     @rule()
-    def calm(self) -> None:
+    def check_convergence(self) -> None:
         """Once it is quiet and nothing is missing, every pod holds what is present, for good."""
         plan = None
         for _ in range(30 if self.cluster.startable else 3):
@@ -572,7 +572,9 @@ class Convergence(RuleBasedStateMachine):
             return
         assert plan is not None
         assert plan.verdict is Verdict.UP_TO_DATE, plan.reason
-        if not self.meddled:  # a rollout that was taken back leaves pods that it did not reach
+        if (
+            not self.rewritten_revision
+        ):  # a rollout that was taken back leaves pods that it did not reach
             assert self.stale() == []
 
 

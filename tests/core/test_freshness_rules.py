@@ -15,10 +15,10 @@ from tests.core.freshness import (
     TWO,
     A,
     app,
-    asked,
+    applied_record,
+    assess_change,
     deployment,
-    judged,
-    kept,
+    record_after,
 )
 from tests.support.objects import (
     ENV,
@@ -63,7 +63,7 @@ def test_rule_0_template_has_the_current_revision(
     revision = revision_of(snapshots, KEY, uid="uid-web", live_needs_rollout=False)
     for name in (revision, f"{revision}.1"):
         who = deployment(revision=name, written_at=written_at)
-        assessment = judged(who, [app()], now)
+        assessment = assess_change(who, [app()], now)
         assert assessment.verdict is verdict
         assert assessment.distinct is (verdict is Verdict.FROZEN)
 
@@ -71,7 +71,7 @@ def test_rule_0_template_has_the_current_revision(
 def test_rule_0_another_revision_is_another_content() -> None:
     """Our own write of other content proves nothing."""
     who = deployment(revision=f"{KEY.id}.other", written_at=500)
-    assessment = judged(who, [app()], [app(B_FROZEN, version=2, changed_at=400)])
+    assessment = assess_change(who, [app()], [app(B_FROZEN, version=2, changed_at=400)])
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, False)
 
 
@@ -91,7 +91,7 @@ def test_rule_0_another_revision_is_another_content() -> None:
 )
 def test_rule_1_first_sight(options: dict[str, Any], verdict: Verdict) -> None:
     """First sight adopts; with catch-up the pods' start decides."""
-    assert judged(deployment(), None, [app(changed_at=100)], **options).verdict is verdict
+    assert assess_change(deployment(), None, [app(changed_at=100)], **options).verdict is verdict
 
 
 # -- rule 8: used differently, or newly ---------------------------------------------------------
@@ -99,10 +99,10 @@ def test_rule_1_first_sight(options: dict[str, Any], verdict: Verdict) -> None:
 
 def test_rule_8_other_uses_of_the_same_content_are_adopted() -> None:
     """A template that gained a use starts new pods by itself; the source did not change."""
-    record = asked(deployment(ENV), app())
+    record = applied_record(deployment(ENV), app())
     other = deployment(ENV_AND_FILES, generation=2)
     for now in (app(), app(version=2), app(uid="uid-2")):
-        assessment = judged(other, record, [now])
+        assessment = assess_change(other, record, [now])
         assert assessment.verdict is Verdict.ADOPT
         assert assessment.reason == (
             "ConfigMap shop/app is used differently than before: now tracking"
@@ -121,10 +121,10 @@ def test_rule_8_other_uses_do_not_hide_a_change(
     started: list[float] | None, verdict: Verdict
 ) -> None:
     """A template gained a use and the source changed: the starts of the pods decide."""
-    record = asked(deployment(ENV), app())
+    record = applied_record(deployment(ENV), app())
     other = deployment(ENV_AND_FILES, generation=2)
     now = [app(B_BOTH, version=2, changed_at=500)]
-    assert judged(other, record, now, started=started).verdict is verdict
+    assert assess_change(other, record, now, started=started).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -141,22 +141,22 @@ def test_rule_8_new_use_of_a_source(
     generation: int, started: list[float] | None, verdict: Verdict
 ) -> None:
     """A source that the template has come to use may change before hotmap records it."""
-    record = asked(deployment(ENV), app())
+    record = applied_record(deployment(ENV), app())
     who = deployment(TWO, generation=generation)
     other = config_map("other", {"k": "v"}, changed_at=500)
-    assert judged(who, record, [app(), other], started=started).verdict is verdict
+    assert assess_change(who, record, [app(), other], started=started).verdict is verdict
 
 
 def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
     """What may not be listed keeps its record, and its return with the same content is none."""
     who = deployment(OPTIONAL_ENV)
-    record = asked(who, app())
+    record = applied_record(who, app())
     hidden = tuple(source._replace(visible=False) for source in take_snapshots(who.uses, {}, KEY))
     assessment = assess(who, record, hidden, Facts(now=1000, revision="", reload_on_delete=True))
     assert assessment.verdict is Verdict.UP_TO_DATE
     after = record_applied(who, record, assessment.findings, key_id=KEY.id, generation=1)
     assert after.sources == record.sources
-    assert judged(who, after, [app()]).verdict is Verdict.UP_TO_DATE
+    assert assess_change(who, after, [app()]).verdict is Verdict.UP_TO_DATE
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_rule_7_ends_when_all_pods_were_replaced(
     """A DaemonSet deletes a pod before it creates the next, so no kubelet serves the old one."""
     who = consumer(kind, ENV)
     now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
-    record = asked(who, app(immutable=True))
-    assert judged(who, record, now, started=started).verdict is verdict
+    record = applied_record(who, app(immutable=True))
+    assert assess_change(who, record, now, started=started).verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_rule_6_template_change_alone_proves_nothing(created: float, verdict: Ve
         "before_template": frozenset((ObjectKey("ConfigMap", "shop", "app"),)),
         "template_at": 504.3,
     }
-    record = asked(deployment(), app())
-    assert judged(who, record, now, started=[created], **facts).verdict is verdict
+    record = applied_record(deployment(), app())
+    assert assess_change(who, record, now, started=[created], **facts).verdict is verdict
 
 
 def test_scaled_down_workload_has_pods_until_the_last_is_gone() -> None:
@@ -206,9 +206,9 @@ def test_scaled_down_workload_has_pods_until_the_last_is_gone() -> None:
 
 def test_rule_1_a_source_beside_an_unknown_one_is_compared() -> None:
     """One new reference does not hide a change of a source that was known."""
-    record = asked(deployment(ENV), app())
+    record = applied_record(deployment(ENV), app())
     now = [app(B_FROZEN, version=2), config_map("other", {"k": "v"})]
-    assert judged(deployment(TWO), record, now).verdict is Verdict.FROZEN
+    assert assess_change(deployment(TWO), record, now).verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_rule_1_reread_files_catch_up_by_themselves(
     live_needs_rollout: bool, verdict: Verdict
 ) -> None:
     """Catch-up rolls nothing for files that the application re-reads."""
-    assessment = judged(
+    assessment = assess_change(
         deployment(FILES), None, [app()], catch_up=True, live_needs_rollout=live_needs_rollout
     )
     assert assessment.verdict is verdict
@@ -228,7 +228,7 @@ def test_rule_1_reread_files_catch_up_by_themselves(
 def test_rule_1_catch_up_waits_for_a_rollout(waited: float, verdict: Verdict) -> None:
     """A consumer that is replacing its pods anyway is looked at when it is done."""
     who = deployment(rolling=True)
-    assert judged(who, None, [app()], catch_up=True, waited=waited).verdict is verdict
+    assert assess_change(who, None, [app()], catch_up=True, waited=waited).verdict is verdict
 
 
 # -- rule 2: a stale store --------------------------------------------------------------------
@@ -246,14 +246,14 @@ def test_rule_1_catch_up_waits_for_a_rollout(waited: float, verdict: Verdict) ->
 def test_rule_2_stale_store_waits(version: int, uid: str, verdict: Verdict) -> None:
     """A version older than the one asked for comes from a stale store: do nothing."""
     now = [app(B_FROZEN, version=version, uid=uid)]
-    assert judged(deployment(), [app(version=10)], now).verdict is verdict
+    assert assess_change(deployment(), [app(version=10)], now).verdict is verdict
 
 
 def test_rule_2_comes_before_every_action() -> None:
     """One stale source holds the whole consumer back: its other sources may be stale as well."""
     before = [app(version=10), config_map("other", {"k": "v"})]
     now = [app(version=9), config_map("other", {"k": "w"}, version=2)]
-    assert judged(deployment(TWO), before, now).verdict is Verdict.WAIT
+    assert assess_change(deployment(TWO), before, now).verdict is Verdict.WAIT
 
 
 # -- rules 3, 4 and 5: compared with what was asked -------------------------------------------
@@ -276,12 +276,12 @@ def test_rule_2_comes_before_every_action() -> None:
 )
 def test_rules_3_to_5(spec: str, now: dict[str, str], verdict: Verdict) -> None:
     """Equal is fresh, files are a live change, what was read at start is a frozen one."""
-    assert judged(deployment(spec), [app()], [app(now, version=2)]).verdict is verdict
+    assert assess_change(deployment(spec), [app()], [app(now, version=2)]).verdict is verdict
 
 
 def test_rule_3_recreated_with_the_same_content_is_fresh() -> None:
     """Delete and recreate with the same content changes nothing."""
-    assert judged(deployment(), [app()], [app(uid="uid-2")]).verdict is Verdict.UP_TO_DATE
+    assert assess_change(deployment(), [app()], [app(uid="uid-2")]).verdict is Verdict.UP_TO_DATE
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,8 @@ def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     revision = revision_of(other, KEY, uid="uid-web", live_needs_rollout=False)
     who = deployment(generation=generation, revision=revision, written_at=written_at)
     now = [app(version=3, changed_at=100)]
-    record = asked(deployment(), app())
-    assert judged(who, record, now, started=started).verdict is verdict
+    record = applied_record(deployment(), app())
+    assert assess_change(who, record, now, started=started).verdict is verdict
 
 
 def test_undo_does_not_count_as_own_write() -> None:
@@ -321,26 +321,26 @@ def test_rule_3_recorded_template_revision_is_ignored() -> None:
     """A source that went, or a state that was lost, leaves a revision that is not the present."""
     who = deployment(generation=2, revision=f"{KEY.id}.AAAAAAAAAAA", written_at=90)
     now = [app(version=3, changed_at=100)]
-    assert judged(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
+    assert assess_change(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
 
 
 def test_rule_3_a_revision_under_another_key_tells_nothing() -> None:
     """A key that was made anew is no sign of a crash."""
     who = deployment(generation=2, revision="XXXX.AAAAAAAAAAA", written_at=90)
     now = [app(version=3, changed_at=100)]
-    assert judged(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
+    assert assess_change(who, [app()], now, started=[95]).verdict is Verdict.UP_TO_DATE
 
 
 def test_rule_5_recreated_with_other_content_is_a_change() -> None:
     """Delete and recreate with other content is a change like any other."""
     now = [app(B_FROZEN, uid="uid-2")]
-    assert judged(deployment(), [app()], now).verdict is Verdict.FROZEN
+    assert assess_change(deployment(), [app()], now).verdict is Verdict.FROZEN
 
 
 def test_rule_5_needs_no_pod_starts() -> None:
     """With the generation vouched for, young pods do not matter."""
     now = [app(B_FROZEN, version=2)]
-    assert judged(deployment(), [app()], now, started=[999]).verdict is Verdict.FROZEN
+    assert assess_change(deployment(), [app()], now, started=[999]).verdict is Verdict.FROZEN
 
 
 # -- rule 6: the consumer moved on ------------------------------------------------------------
@@ -372,9 +372,9 @@ def test_rule_6_the_generation_moved(
     A live change that needs new pods is judged in the same way.
     """
     spec, change = (FILES, B_LIVE) if live_needs_rollout else (ENV, B_FROZEN)
-    assessment = judged(
+    assessment = assess_change(
         deployment(spec, generation=2, rolling=rolling),
-        asked(deployment(spec), app()),
+        applied_record(deployment(spec), app()),
         [app(change, version=2, changed_at=100)],
         waited=waited,
         started=started,
@@ -388,9 +388,9 @@ def test_rule_6_the_generation_moved(
 )
 def test_rule_6_the_watch_lags_behind_our_own_rollout(waited: float, verdict: Verdict) -> None:
     """Without pods it would be adopted otherwise, and never rolled out."""
-    record = structs.replace(asked(deployment(), app()), generation=2)
+    record = structs.replace(applied_record(deployment(), app()), generation=2)
     now = [app(B_FROZEN, version=2, changed_at=100)]
-    assert judged(deployment(), record, now, waited=waited).verdict is verdict
+    assert assess_change(deployment(), record, now, waited=waited).verdict is verdict
 
 
 def test_rule_6_an_undo_that_returns_the_present_revision_needs_another_name() -> None:
@@ -399,7 +399,7 @@ def test_rule_6_an_undo_that_returns_the_present_revision_needs_another_name() -
     snapshots = take_snapshots(deployment().uses, sources(*now), KEY)
     revision = revision_of(snapshots, KEY, uid="uid-web", live_needs_rollout=False)
     undone = deployment(generation=2, revision=revision)
-    assessment = judged(undone, asked(deployment(), app()), now, started=[50])
+    assessment = assess_change(undone, applied_record(deployment(), app()), now, started=[50])
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, True)
 
 
@@ -409,11 +409,11 @@ def test_rule_6_an_unvouched_generation_is_never_the_same() -> None:
     record = record_applied(
         who,
         None,
-        judged(who, None, [app()]).findings,
+        assess_change(who, None, [app()]).findings,
         key_id=KEY.id,
         generation=UNVOUCHED,
     )
-    assert judged(who, record, [app(B_FROZEN, version=2)]).verdict is Verdict.CHECK_PODS
+    assert assess_change(who, record, [app(B_FROZEN, version=2)]).verdict is Verdict.CHECK_PODS
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_rule_6_an_unvouched_generation_is_never_the_same() -> None:
 )
 def test_files_without_a_reader_need_new_pods(live_needs_rollout: bool, verdict: Verdict) -> None:
     """A live change is a frozen one where nothing in the pods takes it."""
-    assessment = judged(
+    assessment = assess_change(
         deployment(FILES), [app()], [app(B_LIVE)], live_needs_rollout=live_needs_rollout
     )
     assert assessment.verdict is verdict
@@ -448,13 +448,13 @@ def test_rule_7_an_immutable_source_was_recreated(
     was: dict[str, Any], now: dict[str, Any], verdict: Verdict
 ) -> None:
     """Kubelets serve the old content to new pods, so new pods would change nothing."""
-    assert judged(deployment(), [app(**was)], [app(B_FROZEN, **now)]).verdict is verdict
+    assert assess_change(deployment(), [app(**was)], [app(B_FROZEN, **now)]).verdict is verdict
 
 
 def test_rule_7_same_content_is_fresh() -> None:
     """An immutable source that comes back as it was is fresh."""
     assert (
-        judged(deployment(), [app(immutable=True)], [app(uid="uid-2")]).verdict
+        assess_change(deployment(), [app(immutable=True)], [app(uid="uid-2")]).verdict
         is Verdict.UP_TO_DATE
     )
 
@@ -462,10 +462,10 @@ def test_rule_7_same_content_is_fresh() -> None:
 def test_rule_7_reason_has_the_remedy() -> None:
     """The hold names the remedy, and following it ends the hold."""
     before, now = [app(immutable=True)], [app(B_FROZEN, uid="uid-2", immutable=True)]
-    held = judged(deployment(), before, now)
+    held = assess_change(deployment(), before, now)
     assert "Use a new name, or scale to zero first" in held.reason
     empty = deployment(replicas=0, generation=2)
-    adopted = judged(empty, asked(deployment(), *before), now)
+    adopted = assess_change(empty, applied_record(deployment(), *before), now)
     assert adopted.verdict is Verdict.ADOPT
-    record = kept(empty, asked(deployment(), *before), adopted, generation=2)
-    assert judged(deployment(generation=3), record, now).verdict is Verdict.UP_TO_DATE
+    record = record_after(empty, applied_record(deployment(), *before), adopted, generation=2)
+    assert assess_change(deployment(generation=3), record, now).verdict is Verdict.UP_TO_DATE

@@ -12,10 +12,10 @@ from tests.core.freshness import (
     TWO,
     A,
     app,
-    asked,
+    applied_record,
+    assess_change,
     deployment,
-    judged,
-    kept,
+    record_after,
 )
 from tests.support.objects import (
     ENV,
@@ -32,18 +32,18 @@ from hotmap.core.model.objects import ConfigMap
 def test_deleted_source_changes_nothing(spec: str) -> None:
     """Running pods keep what they have, and its return with the same content is none either."""
     who = deployment(spec)
-    before = asked(who, app())
-    gone = judged(who, before, [])
+    before = applied_record(who, app())
+    gone = assess_change(who, before, [])
     assert gone.verdict is Verdict.UP_TO_DATE
-    record = kept(who, before, gone)
-    assert judged(who, record, [app(uid="uid-2")]).verdict is Verdict.UP_TO_DATE
+    record = record_after(who, before, gone)
+    assert assess_change(who, record, [app(uid="uid-2")]).verdict is Verdict.UP_TO_DATE
 
 
 def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
     """What was last asked for outlives the source."""
     who = deployment()
-    record = kept(who, asked(who, app()), judged(who, [app()], []))
-    assert judged(who, record, [app(B_FROZEN, uid="uid-2")]).verdict is Verdict.FROZEN
+    record = record_after(who, applied_record(who, app()), assess_change(who, [app()], []))
+    assert assess_change(who, record, [app(B_FROZEN, uid="uid-2")]).verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
 def test_deleted_optional_source(spec: str, live_needs_rollout: bool, verdict: Verdict) -> None:
     """Its files go away, which is a live change; what was read at start stays."""
     assert (
-        judged(deployment(spec), [app()], [], live_needs_rollout=live_needs_rollout).verdict
+        assess_change(deployment(spec), [app()], [], live_needs_rollout=live_needs_rollout).verdict
         is verdict
     )
 
@@ -79,10 +79,12 @@ def test_deleted_optional_source_returns(
 ) -> None:
     """What running containers still hold is no change; what they lost is one."""
     who = deployment(spec)
-    before = asked(who, app())
-    record = kept(who, before, judged(who, before, [], live_needs_rollout=live_needs_rollout))
+    before = applied_record(who, app())
+    record = record_after(
+        who, before, assess_change(who, before, [], live_needs_rollout=live_needs_rollout)
+    )
     now = [app(data, uid="uid-2")]
-    assert judged(who, record, now, live_needs_rollout=live_needs_rollout).verdict is verdict
+    assert assess_change(who, record, now, live_needs_rollout=live_needs_rollout).verdict is verdict
 
 
 def test_new_pods_are_without_a_deleted_optional_source() -> None:
@@ -95,13 +97,13 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
     )
     who = deployment(spec)
     other = config_map("other", {"k": "w"}, version=2)
-    before = asked(who, app(), config_map("other", {"k": "v"}))
-    rolled = judged(who, before, [other])
+    before = applied_record(who, app(), config_map("other", {"k": "v"}))
+    rolled = assess_change(who, before, [other])
     assert rolled.verdict is Verdict.FROZEN
-    record = kept(who, before, rolled)
-    assert judged(who, record, [other]).verdict is Verdict.UP_TO_DATE
+    record = record_after(who, before, rolled)
+    assert assess_change(who, record, [other]).verdict is Verdict.UP_TO_DATE
     now = [other, app(uid="uid-2", changed_at=500)]
-    assert judged(who, record, now, started=[100.0]).verdict is Verdict.FROZEN
+    assert assess_change(who, record, now, started=[100.0]).verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
 def test_source_appears_while_pods_run(spec: str, verdict: Verdict) -> None:
     """What runs without a source has a change, whether or not it was to wait for the source."""
     now = [app(changed_at=500)]
-    assert judged(deployment(spec), [], now, started=[100.0]).verdict is verdict
+    assert assess_change(deployment(spec), [], now, started=[100.0]).verdict is verdict
 
 
 @pytest.mark.parametrize("spec", [ENV, FILES], ids=["env", "files"])
@@ -137,16 +139,16 @@ def test_source_appears_while_pods_run(spec: str, verdict: Verdict) -> None:
 def test_source_appears_and_containers_start_with_it(spec: str, started: float | None) -> None:
     """What waited for a source starts with it, within the second of its creation or later."""
     now = [app(changed_at=500)]
-    assert judged(deployment(spec), [], now).verdict is Verdict.CHECK_PODS
-    assert judged(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
+    assert assess_change(deployment(spec), [], now).verdict is Verdict.CHECK_PODS
+    assert assess_change(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
 
 
 def test_source_appears_before_pods_start() -> None:
     """Pods that certainly started after its creation have it, though it is optional."""
     now = [app(changed_at=500)]
     who = deployment(OPTIONAL_ENV)
-    assert judged(who, [], now, started=[502.0]).verdict is Verdict.ADOPT
-    assert judged(who, [], now, started=[501.0]).verdict is Verdict.FROZEN
+    assert assess_change(who, [], now, started=[502.0]).verdict is Verdict.ADOPT
+    assert assess_change(who, [], now, started=[501.0]).verdict is Verdict.FROZEN
 
 
 @pytest.mark.parametrize(
@@ -160,12 +162,12 @@ def test_source_appears_before_pods_start() -> None:
 )
 def test_data_key_is_lost(spec: str, data: dict[str, str], verdict: Verdict) -> None:
     """A data key that new pods could not start without holds the consumer back."""
-    assert judged(deployment(spec), [app()], [app(data, version=2)]).verdict is verdict
+    assert assess_change(deployment(spec), [app()], [app(data, version=2)]).verdict is verdict
 
 
 def test_lost_data_key_is_named() -> None:
     """The hold says what is missing and what would happen."""
-    assert judged(deployment(), [app()], [app({})]).reason == (
+    assert assess_change(deployment(), [app()], [app({})]).reason == (
         "ConfigMap shop/app lacks LEVEL, which is not optional: new pods could not start"
     )
 
@@ -188,34 +190,34 @@ def test_lost_data_key_is_named() -> None:
 def test_rollout_is_held_when_pods_could_not_start(now: list[ConfigMap], reason: str) -> None:
     """A change waits while something else would keep new pods from starting, and is kept."""
     who = deployment(TWO)
-    before = asked(who, app(), config_map("other", {"k": "v"}))
-    held = judged(who, before, now)
+    before = applied_record(who, app(), config_map("other", {"k": "v"}))
+    held = assess_change(who, before, now)
     assert (held.verdict, held.reason) == (Verdict.HOLD, reason)
-    record = kept(who, before, held)
+    record = record_after(who, before, held)
     assert record == before
     whole = [app(), config_map("other", {"k": "w"}, version=2)]
-    assert judged(who, record, whole).verdict is Verdict.FROZEN
+    assert assess_change(who, record, whole).verdict is Verdict.FROZEN
 
 
 def test_hold_keeps_the_record_of_other_sources() -> None:
     """A source that is first seen during a hold is known from then on."""
     who = deployment(TWO, generation=2)
-    before = asked(deployment(ENV), app(immutable=True))
+    before = applied_record(deployment(ENV), app(immutable=True))
     held_app = app(B_FROZEN, uid="uid-2", immutable=True)
-    first = judged(who, before, [held_app, config_map("other", {"k": "v"})], started=[1.0])
+    first = assess_change(who, before, [held_app, config_map("other", {"k": "v"})], started=[1.0])
     assert first.verdict is Verdict.HOLD
-    record = kept(who, before, first, generation=2)
+    record = record_after(who, before, first, generation=2)
     assert {source.name for source in record.sources} == {"app", "other"}
     assert record.generation == before.generation
     edited = [held_app, config_map("other", {"k": "w"}, version=2)]
-    assert judged(who, record, edited, started=[1]).verdict is Verdict.FROZEN
+    assert assess_change(who, record, edited, started=[1]).verdict is Verdict.FROZEN
 
 
 def test_hold_outlives_a_rollout_for_another_source() -> None:
     """The rollout for one source does not count as asking for the one that is held back."""
     who = deployment(TWO)
-    before = asked(who, app(immutable=True), config_map("other", {"k": "v"}))
+    before = applied_record(who, app(immutable=True), config_map("other", {"k": "v"}))
     now = [app(B_FROZEN, uid="uid-2", immutable=True), config_map("other", {"k": "w"}, version=2)]
-    rolled = judged(who, before, now)
+    rolled = assess_change(who, before, now)
     assert rolled.verdict is Verdict.FROZEN
-    assert judged(who, kept(who, before, rolled), now).verdict is Verdict.HOLD
+    assert assess_change(who, record_after(who, before, rolled), now).verdict is Verdict.HOLD

@@ -99,7 +99,7 @@ def decided(
     return assessment, make_plan(who, policy, assessment, changed=changed)
 
 
-def asked(who: Consumer, policy: Policy, data: dict[str, str]) -> Record:
+def applied_record(who: Consumer, policy: Policy, data: dict[str, str]) -> Record:
     """Make the record of a consumer that was asked for some content."""
     assessment, _ = decided(who, policy._replace(catch_up=False), None, data)
     return record_applied(who, None, assessment.findings, key_id=KEY.id, generation=1)
@@ -115,7 +115,7 @@ def test_unused_data_key_never_acts(
 ) -> None:
     """Edits, additions and removals of data keys that no use selects leave the plan empty."""
     who = consumer_of(template, generation)
-    record = asked(who, policy, before)
+    record = applied_record(who, policy, before)
     unused = {
         key for key in DATA_KEYS if not any(use.keys.select(key, binary=False) for use in who.uses)
     }
@@ -136,7 +136,7 @@ def test_equal_facts_give_equal_plans(
 ) -> None:
     """Nothing but the arguments decides, whatever order they come in."""
     who = consumer_of(template, generation)
-    record = asked(who, policy, before)
+    record = applied_record(who, policy, before)
     shuffled = dict(reversed(after.items()))
     one = decided(who, policy, record, after, version=2, started=started)
     assert one == decided(who, policy, record, shuffled, version=2, started=started)
@@ -152,7 +152,7 @@ def test_settled_plan_is_not_made_again(
 ) -> None:
     """Once what is present was asked for, the same facts give no more actions."""
     who = consumer_of(template, generation)
-    record = asked(who, policy, before)
+    record = applied_record(who, policy, before)
     assessment, plan = decided(who, policy, record, after, version=2)
     if plan.settles:
         findings = assessment.findings
@@ -179,5 +179,5 @@ def test_lost_source_never_rolls(
 ) -> None:
     """A deletion leaves running pods alone: at most their files are refreshed away."""
     who = consumer_of(template)
-    _, plan = decided(who, policy, asked(who, policy, data), None)
+    _, plan = decided(who, policy, applied_record(who, policy, data), None)
     assert {action.type.value for action in plan.actions} <= {"nudge", "notify"}

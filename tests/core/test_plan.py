@@ -45,13 +45,13 @@ def planned(
     *,
     seen: bool = True,
     before: ConfigMap | None = None,
-    asked_at: int | None = None,
+    applied_generation: int | None = None,
     **facts: Any,
 ) -> Plan:
     """Plan for a consumer that was asked for A and now finds other data (None: deleted).
 
     Its annotations say what it permits; `seen` tells whether anybody saw which data keys changed,
-    `asked_at` its generation when it was asked, if that is another one by now.
+    `applied_generation` its generation when it was asked, if that is another one by now.
     """
     policy = read_policy(who)
     old = sources(before or config_map("app", A))
@@ -59,7 +59,7 @@ def planned(
     uses = followed_uses(who, policy, new)
     live_needs_rollout = live_change_needs_rollout(who, policy)
     first = assess(who, None, take_snapshots(uses, old, KEY), Facts(0, ""))
-    generation = who.generation if asked_at is None else asked_at
+    generation = who.generation if applied_generation is None else applied_generation
     record = record_applied(who, None, first.findings, key_id=KEY.id, generation=generation)
     snapshots = take_snapshots(uses, new, KEY)
     revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout)
@@ -359,7 +359,7 @@ def test_cron_job_edit_starts_no_pods(
     """Elsewhere a generation that moved on may mean new pods, and without pods nothing is stale."""
     said = {"on-change": {"CronJob": "run-now", "Pod": "evict"}.get(kind, "")}
     moved = opted_in(kind, ENV, said, generation=generation)
-    assert bool(planned(moved, FROZEN, asked_at=1, **facts).actions) is acts
+    assert bool(planned(moved, FROZEN, applied_generation=1, **facts).actions) is acts
 
 
 def test_cron_job_whose_runs_exclude_each_other_waits() -> None:
@@ -482,7 +482,7 @@ def test_verdicts_without_actions(
     verdict: Verdict, settles: bool, warning: bool, requeue_after: float | None
 ) -> None:
     """Nothing is done, for the judgement's reason; waiting comes back, holding warns."""
-    plan = make_plan(opted_in("Deployment", ENV), Policy(), _judged(verdict), changed={})
+    plan = make_plan(opted_in("Deployment", ENV), Policy(), _assess(verdict), changed={})
     assert (plan.verdict, plan.actions, plan.reason) == (verdict, (), "because")
     assert (plan.settles, plan.warning, plan.requeue_after) == (settles, warning, requeue_after)
 
@@ -492,7 +492,7 @@ def test_early_window_records_nothing_as_applied() -> None:
     who = opted_in("Deployment", FILES, {"rereads": "true"})
     snapshots = take_snapshots(who.uses, sources(config_map("app", LIVE)), KEY)
     finding = Finding(snapshots[0], Verdict.LIVE, "changed")
-    assessment = _judged(Verdict.LIVE)._replace(findings=(finding,), early=True)
+    assessment = _assess(Verdict.LIVE)._replace(findings=(finding,), early=True)
     plan = make_plan(who, read_policy(who), assessment, changed={})
     assert plan.actions == (NUDGE,)
     assert (plan.settles, plan.requeue_after) == (False, 1.0)
@@ -504,5 +504,5 @@ def test_confirming_plan_is_marked(data: dict[str, str], confirms: bool) -> None
     assert planned(opted_in("Deployment", ENV), data).confirms is confirms
 
 
-def _judged(verdict: Verdict) -> Assessment:
+def _assess(verdict: Verdict) -> Assessment:
     return Assessment(verdict, "because", ())

@@ -23,8 +23,8 @@ from hotmap.core.policy.policy import (
 
 def policy(annotations: dict[str, str] | None = None, **options: Any) -> Policy:
     """Read the policy of a Deployment with annotations of hotmap.dev, named without the domain."""
-    said = {f"hotmap.dev/{name}": value for name, value in (annotations or {}).items()}
-    return read_policy(deployment(annotations=said), **options)
+    annotations = {f"hotmap.dev/{name}": value for name, value in (annotations or {}).items()}
+    return read_policy(deployment(annotations=annotations), **options)
 
 
 def source(text: str) -> ObjectKey:
@@ -85,11 +85,15 @@ def test_opt_in_sources(
 ) -> None:
     """The consumer's word goes over its pod template's, the Namespace's and the flags'."""
 
-    def said(value: str | None) -> dict[str, str]:
+    def follow_annotation(value: str | None) -> dict[str, str]:
         return {} if value is None else {"hotmap.dev/follow": value}
 
-    who = deployment(annotations=said(own), template_annotations=said(template))
-    read = read_policy(who, namespace_annotations=said(namespace), defaults=Defaults(follow=flag))
+    who = deployment(
+        annotations=follow_annotation(own), template_annotations=follow_annotation(template)
+    )
+    read = read_policy(
+        who, namespace_annotations=follow_annotation(namespace), defaults=Defaults(follow=flag)
+    )
     assert (read.opted_in, read.origin, read.problems) == (opted_in, origin, ())
 
 
@@ -283,15 +287,15 @@ def test_exclude_that_cannot_be_read_excludes_everything() -> None:
 
 def test_problem_names_its_place() -> None:
     """On the pod template; what the Namespace says is told of the Namespace, once."""
-    said = {"hotmap.dev/follow": "nope"}
-    (problem,) = read_policy(deployment(template_annotations=said)).problems
+    annotations = {"hotmap.dev/follow": "nope"}
+    (problem,) = read_policy(deployment(template_annotations=annotations)).problems
     assert problem.message.startswith(
         "annotation hotmap.dev/follow on the pod template: invalid item"
     )
-    inheriting = read_policy(deployment(), namespace_annotations=said)
+    inheriting = read_policy(deployment(), namespace_annotations=annotations)
     assert (inheriting.opted_in, inheriting.problems) == (False, ())
     assert inheriting.origin == "hotmap.dev/follow: nope on the Namespace"
-    (problem,) = namespace_problems(said)
+    (problem,) = namespace_problems(annotations)
     assert problem.message.startswith('annotation hotmap.dev/follow: invalid item "nope": expected')
 
 
@@ -316,13 +320,17 @@ def test_misspelled_annotation_is_seen() -> None:
 )
 def test_kinds_without_rollout(kind: str, text: str, on_change: OnChange) -> None:
     """What may be done to a kind without rollouts has to be asked for by its own word."""
-    said = {"hotmap.dev/on-change": text}
-    who = cron_job(annotations=said) if kind == "CronJob" else consumer(kind, annotations=said)
+    annotations = {"hotmap.dev/on-change": text}
+    who = (
+        cron_job(annotations=annotations)
+        if kind == "CronJob"
+        else consumer(kind, annotations=annotations)
+    )
     assert (read_policy(who).on_change, read_policy(who).problems) == (on_change, ())
 
 
 @pytest.mark.parametrize(
-    ("said", "takes"),
+    ("annotations", "takes"),
     [
         ({}, False),
         ({"rereads": "true"}, True),
@@ -333,9 +341,9 @@ def test_kinds_without_rollout(kind: str, text: str, on_change: OnChange) -> Non
         ({"strategy": "rollout", "agent": ""}, False),
     ],
 )
-def test_policy_takes_live_changes(said: dict[str, str], takes: bool) -> None:
+def test_policy_takes_live_changes(annotations: dict[str, str], takes: bool) -> None:
     """A live change needs no new pods where somebody re-reads, unless rollouts are asked for."""
-    assert policy(said).takes_live_changes() is takes
+    assert policy(annotations).takes_live_changes() is takes
 
 
 # -- which uses count -------------------------------------------------------------------------
@@ -343,14 +351,14 @@ def test_policy_takes_live_changes(said: dict[str, str], takes: bool) -> None:
 
 def followed(annotations: dict[str, str], *existing: str) -> list[str]:
     """List `kind/name place` of the uses that count for a consumer of ConfigMap app."""
-    said = {f"hotmap.dev/{name}": value for name, value in annotations.items()}
-    who = deployment(ENV, annotations=said)
+    annotations = {f"hotmap.dev/{name}": value for name, value in annotations.items()}
+    who = deployment(ENV, annotations=annotations)
     uses = followed_uses(who, read_policy(who), [source(text) for text in existing])
     return [f"{use.source.kind}/{use.source.name} {use.path}" for use in uses]
 
 
 @pytest.mark.parametrize(
-    ("said", "uses"),
+    ("annotations", "uses"),
     [
         pytest.param({}, [], id="not opted in"),
         pytest.param({"follow": "auto"}, ["ConfigMap/app containers[web].env[LEVEL]"], id="auto"),
@@ -376,9 +384,9 @@ def followed(annotations: dict[str, str], *existing: str) -> list[str]:
         pytest.param({"follow": "auto", "exclude": "configmap/app"}, [], id="excluded"),
     ],
 )
-def test_uses_that_count(said: dict[str, str], uses: list[str]) -> None:
+def test_uses_that_count(annotations: dict[str, str], uses: list[str]) -> None:
     """Referenced sources count by their uses, named ones as a whole."""
-    assert followed(said, "configmap/app", "secret/db", "secret/dc") == uses
+    assert followed(annotations, "configmap/app", "secret/db", "secret/dc") == uses
 
 
 def test_named_source_is_read_in_an_unknown_way() -> None:

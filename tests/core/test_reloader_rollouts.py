@@ -63,7 +63,7 @@ def decide(
     return assess(who, record, snapshots, Facts(revision=revision, **known))
 
 
-def asked(who: Consumer, source: Source | None) -> Record:
+def applied_record(who: Consumer, source: Source | None) -> Record:
     """The record after a source was first seen."""
     assessment = decide(who, source, None)
     return record_applied(who, None, assessment.findings, key_id=KEY.id, generation=who.generation)
@@ -108,7 +108,7 @@ def test_renamed_annotations_are_kept() -> None:
 def test_mark_that_another_wrote_after_the_change() -> None:
     """A running Reloader, or we before a crash, asked already: nothing more is to do."""
     new = read(NEW, version=2, changed_at=50)
-    before = asked(marked(""), read(OLD))
+    before = applied_record(marked(""), read(OLD))
     who = marked(new.stamp, generation=2, written_at=51)
     assessment = decide(who, new, before)
     assert assessment.verdict is Verdict.ADOPT
@@ -147,7 +147,7 @@ def test_moving_over_adopts() -> None:
 def test_undo_brought_the_mark_back() -> None:
     """The variable says what is present, but its pods may not: a name of its own."""
     old, new = read(OLD), read(NEW, version=2, changed_at=50)
-    before = asked(marked(new.stamp), new)
+    before = applied_record(marked(new.stamp), new)
     who = marked(old.stamp, generation=1)
     assessment = decide(who, read(OLD, version=3, changed_at=60), before)
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, True)
@@ -160,7 +160,11 @@ def test_source_that_appears(wanted: bool) -> None:
     who = marked("", optional)
     old_pod = PodStart("web-1", 100.0, "", (Span(100.0, 100.0),))
     assessment = decide(
-        who, read(NEW, changed_at=500), asked(who, None), reload_on_create=wanted, starts=(old_pod,)
+        who,
+        read(NEW, changed_at=500),
+        applied_record(who, None),
+        reload_on_create=wanted,
+        starts=(old_pod,),
     )
     assert assessment.verdict is (Verdict.FROZEN if wanted else Verdict.ADOPT)
 
@@ -169,7 +173,10 @@ def test_source_that_was_recreated() -> None:
     """Also where creations are left alone, other content under an old name is a change."""
     who = marked("")
     assessment = decide(
-        who, read(NEW, uid="uid-2", version=9), asked(who, read(OLD)), reload_on_create=False
+        who,
+        read(NEW, uid="uid-2", version=9),
+        applied_record(who, read(OLD)),
+        reload_on_create=False,
     )
     assert assessment.verdict is Verdict.FROZEN
 
@@ -186,7 +193,7 @@ def test_deleted_source(optional: bool, wanted: bool, verdict: Verdict) -> None:
     """Only where flags ask for it, and never where new pods could not start without it."""
     spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true") if optional else ENV
     who = marked("1", spec)
-    assessment = decide(who, None, asked(who, read(OLD)), reload_on_delete=wanted)
+    assessment = decide(who, None, applied_record(who, read(OLD)), reload_on_delete=wanted)
     assert assessment.verdict is verdict
     if verdict is Verdict.FROZEN:
         record = record_applied(who, None, assessment.findings, key_id=KEY.id, generation=2)
@@ -197,7 +204,7 @@ def test_invisible_sources_do_not_hold_a_rollout() -> None:
     """Where a selector hides sources, one that is not seen may exist."""
     both = ENV + "      - {name: OTHER, valueFrom: {secretKeyRef: {name: db, key: p}}}\n"
     who = marked("", both)
-    before = asked(who, read(OLD))
+    before = applied_record(who, read(OLD))
     new = read(NEW, version=2)
     assert decide(who, new, before).verdict is Verdict.HOLD
     assert decide(who, new, before, visible=False).verdict is Verdict.FROZEN
@@ -211,7 +218,7 @@ def test_recorded_revision(spec: str, live_needs_rollout: bool) -> None:
     source = read(OLD)
     snapshots = take_snapshots(who.uses, {source.key: source}, KEY)
     assert recorded_revision(
-        asked(who, source),
+        applied_record(who, source),
         KEY,
         namespace="shop",
         uid=who.uid,
@@ -222,7 +229,7 @@ def test_recorded_revision(spec: str, live_needs_rollout: bool) -> None:
 def test_plan_names_what_is_to_be_marked() -> None:
     """Each changed source with its digest; none where rollouts are written in hotmap's way."""
     who, new = marked(""), read(NEW, version=2)
-    assessment = decide(who, new, asked(who, read(OLD)))
+    assessment = decide(who, new, applied_record(who, read(OLD)))
     for dialect, stamps in ((ENV_VARS, (Stamp(APP, new.stamp),)), (DialectSettings(), ())):
         policy = read_policy(who, defaults=Defaults(follow="auto", dialect=dialect))
         plan = make_plan(who, policy, assessment, changed={})

@@ -31,7 +31,7 @@ WENT = Window(100, 110)
 A = {"LEVEL": "info", "app.yaml": "a: 1"}
 
 
-def asked_for(consumer: Consumer, data: dict[str, str]) -> Record:
+def applied_record(consumer: Consumer, data: dict[str, str]) -> Record:
     """Make the record of a consumer that was asked for a ConfigMap's content."""
     snapshots = take_snapshots(consumer.uses, sources(config_map(data=data)), KEY)
     assessment = assess(consumer, None, snapshots, Facts(now=0, revision=""))
@@ -40,7 +40,7 @@ def asked_for(consumer: Consumer, data: dict[str, str]) -> Record:
     )
 
 
-def judged(
+def assess_change(
     spec: str = ENV,
     *,
     started: float | None = 50,
@@ -56,7 +56,7 @@ def judged(
 ) -> Assessment:
     """Judge a consumer of ConfigMap app that was asked for A, with windows in between."""
     consumer = deployment(spec, rolling=rolling)
-    record = asked_for(consumer, A)
+    record = applied_record(consumer, A)
     record = Record(record.uid, KEY.id, 1, record.sources, recorded)
     snapshots = take_snapshots(consumer.uses, {} if gone else sources(config_map(data=data)), KEY)
     facts = Facts(
@@ -85,24 +85,24 @@ def judged(
 )
 def test_pod_that_started_in_between_is_stale(started: float | None, verdict: Verdict) -> None:
     """Equal content is fresh, but for pods that started in the window or 2 s beside it."""
-    assessment = judged(started=started)
+    assessment = assess_change(started=started)
     assert assessment.verdict is verdict
     assert assessment.distinct is (verdict is Verdict.FROZEN)
 
 
 def test_reason_names_the_pods() -> None:
     """A rollout for equal content says which pods made it needed."""
-    assert judged(started=105).reason == "web-1 started while other content was current"
+    assert assess_change(started=105).reason == "web-1 started while other content was current"
 
 
 def test_recorded_windows_count_as_well() -> None:
     """A window that was kept in the record is examined like one just seen."""
-    assert judged(started=105, windows=(), recorded=(WENT,)).verdict is Verdict.FROZEN
+    assert assess_change(started=105, windows=(), recorded=(WENT,)).verdict is Verdict.FROZEN
 
 
 def test_assessment_asks_for_pod_starts() -> None:
     """A window without the pods' starts asks for them."""
-    assessment = judged(pods_checked=False)
+    assessment = assess_change(pods_checked=False)
     assert assessment.verdict is Verdict.CHECK_PODS
     assert assessment.reason == "reverted: checking when its pods started"
 
@@ -110,7 +110,7 @@ def test_assessment_asks_for_pod_starts() -> None:
 @pytest.mark.parametrize("now", [110.5, 112])
 def test_window_that_just_ended_is_examined_later(now: float) -> None:
     """A container that is about to start may still read the other content, so it is too early."""
-    assessment = judged(now=now, pods_checked=False)
+    assessment = assess_change(now=now, pods_checked=False)
     assert (assessment.verdict, assessment.early) == (Verdict.UP_TO_DATE, True)
     plan = make_plan(deployment(ENV), Policy(), assessment, changed={})
     assert (plan.actions, plan.settles, plan.requeue_after) == ((), False, 1.0)
@@ -119,8 +119,8 @@ def test_window_that_just_ended_is_examined_later(now: float) -> None:
 
 def test_rollout_is_waited_for_first() -> None:
     """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
-    assert judged(rolling=True, pods_checked=False).early
-    late = judged(rolling=True, pods_checked=False, waited=ROLLOUT_PATIENCE)
+    assert assess_change(rolling=True, pods_checked=False).early
+    late = assess_change(rolling=True, pods_checked=False, waited=ROLLOUT_PATIENCE)
     assert (late.verdict, late.early) == (Verdict.CHECK_PODS, False)
 
 
@@ -129,21 +129,23 @@ def test_rollout_is_waited_for_first() -> None:
 )
 def test_files_that_are_reread_leave_no_window(live_needs_rollout: bool, verdict: Verdict) -> None:
     """Files come back by themselves; only where nobody re-reads them may a pod be stale."""
-    assert judged(FILES, started=105, live_needs_rollout=live_needs_rollout).verdict is verdict
+    assert (
+        assess_change(FILES, started=105, live_needs_rollout=live_needs_rollout).verdict is verdict
+    )
 
 
 @pytest.mark.parametrize(("started", "verdict"), [(50, Verdict.LIVE), (105, Verdict.FROZEN)])
 def test_live_change_does_not_forget_a_window(started: float, verdict: Verdict) -> None:
     """Other files changed meanwhile: the nudge does not settle what a pod may hold frozen."""
     changed = A | {"app.yaml": "a: 2"}
-    assert judged(ENV_AND_FILES, started=started, data=changed).verdict is verdict
-    early = judged(ENV_AND_FILES, data=changed, now=111, pods_checked=False)
+    assert assess_change(ENV_AND_FILES, started=started, data=changed).verdict is verdict
+    early = assess_change(ENV_AND_FILES, data=changed, now=111, pods_checked=False)
     assert (early.verdict, early.early) == (Verdict.LIVE, True)
 
 
 def test_rollout_is_held_if_new_pods_could_not_start() -> None:
     """A suspect pod is left alone while a source that new pods need does not exist."""
-    assessment = judged(started=105, gone=True)
+    assessment = assess_change(started=105, gone=True)
     assert assessment.verdict is Verdict.HOLD
     assert "does not exist" in assessment.reason
 
@@ -181,15 +183,17 @@ def test_pods_started_by_the_return_are_not_suspect(started: float, suspect: boo
     away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.0)
     back = rolled(away, "k.b", "k.a", retired_at=120.0, now=130.7)
     verdict = Verdict.FROZEN if suspect else Verdict.UP_TO_DATE
-    assert judged(started=started, windows=(), recorded=back.windows).verdict is verdict
+    assert assess_change(started=started, windows=(), recorded=back.windows).verdict is verdict
 
 
 def test_quick_return_suspects_only_what_started_before_it() -> None:
     """Away and back within two seconds: the rollout's own pods are still no suspects."""
     away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.2, now=100.7)
     back = rolled(away, "k.b", "k.a", retired_at=101.2, now=101.7)
-    assert judged(started=100, windows=(), recorded=back.windows).verdict is Verdict.FROZEN
-    assert judged(started=101, windows=(), recorded=back.windows).verdict is Verdict.UP_TO_DATE
+    assert assess_change(started=100, windows=(), recorded=back.windows).verdict is Verdict.FROZEN
+    assert (
+        assess_change(started=101, windows=(), recorded=back.windows).verdict is Verdict.UP_TO_DATE
+    )
 
 
 def test_numbered_revision_opens_no_window() -> None:
@@ -206,7 +210,7 @@ def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
     back = rolled(overtaken, "k.b", "k.a", retired_at=130.0, now=131.0)
     (window,) = back.windows
     assert window.start == 100.0
-    assert judged(started=105, windows=(), recorded=back.windows).distinct
+    assert assess_change(started=105, windows=(), recorded=back.windows).distinct
 
 
 def test_revision_number_is_not_part_of_the_content() -> None:
@@ -258,10 +262,10 @@ def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
 
 def test_revision_removed_from_the_template_is_retired() -> None:
     """Its pods may be there still, so a return to it suspects those that started meanwhile."""
-    asked = Record("u", "k", 1, revision="k.a")
-    away = rolled(asked, "", "k.b", retired_at=100.0)
+    applied_record = Record("u", "k", 1, revision="k.a")
+    away = rolled(applied_record, "", "k.b", retired_at=100.0)
     assert away.retired == (RetiredRevision("k.a", 100.0),)
-    assert rolled(asked, "z.forged", "k.b").retired == (
+    assert rolled(applied_record, "z.forged", "k.b").retired == (
         RetiredRevision("k.a", 100.0),
         RetiredRevision("z.forged", 100.0),
     )

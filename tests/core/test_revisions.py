@@ -11,10 +11,10 @@ from tests.core.freshness import (
     REQUIRED,
     A,
     app,
-    asked,
+    applied_record,
+    assess_change,
     deployment,
-    judged,
-    kept,
+    record_after,
 )
 from tests.support.objects import (
     ENV_AND_FILES,
@@ -33,17 +33,17 @@ from hotmap.core.fingerprint import fingerprint_key
 def test_applied_content_is_fresh(spec: str, data: dict[str, str]) -> None:
     """After an action, judging the same content again finds nothing to do."""
     who = deployment(spec)
-    before, now = asked(who, app()), [app(data, version=2)]
-    record = kept(who, before, judged(who, before, now))
-    assert judged(who, record, now).verdict is Verdict.UP_TO_DATE
+    before, now = applied_record(who, app()), [app(data, version=2)]
+    record = record_after(who, before, assess_change(who, before, now))
+    assert assess_change(who, record, now).verdict is Verdict.UP_TO_DATE
 
 
 def test_record_under_another_key_is_not_mixed_in() -> None:
     """Fingerprints of two keys never stand in one record; what cannot be carried over goes."""
     who = deployment()
-    old = asked(who, app())
+    old = applied_record(who, app())
     other = fingerprint_key(b"another key")
-    gone = judged(who, old, [])
+    gone = assess_change(who, old, [])
     record = record_applied(who, old, gone.findings, key_id=other.id, generation=1)
     assert record.key_id == other.id
     assert [source.frozen for source in record.sources] == ["-"]

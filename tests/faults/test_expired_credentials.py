@@ -46,7 +46,7 @@ async def test_expired_token_is_retried_with_backoff(
     token.write_text("old")
     server.token = "new"
     async with reflect(credentials=TokenFile(token)) as reflection:
-        await server.asked("stream", 3)
+        await server.wait_for_requests("stream", 3)
         statistics = reflection.statistics()
         token.write_text("new")
         await reflection.converged()
@@ -62,7 +62,7 @@ async def test_token_without_a_file_is_tried_once_per_attempt(
     """A static token cannot get better, so a 401 is not answered with a second request."""
     server.token = "other"
     async with reflect(credentials=BearerToken("mine")) as reflection:
-        await server.asked("stream", 3)
+        await server.wait_for_requests("stream", 3)
         assert not reflection.store.synced.is_set()
         assert reflection.statistics().errors >= 2
     spacing = server.requests[1].at - server.requests[0].at

@@ -59,7 +59,7 @@ async def test_server_that_cannot_stream_is_listed_for_good(
     server.script("stream", behaviour)
     server.script("watch", expired_status)
     async with reflect() as reflection:
-        await server.asked("list", 2)
+        await server.wait_for_requests("list", 2)
         await reflection.converged()
         server.truth.put("c", "1")
         await reflection.converged()
@@ -129,9 +129,9 @@ async def test_continue_token_that_expires_starts_one_whole_list(
     server.can_stream = False
     server.script("list", serve_page, expired_status)
     async with reflect() as reflection:
-        await server.asked("list", 2)
+        await server.wait_for_requests("list", 2)
         await reflection.converged()
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
     lists = [request.params for request in server.requests if request.script == "list"]
     assert lists == [{"limit": "500"}, {"limit": "500", "continue": "500"}, {}]
     assert len(server.requests) == 5
@@ -142,7 +142,7 @@ async def test_list_that_fails_is_tried_again_later(server: FaultServer, reflect
     server.can_stream = False
     server.script("list", broken, forbidden, forbidden)
     async with reflect() as reflection:
-        await server.asked("list", 3)
+        await server.wait_for_requests("list", 3)
         assert not reflection.store.synced.is_set()
         await reflection.converged()
         assert reflection.statistics().errors == 3
@@ -158,7 +158,7 @@ async def test_one_namespace_and_selectors_are_asked_for(
     narrow = {"label_selector": "app=web", "field_selector": "metadata.name=a"}
     async with reflect(namespace="default", **narrow) as reflection:
         await reflection.converged()
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
     for request in server.requests:
         assert request.path == "/api/v1/namespaces/default/configmaps"
         assert request.params["labelSelector"] == "app=web"
@@ -209,7 +209,7 @@ async def test_page_that_is_too_large_halves_the_next_ones(
     server.can_stream = False
     server.script("watch", expired_status)
     async with reflect() as reflection:
-        await server.asked("watch", 2)
+        await server.wait_for_requests("watch", 2)
         await reflection.converged()
     limits = [request.params["limit"] for request in server.requests if request.script == "list"]
     assert limits[:2] == ["4", "2"]

@@ -247,7 +247,7 @@ async def test_random_faults_never_give_two_leaders(seed: int) -> None:
     async with election(FAST) as held:
         candidates = await held.started("a", "b", "c")
         for _ in range(12):
-            await misfortune(held, dice, dice.choice(candidates))
+            await disturb(held, dice, dice.choice(candidates))
             await asyncio.sleep(dice.uniform(0, 0.5))
         for candidate in candidates:
             candidate.wire.heal()
@@ -258,7 +258,7 @@ async def test_random_faults_never_give_two_leaders(seed: int) -> None:
         assert sum(candidate.at_work for candidate in candidates) >= 1
 
 
-async def misfortune(held: Election, dice: random.Random, victim: Candidate) -> None:
+async def disturb(held: Election, dice: random.Random, victim: Candidate) -> None:
     match dice.choice(["cut", "stall", "half open", "slow", "heal", "end", "vanish", "server"]):
         case "cut":
             victim.wire.cut()

@@ -59,13 +59,13 @@ async def _resources(exchange: Exchange, *names: str) -> None:
 class Discovery:
     """Answers every question with the same behaviour until it is told another one."""
 
-    def __init__(self, says: Behaviour) -> None:
-        self.says = says
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
         #: Answered first, one each.
         self.once: list[Behaviour] = []
 
     async def __call__(self, exchange: Exchange) -> None:
-        await (self.once.pop(0) if self.once else self.says)(exchange)
+        await (self.once.pop(0) if self.once else self.behaviour)(exchange)
 
 
 class Watched:
@@ -90,12 +90,12 @@ class Watched:
     async def looks(self, times: int) -> None:
         """Wait until discovery was asked so many times more."""
         async with asyncio.timeout(HEALED):
-            await self.server.asked("other", self.server.count("other") + times)
+            await self.server.wait_for_requests("other", self.server.count("other") + times)
 
 
 @asynccontextmanager
-async def watched(server: FaultServer, says: Behaviour) -> AsyncIterator[Watched]:
-    discovery = Discovery(says)
+async def watched(server: FaultServer, behaviour: Behaviour) -> AsyncIterator[Watched]:
+    discovery = Discovery(behaviour)
     server.script("other", *[discovery] * 100_000)
     store: Store[str] = Store()
     config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
@@ -122,10 +122,10 @@ async def watched(server: FaultServer, says: Behaviour) -> AsyncIterator[Watched
             await asyncio.wait([task])
 
 
-@pytest.mark.parametrize("says", [nothing, neighbours])
-async def test_absent_kind_counts_as_empty(server: FaultServer, says: Behaviour) -> None:
+@pytest.mark.parametrize("behaviour", [nothing, neighbours])
+async def test_absent_kind_counts_as_empty(server: FaultServer, behaviour: Behaviour) -> None:
     """It counts as complete and empty, and nothing but discovery is asked."""
-    async with watched(server, says) as one:
+    async with watched(server, behaviour) as one:
         await one.presence.answered.wait()
         assert one.store.synced.is_set()
         assert one.presence.reflectors == ()
@@ -149,7 +149,7 @@ async def test_installed_kind_is_watched(server: FaultServer) -> None:
     """Its objects are those that are there by then, and go on being followed."""
     async with watched(server, nothing) as one:
         await one.presence.answered.wait()
-        one.discovery.says = there
+        one.discovery.behaviour = there
         await one.until(lambda: one.names() == {"a", "b"})
         server.truth.put("c", "1")
         await one.until(lambda: one.names() == {"a", "b", "c"})
@@ -161,16 +161,16 @@ async def test_reinstalled_kind_is_watched_again(server: FaultServer) -> None:
     async with watched(server, there) as one:
         await one.until(lambda: one.names() == {"a", "b"})
         one.store.subscribe(lambda key, old, new: gone.append(key.name) if new is None else None)
-        one.discovery.says = nothing
+        one.discovery.behaviour = nothing
         await one.until(lambda: not len(one.store))
         assert one.presence.reflectors == ()
         assert sorted(gone) == ["a", "b"]
-        asked = server.count("stream")
+        wait_for_requests = server.count("stream")
         await one.looks(5)
-        assert server.count("stream") == asked
-        one.discovery.says = neighbours
+        assert server.count("stream") == wait_for_requests
+        one.discovery.behaviour = neighbours
         await one.looks(3)
-        one.discovery.says = there
+        one.discovery.behaviour = there
         await one.until(lambda: one.names() == {"a", "b"})
 
 
@@ -194,11 +194,11 @@ async def test_failed_discovery_keeps_the_watch(
     """What is watched goes on being watched; it is said once, not each time."""
     async with watched(server, there) as one:
         await one.until(lambda: one.names() == {"a", "b"})
-        one.discovery.says = broken
+        one.discovery.behaviour = broken
         await one.looks(5)
         server.truth.put("c", "1")
         await one.until(lambda: one.names() == {"a", "b", "c"})
-        one.discovery.says = there
+        one.discovery.behaviour = there
         await one.looks(2)
     said = [record for record in caplog.records if "cannot determine whether" in record.message]
     assert len([record for record in said if record.levelname == "WARNING"]) == 1
@@ -221,7 +221,7 @@ async def test_unreachable_server_has_not_answered(truth: Truth) -> None:
         async with watched(server, hang_up) as one:
             await one.looks(3)
             assert not one.presence.answered.is_set()
-            one.discovery.says = there
+            one.discovery.behaviour = there
             await one.store.synced.wait()
             assert one.names() == {"a", "b"}
 

@@ -46,13 +46,15 @@ async def test_watch_is_resumed_over_tls(
     async with FaultServer(truth, tls=server_tls, can_stream=False) as server:
         server.script("watch", behaviour)
         async with reflect(on=server, tls=TLS(ca=authority.pem)) as reflection:
-            await server.asked("watch", 1)
+            await server.wait_for_requests("watch", 1)
             truth.delete("a")
             truth.put("c", "1")
             await reflection.converged()
         assert reflection.deleted == ["a"]
-        asked = [request.script for request in server.requests if request.script != "check"]
-        assert asked == [
+        wait_for_requests = [
+            request.script for request in server.requests if request.script != "check"
+        ]
+        assert wait_for_requests == [
             "stream",
             "list",
             "watch",
@@ -67,7 +69,7 @@ async def test_untrusted_server_gets_no_token(
     foreign = Authority("another authority")
     async with FaultServer(truth, tls=server_tls) as server:
         async with reflect(on=server, tls=TLS(ca=foreign.pem)) as reflection:
-            await reflection.shows(lambda statistics: statistics.errors >= 3)
+            await reflection.wait_for_statistics(lambda statistics: statistics.errors >= 3)
             statistics = reflection.statistics()
         assert server.requests == []
     assert statistics.last_error.startswith(f"cannot trust {server.url}: ")

@@ -78,11 +78,11 @@ async def test_watch_is_resumed_where_it_stopped(
     """No new list: each fault costs one more watch, from the last known resourceVersion."""
     server.script("watch", behaviour, behaviour)
     async with reflect() as reflection:
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
         truth.delete("a")
         truth.put("c", "1")
         truth.put("b", "2")
-        await server.asked("watch", 3)
+        await server.wait_for_requests("watch", 3)
         await reflection.converged()
         truth.put("d", "1")
         await reflection.converged()
@@ -108,11 +108,11 @@ async def test_expired_position_leads_to_one_list(
     """What vanished in the gap is told to listeners as deleted, though no watch ever said so."""
     server.script("watch", behaviour)
     async with reflect() as reflection:
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
         truth.delete("a")
         truth.put("c", "1")
         await reflection.converged()
-        await server.asked("watch", 2)
+        await server.wait_for_requests("watch", 2)
         assert reflection.deleted == ["a"]
         truth.put("d", "1")
         await reflection.converged()
@@ -124,7 +124,7 @@ async def test_retry_after_is_honoured(server: FaultServer, reflect: Reflect) ->
     """After 429 the server is left alone for as long as it asks."""
     server.script("watch", throttled(1))
     async with reflect() as reflection:
-        await server.asked("watch", 2)
+        await server.wait_for_requests("watch", 2)
         await reflection.converged()
     first, second = (request for request in server.requests if request.script == "watch")
     assert second.at - first.at >= 1.0
@@ -143,8 +143,8 @@ async def test_permanent_fault_is_retried_with_backoff(
     server.script("watch", *[behaviour] * 1000)
     async with reflect() as reflection:
         await reflection.converged()
-        await server.asked("watch", 6)
-        await reflection.shows(lambda statistics: bool(statistics.last_error))
+        await server.wait_for_requests("watch", 6)
+        await reflection.wait_for_statistics(lambda statistics: bool(statistics.last_error))
     watches = [request.at for request in server.requests if request.script == "watch"]
     assert len(watches) - 1 <= (watches[-1] - watches[0]) / 0.02
     assert server.count("list") <= server.count("watch") + 1
@@ -153,7 +153,7 @@ async def test_permanent_fault_is_retried_with_backoff(
 async def test_bookmarks_keep_a_quiet_watch_alive(server: FaultServer, reflect: Reflect) -> None:
     """Silence is the time since the last byte, not since the watch began."""
     async with reflect() as reflection:
-        await reflection.shows(lambda statistics: statistics.bookmarks >= 8)
+        await reflection.wait_for_statistics(lambda statistics: statistics.bookmarks >= 8)
         assert reflection.statistics().errors == 0
     assert server.count("watch") == 1
 
@@ -164,7 +164,7 @@ async def test_missing_bookmarks_near_the_end_of_a_watch_are_no_silence(
     """What the request's own timeoutSeconds explains is not reported, and asks for no list."""
     server.script("watch", no_last_bookmarks, no_last_bookmarks)
     async with reflect(timing=FAST._replace(watch_shortest=1, watch_longest=1)) as reflection:
-        await server.asked("watch", 3)
+        await server.wait_for_requests("watch", 3)
         assert (reflection.statistics().errors, reflection.statistics().silences) == (0, 0)
     assert server.count("list") == 1
     assert "sent nothing" not in caplog.text
@@ -176,9 +176,9 @@ async def test_silent_watch_is_resumed_quietly_if_the_server_answers(
     """One object is read to know that; what the watch held back comes with the next one."""
     server.script("watch", silent_after_bookmark)
     async with reflect() as reflection:
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
         truth.put("c", "1")
-        await server.asked("check", 1)
+        await server.wait_for_requests("check", 1)
         await reflection.converged()
         assert (reflection.statistics().errors, reflection.statistics().silences) == (0, 1)
     assert (server.count("list"), server.count("watch")) == (1, 2)
@@ -192,7 +192,7 @@ async def test_silent_watch_is_reported_if_the_server_does_not_answer(
     server.script("watch", silent_after_bookmark)
     server.script("check", silence)
     async with reflect() as reflection:
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
         truth.put("c", "1")
         await reflection.converged()
         assert reflection.statistics().errors == 1
@@ -218,7 +218,7 @@ async def test_bookmarks_move_the_position(
     async with reflect() as reflection:
         await reflection.converged()
         truth.revision += 50
-        await server.asked("watch", 2)
+        await server.wait_for_requests("watch", 2)
     second = [request for request in server.requests if request.script == "watch"][1]
     assert second.params["resourceVersion"] == str(truth.revision)
 
@@ -242,15 +242,15 @@ async def test_object_of_a_wrong_shape_does_not_stop_the_others(
     """It is left out and counted, by list and by watch, until it is gone; the others arrive."""
     truth.objects["default", "a"]["data"] = {"value": 5}
     async with reflect() as reflection:
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
         truth.put("c", "1")
         truth.revision += 1
         truth.history.append((truth.revision, "MODIFIED", truth.objects["default", "a"]))
-        await reflection.shows(lambda statistics: statistics.events == 2)
+        await reflection.wait_for_statistics(lambda statistics: statistics.events == 2)
         assert reflection.statistics().unreadable == 1
         truth.delete("a")
         await reflection.converged()
-        await reflection.shows(lambda statistics: statistics.unreadable == 0)
+        await reflection.wait_for_statistics(lambda statistics: statistics.unreadable == 0)
     assert len(server.requests) == 3
 
 
@@ -282,7 +282,7 @@ async def test_object_that_nests_deeply_does_not_stop_the_others(
     server.script("list", nested_page)
     server.script("watch", nested_watch)
     async with reflect() as reflection:
-        await server.asked("watch", 1)
+        await server.wait_for_requests("watch", 1)
         await reflection.converged()
         server.cut()
         truth.put("b", "2")

@@ -48,7 +48,7 @@ async def recorder(server: FaultServer, clock: Clock) -> AsyncIterator[Recorder]
         await recorder.aclose()
 
 
-def tell(recorder: Recorder, message: str = "rolled", regarding: ObjectKey = WEB) -> None:
+def send_event(recorder: Recorder, message: str = "rolled", regarding: ObjectKey = WEB) -> None:
     recorder.event(
         regarding,
         api_version="apps/v1",
@@ -65,7 +65,7 @@ def sent(server: FaultServer) -> list[tuple[str, dict[str, Any]]]:
 
 async def test_event_has_what_kubectl_shows(server: FaultServer, recorder: Recorder) -> None:
     """Type, reason, object, component, message and times, in the object's namespace."""
-    tell(recorder)
+    send_event(recorder)
     assert server.requests == []
     await recorder.aclose()
     [request] = server.requests
@@ -98,14 +98,14 @@ async def test_repetitions_within_ten_minutes_are_counted(
     server: FaultServer, recorder: Recorder, clock: Clock
 ) -> None:
     """The same words about the same object: one Event whose count grows; later, a new one."""
-    tell(recorder)
+    send_event(recorder)
     await recorder.aclose()
     clock.now += 599
-    tell(recorder)
-    tell(recorder)
+    send_event(recorder)
+    send_event(recorder)
     await recorder.aclose()
     clock.now += 601
-    tell(recorder)
+    send_event(recorder)
     await recorder.aclose()
     assert [method for method, _ in sent(server)] == ["POST", "PATCH", "POST"]
     name = sent(server)[0][1]["metadata"]["name"]
@@ -121,10 +121,10 @@ async def test_expired_event_is_created_again(server: FaultServer, recorder: Rec
     async def gone(exchange: Exchange) -> None:
         await exchange.answer(404, status(404, "NotFound", 'events "x" not found'))
 
-    tell(recorder)
+    send_event(recorder)
     await recorder.aclose()
     server.script("other", gone)
-    tell(recorder)
+    send_event(recorder)
     await recorder.aclose()
     assert [method for method, _ in sent(server)] == ["POST", "PATCH", "POST"]
     assert sent(server)[2][1]["count"] == 2
@@ -137,7 +137,7 @@ async def test_lost_response_makes_no_second_event(server: FaultServer, recorder
         await exchange.answer(409, status(409, "AlreadyExists", 'events "x" already exists'))
 
     server.script("other", silence, taken)
-    tell(recorder)
+    send_event(recorder)
     await recorder.aclose()
     assert len(server.requests) == 2
     assert recorder.statistics().created == 1
@@ -148,8 +148,8 @@ async def test_event_that_cannot_be_written_is_dropped(
 ) -> None:
     """The caller hears nothing of it, the log does, and the next Event is written."""
     server.script("other", broken, broken)
-    tell(recorder, "first")
-    tell(recorder, "second")
+    send_event(recorder, "first")
+    send_event(recorder, "second")
     await recorder.aclose()
     assert recorder.statistics() == (1, 0, 1, 0)
     assert "failed to write Event RolledOut for Deployment shop/web" in caplog.text
@@ -159,12 +159,12 @@ async def test_event_that_cannot_be_written_is_dropped(
 async def test_events_of_one_object_are_rate_limited(recorder: Recorder, clock: Clock) -> None:
     """25 Events at once, then one per five minutes; other objects are not held back."""
     for number in range(30):
-        tell(recorder, f"message {number}")
+        send_event(recorder, f"message {number}")
     assert recorder.statistics().dropped == 5
     clock.now += 300
-    tell(recorder, "after five minutes")
-    tell(recorder, "too soon")
-    tell(recorder, "another", ObjectKey("Deployment", "shop", "other"))
+    send_event(recorder, "after five minutes")
+    send_event(recorder, "too soon")
+    send_event(recorder, "another", ObjectKey("Deployment", "shop", "other"))
     assert recorder.statistics().dropped == 6
 
 
@@ -172,7 +172,7 @@ async def test_cluster_scoped_object_has_its_events_in_default(
     server: FaultServer, recorder: Recorder
 ) -> None:
     """Where kubectl looks for them."""
-    tell(recorder, regarding=ObjectKey("Node", "", "n1"))
+    send_event(recorder, regarding=ObjectKey("Node", "", "n1"))
     await recorder.aclose()
     [request] = server.requests
     assert request.path == "/api/v1/namespaces/default/events"
@@ -181,7 +181,7 @@ async def test_cluster_scoped_object_has_its_events_in_default(
 
 async def test_long_name_and_message_are_cut(server: FaultServer, recorder: Recorder) -> None:
     """A name has 253 characters at most, a message 1024."""
-    tell(recorder, "x" * 2000, ObjectKey("Deployment", "shop", "n" * 253))
+    send_event(recorder, "x" * 2000, ObjectKey("Deployment", "shop", "n" * 253))
     await recorder.aclose()
     [(_, body)] = sent(server)
     assert len(body["metadata"]["name"]) <= 253
@@ -194,7 +194,7 @@ async def test_close_does_not_wait_for_a_silent_server(
     """What cannot be written by then is counted as dropped."""
     server.script("other", *[silence] * 10)
     for number in range(5):
-        tell(recorder, f"message {number}")
+        send_event(recorder, f"message {number}")
     async with asyncio.timeout(60):
         await recorder.aclose(within=0.05)
     assert recorder.statistics().pending == 0
@@ -207,8 +207,8 @@ async def test_one_namespace_cannot_use_up_the_events_of_the_others(
     """300 Events of one tenant wait; that of another, which came later, is the second to go."""
     monkeypatch.setattr(module, "SPACING", 0.0)
     for number in range(300):
-        tell(recorder, regarding=ObjectKey("Deployment", "noisy", f"web-{number}"))
-    tell(recorder, regarding=ObjectKey("Deployment", "quiet", "web"))
+        send_event(recorder, regarding=ObjectKey("Deployment", "noisy", f"web-{number}"))
+    send_event(recorder, regarding=ObjectKey("Deployment", "quiet", "web"))
     async with asyncio.timeout(60):
         while len(server.requests) < 51:  # noqa: ASYNC110  requests are polled
             await asyncio.sleep(0.01)
@@ -226,7 +226,7 @@ async def test_events_that_wait_are_bounded_in_each_namespace(
     """The oldest of that namespace gives way, and is counted."""
     monkeypatch.setattr(module, "NAMESPACE_PENDING", 10)
     for number in range(30):
-        tell(recorder, regarding=ObjectKey("Deployment", "noisy", f"web-{number}"))
+        send_event(recorder, regarding=ObjectKey("Deployment", "noisy", f"web-{number}"))
     assert recorder.statistics().pending == 10
     assert recorder.statistics().dropped == 20
 
@@ -260,7 +260,7 @@ async def test_persisting_problem_is_reported_once(
 async def test_dropped_problem_is_not_reported_again(recorder: Recorder) -> None:
     """An object beyond its budget of Events: the caller logs the problem once all the same."""
     for number in range(BURST):
-        tell(recorder, f"rolled {number}")
+        send_event(recorder, f"rolled {number}")
     told = [
         recorder.event(
             WEB,

@@ -23,32 +23,32 @@ def store() -> Store[str]:
 
 
 @pytest.fixture
-def heard(store: Store[str]) -> list[Change]:
+def record_changes(store: Store[str]) -> list[Change]:
     changes: list[Change] = []
     store.subscribe(lambda key, old, new: changes.append((key, old, new)))
     return changes
 
 
-def test_listeners_get_old_and_new(store: Store[str], heard: list[Change]) -> None:
+def test_listeners_get_old_and_new(store: Store[str], record_changes: list[Change]) -> None:
     """Created, changed, deleted; what is equal or unknown is no change."""
     store.put(A, "x")
     store.put(A, "x")
     store.put(A, "y")
     store.remove(A)
     store.remove(A)
-    assert heard == [(A, None, "x"), (A, "x", "y"), (A, "y", None)]
+    assert record_changes == [(A, None, "x"), (A, "x", "y"), (A, "y", None)]
 
 
 def test_complete_list_deletes_what_it_does_not_have(
-    store: Store[str], heard: list[Change]
+    store: Store[str], record_changes: list[Change]
 ) -> None:
     """What vanished while nobody watched is told as if it had just been deleted."""
     store.put(A, "x")
     store.put(B, "y")
-    heard.clear()
+    record_changes.clear()
     assert not store.synced.is_set()
     store.replace_all({B: "y", C: "z"}, resource_version="7")
-    assert sorted(heard) == [(A, "x", None), (C, None, "z")]
+    assert sorted(record_changes) == [(A, "x", None), (C, None, "z")]
     assert store.synced.is_set()
     assert store.statistics() == (2, True, 4, "7")
 
@@ -68,41 +68,41 @@ def test_failing_listener_does_not_stop_others(
     store: Store[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its exception is logged, and the next listener is called."""
-    heard = []
+    record_changes = []
 
     def fail(key: ObjectKey, old: str | None, new: str | None) -> None:
         raise LookupError
 
     store.subscribe(fail)
-    store.subscribe(lambda key, old, new: heard.append(key))
+    store.subscribe(lambda key, old, new: record_changes.append(key))
     store.put(A, "x")
-    assert heard == [A]
+    assert record_changes == [A]
     assert "internal error in an event handler for ConfigMap default/a" in caplog.text
 
 
 def test_unsubscribed_listener_is_not_called(store: Store[str]) -> None:
     """`subscribe` returns the way out, which may be taken twice."""
-    heard = []
-    unsubscribe = store.subscribe(lambda key, old, new: heard.append(key))
+    record_changes = []
+    unsubscribe = store.subscribe(lambda key, old, new: record_changes.append(key))
     unsubscribe()
     unsubscribe()
     store.put(A, "x")
-    assert heard == []
+    assert record_changes == []
 
 
 def test_equal_index_value_keeps_the_entry() -> None:
     """The indexes are asked again only when what they look at may have changed."""
-    asked: list[str] = []
+    wait_for_requests: list[str] = []
 
     def first(word: str) -> str:
-        asked.append(word)
+        wait_for_requests.append(word)
         return word[:1]
 
     store: Store[str] = Store({"first": first}, filed_alike=lambda old, new: old[:1] == new[:1])
     store.put(A, "xa")
-    asked.clear()
+    wait_for_requests.clear()
     store.put(A, "xb")
-    assert asked == []
+    assert wait_for_requests == []
     assert store.by_index("first", "x") == ["xb"]
     store.put(A, "yb")
     assert store.by_index("first", "x") == []

@@ -85,7 +85,7 @@ class ControllerProcess:
 
     async def ready(self) -> Self:
         """Wait until it acts, or stands by with warm stores."""
-        await self.says("ready; ")
+        await self.wait_for_output("ready; ")
         return self
 
     async def kill(self) -> None:
@@ -95,7 +95,7 @@ class ControllerProcess:
 
     async def stop(self) -> int:
         """Ask it to end; returns the exit status."""
-        await self.look()
+        await self.get_all_endpoints()
         self.process.terminate()
         async with asyncio.timeout(PATIENCE):
             return await self.process.wait()
@@ -113,7 +113,7 @@ class ControllerProcess:
         """Return what it has printed so far."""
         return self._log.read_text()
 
-    async def says(self, words: str, *, within: float = PATIENCE) -> None:
+    async def wait_for_output(self, words: str, *, within: float = PATIENCE) -> None:
         """Wait until it has printed some words."""
         deadline = time.monotonic() + within
         while words not in self.log():
@@ -144,7 +144,7 @@ class ControllerProcess:
         depths = _DEPTH.findall(await self.get("/metrics"))
         return bool(depths) and not any(map(float, depths))
 
-    async def look(self) -> None:
+    async def get_all_endpoints(self) -> None:
         """Ask all its endpoints, so that their answers are among its outputs."""
         if self.is_running and _PORT.search(self.log()):
             for path in ENDPOINTS:

@@ -196,7 +196,7 @@ class FaultServer:
         """Count the requests that asked for a script so far."""
         return sum(1 for request in self.requests if request.script == script)
 
-    async def asked(self, script: str, times: int) -> None:
+    async def wait_for_requests(self, script: str, times: int) -> None:
         """Wait until a script was asked for so many times."""
         while self.count(script) < times:
             await self._arrived.wait()

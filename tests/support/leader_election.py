@@ -250,7 +250,7 @@ class Election:
 
         await self.registry.modify("leases", NAMESPACE, NAME, change, manager="test")
 
-    def clashes(self) -> list[tuple[str, ...]]:
+    def find_double_leaders(self) -> list[tuple[str, ...]]:
         """List every moment at which more than one led."""
         return [leaders for _, leaders in self.history if len(leaders) > 1]
 
@@ -258,7 +258,7 @@ class Election:
         """List who led, in order, without the times at which nobody did."""
         return [leaders[0] for _, leaders in self.history if leaders]
 
-    async def watch_over(self) -> None:
+    async def record_leaders(self) -> None:
         now: tuple[str, ...] = ()
         while True:
             leaders = tuple(one.identity for one in self.candidates if one.elector.is_leader)
@@ -290,7 +290,7 @@ async def election(timing: LeaseTiming) -> AsyncIterator[Election]:
         await made.start_server()
         stack.callback(made.store.close)
         stack.push_async_callback(made.stop_server)
-        watchman = asyncio.create_task(made.watch_over())
+        watchman = asyncio.create_task(made.record_leaders())
         try:
             yield made
         finally:
@@ -298,4 +298,4 @@ async def election(timing: LeaseTiming) -> AsyncIterator[Election]:
                 await candidate.stop()
             watchman.cancel()
             await asyncio.wait([watchman])
-        assert made.clashes() == []
+        assert made.find_double_leaders() == []

@@ -50,7 +50,7 @@ class Reflection:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def shows(self, wanted: Callable[[ReflectorStatistics], bool]) -> None:
+    async def wait_for_statistics(self, wanted: Callable[[ReflectorStatistics], bool]) -> None:
         """Wait until the statistics are as wanted."""
         async with asyncio.timeout(HEALED):
             while not wanted(self.statistics()):  # noqa: ASYNC110  statistics are polled

@@ -158,16 +158,16 @@ class Application:
         """Edit, wait until the application shows a text; tell how long that took."""
         began = time.monotonic()
         await self.edit(**data)
-        await self.shows(text, path)
+        await self.wait_until_shown(text, path)
         return f"{time.monotonic() - began:.2f} s"
 
-    async def shows(self, text: str, path: str = "/") -> None:
+    async def wait_until_shown(self, text: str, path: str = "/") -> None:
         """Wait until the application's answer has a text in it."""
 
-        async def look() -> bool | None:
+        async def check() -> bool | None:
             return text in await self.answer(path) or None
 
-        await until(look, f"{path} shows {text!r}")
+        await until(check, f"{path} shows {text!r}")
 
     async def answer(self, path: str = "/") -> str:
         """Ask as a browser does; "" while nobody answers."""
@@ -176,7 +176,7 @@ class Application:
     async def agent(self, state: str) -> dict[str, Any]:
         """Wait until `hotmap agent status` tells of a state, also by its exit status."""
 
-        async def look() -> dict[str, Any] | None:
+        async def check() -> dict[str, Any] | None:
             script = f"hotmap agent status --json --socket {_SOCKET}; code=$?; echo; echo $code"
             output = await self._backend.exec(self._pod, "sh", "-c", script, container=_AGENT)
             said, _, code = output.strip().rpartition("\n")
@@ -184,7 +184,7 @@ class Application:
             assert (code == "0") == (status["state"] == "loaded"), output
             return status if status["state"] == state else None
 
-        return await until(look, f"the agent is {state}")
+        return await until(check, f"the agent is {state}")
 
     async def metric(self, name: str) -> float:
         """Read one of the agent's samples, by its name and labels."""

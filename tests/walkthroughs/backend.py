@@ -104,12 +104,12 @@ class Backend(Protocol):
 
 
 async def until(
-    look: Callable[[], Awaitable[T | None]], told: str, *, within: float = PATIENCE
+    check: Callable[[], Awaitable[T | None]], told: str, *, within: float = PATIENCE
 ) -> T:
     """Ask again and again until the answer is something; `told` says what is waited for."""
     deadline = time.monotonic() + within
     while True:
-        if (found := await look()) is not None:
+        if (found := await check()) is not None:
             return found
         assert time.monotonic() < deadline, f"not within {within:g} s: {told}"
         await asyncio.sleep(0.02)

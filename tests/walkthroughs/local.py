@@ -182,7 +182,7 @@ class LocalBackend:
     async def rolled_out(self, deployment: str) -> None:
         """Wait as kubectl does (kubectl/pkg/polymorphichelpers/rollout_status.go)."""
 
-        async def look() -> bool | None:
+        async def check() -> bool | None:
             found = await self.get("Deployment", deployment)
             status, wanted = found.get("status", {}), found["spec"]["replicas"]
             seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
@@ -194,7 +194,7 @@ class LocalBackend:
                 and status.get("availableReplicas", 0) >= updated
             ) or None
 
-        await until(look, f"{deployment} is rolled out")
+        await until(check, f"{deployment} is rolled out")
 
     async def history(self, deployment: str) -> list[int]:
         return sorted(await self._replica_sets(deployment))

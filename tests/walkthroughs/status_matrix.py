@@ -348,7 +348,7 @@ async def observe(backend: Backend, folder: Path) -> Observations:
 async def _wait_for_start(backend: Backend, workload: _Workload) -> None:
     """Wait until the pod has an address, and its application serves, if it ever does."""
 
-    async def look() -> bool | None:
+    async def check() -> bool | None:
         pods = await backend.find("Pod", selector=f"app={workload.cell.name}")
         status = pods[0]["status"] if pods else {}
         workload.address = status.get("podIP", "")
@@ -356,16 +356,16 @@ async def _wait_for_start(backend: Backend, workload: _Workload) -> None:
             return None
         return (not workload.starts or await workload.served() == "one") or None
 
-    await until(look, f"{workload.cell.name} serves", within=_PATIENCE)
+    await until(check, f"{workload.cell.name} serves", within=_PATIENCE)
 
 
 async def _wait_for_adoption(controller: _Controller, workloads: list[_Workload]) -> None:
     """Wait until the controller knows all of them, and has settled on it."""
 
-    async def look() -> bool | None:
+    async def check() -> bool | None:
         return len(await controller.overview()) == len(workloads) or None
 
-    await until(look, "the controller knows all workloads")
+    await until(check, "the controller knows all workloads")
     await asyncio.sleep(3)  # an edit within two seconds of a pod's start could not be told from it
 
 

@@ -16,8 +16,8 @@ __all__ = [
     "restarted",
     "running_pod",
     "running_pods",
-    "shows",
     "variable",
+    "wait_until_shown",
 ]
 
 
@@ -39,12 +39,12 @@ class Entry(NamedTuple):
 async def finished_log(backend: Backend, pod: str) -> str:
     """Wait until a pod has succeeded; return what it printed."""
 
-    async def look() -> bool | None:
+    async def check() -> bool | None:
         phase = (await backend.get("Pod", pod))["status"].get("phase")
         assert phase != "Failed", await backend.logs(pod)
         return phase == "Succeeded" or None
 
-    await until(look, f"pod {pod} has succeeded")
+    await until(check, f"pod {pod} has succeeded")
     return await backend.logs(pod)
 
 
@@ -74,11 +74,11 @@ async def restarted(backend: Backend, app: str, old: Pod) -> None:
 
 
 async def _one_pod(backend: Backend, app: str, is_meant: Callable[[Pod], bool], told: str) -> Pod:
-    async def look() -> Pod | None:
+    async def check() -> Pod | None:
         pods = await running_pods(backend, app)
         return pods[0] if pods and len(pods) == 1 and is_meant(pods[0]) else None
 
-    return await until(look, f"{app} has {told}")
+    return await until(check, f"{app} has {told}")
 
 
 def _running(pod: JsonObject) -> Pod | None:
@@ -96,15 +96,15 @@ async def variable(backend: Backend, pod: Pod, name: str) -> str:
     return dict(line.split("=", 1) for line in lines if "=" in line)[name]
 
 
-async def shows(
+async def wait_until_shown(
     backend: Backend, pod: Pod, file: str, text: str, *, within: float = PATIENCE
 ) -> None:
     """Wait until a file in a pod holds a text."""
 
-    async def look() -> bool | None:
+    async def check() -> bool | None:
         return await backend.exec(pod.name, "cat", file) == text or None
 
-    await until(look, f"{file} in {pod.name} says {text!r}", within=within)
+    await until(check, f"{file} in {pod.name} says {text!r}", within=within)
 
 
 async def listing(backend: Backend, pod: Pod, directory: str) -> dict[str, Entry]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tests.walkthroughs.backend import Backend
 from tests.walkthroughs.manifests import CONFIG, ENVIRONMENT
-from tests.walkthroughs.steps import finished_log, restarted, running_pod, shows, variable
+from tests.walkthroughs.steps import (
+    finished_log,
+    restarted,
+    running_pod,
+    variable,
+    wait_until_shown,
+)
 
 # The container ends when somebody asks it to, so that it is restarted.
 FILES = """
@@ -82,7 +88,7 @@ async def test_files_follow_after_the_sync_period(waitable: Backend) -> None:
     await waitable.start_settled()
     await waitable.patch("ConfigMap", "env-config", {"data": {"log_level": "DEBUG"}})
     limit = waitable.sync_limit
-    await shows(waitable, pod, "/etc/config/log_level", "DEBUG", within=limit)
+    await wait_until_shown(waitable, pod, "/etc/config/log_level", "DEBUG", within=limit)
     assert await waitable.exec(pod.name, "cat", "/etc/pinned/log_level") == "INFO"
     assert await running_pod(waitable, "my-nginx") == pod
     await waitable.exec(pod.name, "touch", "/scratch/end")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.inotify import watching
 from tests.walkthroughs.backend import Backend, until
-from tests.walkthroughs.steps import Pod, listing, running_pod, shows
+from tests.walkthroughs.steps import Pod, listing, running_pod, wait_until_shown
 
 MANIFESTS = """
 apiVersion: v1
@@ -57,10 +57,10 @@ async def nudge(backend: Backend, pod: Pod) -> None:
 async def gone(directory: Path) -> None:
     """Wait until a revision is removed, which is the last thing that a refresh does."""
 
-    async def look() -> bool | None:
+    async def check() -> bool | None:
         return None if directory.exists() else True
 
-    await until(look, f"{directory} is removed")
+    await until(check, f"{directory} is removed")
 
 
 async def test_annotation_of_pod_brings_files(backend: Backend) -> None:
@@ -75,7 +75,7 @@ async def test_annotation_of_pod_brings_files(backend: Backend) -> None:
 
     await backend.patch("ConfigMap", "test", {"data": {"mount.info": "after"}})
     await nudge(backend, pod)
-    await shows(backend, pod, "/etc/cm/mount.info", "after")
+    await wait_until_shown(backend, pod, "/etc/cm/mount.info", "after")
     await gone(await backend.volume(pod.name, "test") / old)
 
     after = await listing(backend, pod, "/etc/cm")
@@ -116,7 +116,7 @@ async def test_hotmap_annotates_the_pod_by_itself(backend: Backend) -> None:
     pod = await running_pod(backend, "web")
     async with backend.running_controller():
         await edit(backend)
-        await shows(backend, pod, "/etc/cm/mount.info", "after")
+        await wait_until_shown(backend, pod, "/etc/cm/mount.info", "after")
     found = await backend.get("Pod", pod.name)
     assert "hotmap.dev/target" in found["metadata"]["annotations"]
     assert await running_pod(backend, "web") == pod

@@ -52,7 +52,7 @@ async def test_nginx_is_signalled(backend: Backend, record_property: Note) -> No
     web = Application(backend, port)
     life = await web.create(NGINX, {"nginx.conf": nginx_conf(port, "one")}, inject=WITH_NGINX)
     async with backend.running_controller():
-        await web.shows("one")
+        await web.wait_until_shown("one")
         for text in ("two", "three"):
             took = await web.takes(text, nginx__conf=nginx_conf(port, text))
             record_property("edit → served by nginx", took)
@@ -69,9 +69,9 @@ async def test_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
     life = await web.create(NGINX, {"nginx.conf": nginx_conf(port, "one")}, inject=WITH_NGINX)
     loads = 'hotmap_agent_loads_total{rule="default"}'
     async with backend.running_controller():
-        await web.shows("one")
+        await web.wait_until_shown("one")
         await web.edit(nginx__conf=nginx_conf(port, "two"))
-        await web.shows("two")
+        await web.wait_until_shown("two")
         await web.agent("loaded")
         loaded = await web.metric(loads)
 
@@ -83,7 +83,7 @@ async def test_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
         assert await web.answer() == "two"
 
         await web.edit(nginx__conf=nginx_conf(port, "four"))
-        await web.shows("four")
+        await web.wait_until_shown("four")
         await web.agent("loaded")
         assert await web.metric("hotmap_agent_check_passed") == 1
     assert await web.life() == life
@@ -97,7 +97,7 @@ async def test_application_with_webhook_is_called(backend: Backend, record_prope
     hook = ("--", f"--url=http://127.0.0.1:{port}/-/reload")
     life = await web.create(program(WEBHOOK, port), {"text": "one"}, inject=hook)
     async with backend.running_controller():
-        await web.shows("one")
+        await web.wait_until_shown("one")
         record_property("edit → served after a webhook", await web.takes("two", text="two"))
         await web.agent("loaded")
     assert await web.life() == life
@@ -131,7 +131,7 @@ async def test_prometheus_is_called(backend: Backend, record_property: Note) -> 
     )
     present = "/api/v1/status/config"
     async with backend.running_controller():
-        await web.shows("v-one", present)
+        await web.wait_until_shown("v-one", present)
         took = await web.takes("v-two", present, prometheus__yml=conf("two"))
         record_property("edit → prometheus has it", took)
         await web.agent("loaded")
@@ -141,7 +141,7 @@ async def test_prometheus_is_called(backend: Backend, record_property: Note) -> 
         assert "v-two" in await web.answer(present)
 
         await web.edit(prometheus__yml=conf("three"))
-        await web.shows("v-three", present)
+        await web.wait_until_shown("v-three", present)
         await web.agent("loaded")
     assert await web.life() == life
 
@@ -155,7 +155,7 @@ async def test_rereading_application_needs_no_agent(
     opted_in = {"hotmap.dev/rereads": "true"}
     life = await web.create(program(REREADS, port), {"text": "one"}, annotations=opted_in)
     async with backend.running_controller():
-        await web.shows("one")
+        await web.wait_until_shown("one")
         record_property("edit → served by what rereads", await web.takes("two", text="two"))
     assert await web.life() == life
     assert await backend.history("web") == [1]

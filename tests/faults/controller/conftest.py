@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.control_plane import ControlPlane, control_plane
-from tests.support.story import Story, story
+from tests.support.scenario import Scenario, scenario
 
 from hotmap.kube.client import Client
 from hotmap.local.controllers.run import Controllers
@@ -62,30 +62,32 @@ def through(plane: ControlPlane, pki: ServerPKI, tmp_path: Path) -> Through:
 
 
 @asynccontextmanager
-async def _told(
+async def _run_scenario(
     plane: ControlPlane, through: Through, folder: Path, *, is_alive: bool
-) -> AsyncIterator[Story]:
+) -> AsyncIterator[Scenario]:
     async with (
         Client(plane.config()) as client,
-        story(client, folder, through(plane.port), namespace="shop", is_alive=is_alive) as found,
+        scenario(client, folder, through(plane.port), namespace="shop", is_alive=is_alive) as found,
     ):
         yield found
 
 
 @pytest.fixture
-async def crowd(plane: ControlPlane, through: Through, tmp_path: Path) -> AsyncIterator[Story]:
+async def podless_scenario(
+    plane: ControlPlane, through: Through, tmp_path: Path
+) -> AsyncIterator[Scenario]:
     """A story without workload controllers: consumers are cheap, and have no pods."""
-    async with _told(plane, through, tmp_path, is_alive=False) as found:
+    async with _run_scenario(plane, through, tmp_path, is_alive=False) as found:
         yield found
 
 
 @pytest.fixture
-async def shop(plane: ControlPlane, through: Through, tmp_path: Path) -> AsyncIterator[Story]:
+async def shop(plane: ControlPlane, through: Through, tmp_path: Path) -> AsyncIterator[Scenario]:
     """A story with workload controllers and played kubelets: Deployments have pods."""
     controllers = Controllers(plane.registry)
     await controllers.start()
     try:
-        async with _told(plane, through, tmp_path, is_alive=True) as found:
+        async with _run_scenario(plane, through, tmp_path, is_alive=True) as found:
             yield found
     finally:
         await asyncio.shield(controllers.stop())

@@ -9,65 +9,71 @@ import pytest
 from tests.cluster.proxy import FaultProxy
 from tests.faults.controller.conftest import Through
 from tests.support.control_plane import ControlPlane
-from tests.support.story import Story
+from tests.support.scenario import Scenario
 
 from hotmap.core.errors import api_error
 
 
-async def test_apiserver_restart(plane: ControlPlane, crowd: Story) -> None:
+async def test_apiserver_restart(plane: ControlPlane, podless_scenario: Scenario) -> None:
     """Watches are resumed where they were, and what was edited in the gap is done."""
-    await crowd.set_up()
-    async with crowd.controller() as controller:
+    await podless_scenario.set_up()
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.arrived()
+        await podless_scenario.wait_until_handled()
         await plane.stop()
         await plane.registry.modify(
-            "configmaps", crowd.namespace, "app", _with_level("debug"), manager="kubectl-edit"
+            "configmaps",
+            podless_scenario.namespace,
+            "app",
+            _with_level("debug"),
+            manager="kubectl-edit",
         )
         await asyncio.sleep(1)  # so that some attempts meet a closed port
         await plane.start()
-        await crowd.rolled()
-        await crowd.ends_well({"web": 1})
+        await podless_scenario.wait_for_rollouts()
+        await podless_scenario.check_invariants({"web": 1})
 
 
 async def test_outage_longer_than_the_lease(
-    plane: ControlPlane, through: Through, crowd: Story
+    plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:
     """The Lease is lost and taken again; edits that were taken back meanwhile roll nobody."""
-    await crowd.set_up()
-    await crowd.config_map("calm", LEVEL="info")
-    await crowd.deployment("calm", source="calm")
+    await podless_scenario.set_up()
+    await podless_scenario.config_map("calm", LEVEL="info")
+    await podless_scenario.deployment("calm", source="calm")
     with FaultProxy(plane.port) as wire:
-        behind = crowd.controller("--leader-elect", kubeconfig=through(wire.port))
+        behind = podless_scenario.controller("--leader-elect", kubeconfig=through(wire.port))
         async with behind as controller:
             await controller.ready()
-            await crowd.arrived()
+            await podless_scenario.wait_until_handled()
             wire.cut()
-            await crowd.edit(LEVEL="debug")
-            await crowd.edit("calm", LEVEL="debug")
-            await controller.says("lost leadership")
-            await crowd.edit("calm", LEVEL="info")
+            await podless_scenario.edit(LEVEL="debug")
+            await podless_scenario.edit("calm", LEVEL="debug")
+            await controller.wait_for_output("lost leadership")
+            await podless_scenario.edit("calm", LEVEL="info")
             wire.heal()
-            await crowd.rolled(within=120)
-            await crowd.ends_well({"web": 1})
+            await podless_scenario.wait_for_rollouts(within=120)
+            await podless_scenario.check_invariants({"web": 1})
 
 
 async def test_slow_apiserver_rolls_once(
-    plane: ControlPlane, through: Through, crowd: Story
+    plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:
     """Every answer comes a second late: things take longer, and nothing is done twice."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     with FaultProxy(plane.port) as wire:
-        async with crowd.controller("--leader-elect", kubeconfig=through(wire.port)) as controller:
+        async with podless_scenario.controller(
+            "--leader-elect", kubeconfig=through(wire.port)
+        ) as controller:
             await controller.ready()
-            await crowd.arrived()
+            await podless_scenario.wait_until_handled()
             wire.delay(0.5)
-            await crowd.edit(LEVEL="debug")
-            await crowd.rolled()
-            await crowd.edit(LEVEL="trace")
-            await crowd.rolled(times=2)
+            await podless_scenario.edit(LEVEL="debug")
+            await podless_scenario.wait_for_rollouts()
+            await podless_scenario.edit(LEVEL="trace")
+            await podless_scenario.wait_for_rollouts(times=2)
             wire.heal()
-            await crowd.ends_well({"web": 2})
+            await podless_scenario.check_invariants({"web": 2})
 
 
 @pytest.mark.parametrize(
@@ -78,12 +84,12 @@ async def test_slow_apiserver_rolls_once(
     ],
 )
 async def test_failing_writes_are_retried(
-    plane: ControlPlane, crowd: Story, code: int, reason: str
+    plane: ControlPlane, podless_scenario: Scenario, code: int, reason: str
 ) -> None:
     """Rollouts and records are tried again until they are taken, each consumer by itself."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     names = [f"web-{number}" for number in range(10)]
-    await crowd.deployments(names)
+    await podless_scenario.deployments(names)
     met: dict[str, int] = {}
 
     async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
@@ -91,32 +97,32 @@ async def test_failing_writes_are_retried(
         if name in names and met[name] <= 1:
             raise api_error(code, "not now", reason=reason)
 
-    async with crowd.controller() as controller:
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.arrived()
+        await podless_scenario.wait_until_handled()
         plane.registry.guards.append(fail)
-        await crowd.edit(LEVEL="debug")
+        await podless_scenario.edit(LEVEL="debug")
         for name in ("web", *names):
-            await crowd.rolled(name)
+            await podless_scenario.wait_for_rollouts(name)
         assert all(met[name] >= 2 for name in names)
         plane.registry.guards.clear()
-        await crowd.ends_well({"web": 1, **dict.fromkeys(names, 1)})
+        await podless_scenario.check_invariants({"web": 1, **dict.fromkeys(names, 1)})
 
 
 @pytest.mark.cluster  # slow, and no more
 async def test_silent_watch_is_restarted(
-    plane: ControlPlane, through: Through, crowd: Story
+    plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:
     """The connection looks alive; the silence is noticed within 75 s, and the edit found."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     with FaultProxy(plane.port) as wire:
-        async with crowd.controller(kubeconfig=through(wire.port)) as controller:
+        async with podless_scenario.controller(kubeconfig=through(wire.port)) as controller:
             await controller.ready()
-            await crowd.arrived()
+            await podless_scenario.wait_until_handled()
             wire.half_open()
-            await crowd.edit(LEVEL="debug")
-            await crowd.rolled(within=120)
-            await crowd.ends_well({"web": 1})
+            await podless_scenario.edit(LEVEL="debug")
+            await podless_scenario.wait_for_rollouts(within=120)
+            await podless_scenario.check_invariants({"web": 1})
 
 
 def _with_level(level: str) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.support.story import Object, Story
+from tests.support.scenario import Object, Scenario
 
 from hotmap.kube.resources import PODS
 
@@ -21,23 +21,23 @@ def _template(**annotations: str | None) -> Object:
     return {"spec": {"template": {"metadata": {"annotations": wanted}}}}
 
 
-async def test_hundred_edits_in_two_seconds_converge(crowd: Story) -> None:
+async def test_hundred_edits_in_two_seconds_converge(podless_scenario: Scenario) -> None:
     """With the default settle time, each consumer is rolled twice at most."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     names = [f"web-{number}" for number in range(10)]
-    await crowd.deployments(names)
-    async with crowd.controller("--settle=500ms", "--settle-max=5s") as controller:
+    await podless_scenario.deployments(names)
+    async with podless_scenario.controller("--settle=500ms", "--settle-max=5s") as controller:
         await controller.ready()
-        await crowd.arrived()
+        await podless_scenario.wait_until_handled()
         for number in range(100):
-            await crowd.edit(LEVEL=f"v{number}")
+            await podless_scenario.edit(LEVEL=f"v{number}")
             await asyncio.sleep(0.02)
         for name in names:
-            await crowd.rolled(name)
-        await crowd.ends_well({"web": 2, **dict.fromkeys(names, 2)})
+            await podless_scenario.wait_for_rollouts(name)
+        await podless_scenario.check_invariants({"web": 2, **dict.fromkeys(names, 2)})
 
 
-async def test_autoscaler_writes_cause_no_rollout(shop: Story) -> None:
+async def test_autoscaler_writes_cause_no_rollout(shop: Scenario) -> None:
     """Decisions on what it has just changed are made again, and its count is never touched."""
     await shop.set_up()
     counts = [2 + number % 5 for number in range(60)]
@@ -49,14 +49,14 @@ async def test_autoscaler_writes_cause_no_rollout(shop: Story) -> None:
 
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         scaling = asyncio.create_task(scale())
         for number in range(3):
             await shop.edit(LEVEL=f"v{number}")
             await asyncio.sleep(0.4)
         await scaling
-        await shop.rolled()
-        await shop.ends_well({"web": 3})
+        await shop.wait_for_rollouts()
+        await shop.check_invariants({"web": 3})
     assert (await shop.get("Deployment", "web"))["spec"]["replicas"] == counts[-1]
 
 
@@ -68,84 +68,84 @@ async def test_autoscaler_writes_cause_no_rollout(shop: Story) -> None:
         pytest.param("own", id="forged with our key"),
     ],
 )
-async def test_foreign_revision_write_is_left_alone(shop: Story, revision: str | None) -> None:
+async def test_foreign_revision_write_is_left_alone(shop: Scenario, revision: str | None) -> None:
     """It is theirs to do: hotmap does not fight, and the next edit counts as ever."""
     await shop.set_up()
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
-            await shop.rolled_out()
+            await shop.wait_for_rollouts(times=times)
+            await shop.wait_for_rollout_end()
             if revision == "own":
                 revision = (await shop.revision()).split(".")[0] + ".forged-value"
             await shop.patch("Deployment", "web", _template(revision=revision), manager="gitops")
-            await shop.rolled_out()
-            await shop.arrived()
+            await shop.wait_for_rollout_end()
+            await shop.wait_until_handled()
             assert len(shop.rollouts.of("web")) == times
         assert not await shop.stale_pods()
-        await shop.ends_well({"web": 2}, left_alone=("web",))
+        await shop.check_invariants({"web": 2}, left_alone=("web",))
 
 
 @pytest.mark.parametrize("skews", [(-SKEW,), (SKEW,), (0, SKEW, -SKEW)])
-async def test_wrong_node_clocks_are_tolerated(shop: Story, skews: Sequence[int]) -> None:
+async def test_wrong_node_clocks_are_tolerated(shop: Scenario, skews: Sequence[int]) -> None:
     """A restart rolls nobody, an edit is one rollout, an edit that is taken back is none."""
     shop.pods.skews = skews
     await shop.set_up(replicas=2)
     async with shop.controller("--settle=300ms") as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
-        await shop.rolled()
-        await shop.runs_with_the_present_content()
-        await shop.aged()
+        await shop.wait_for_rollouts()
+        await shop.wait_until_current()
+        await shop.wait_until_pods_are_older()
         await shop.edit(LEVEL="trace")
         await shop.edit(LEVEL="debug")
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert len(shop.rollouts.of("web")) == 1
         assert await controller.stop() == 0
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.ends_well({"web": 1})
+        await shop.check_invariants({"web": 1})
 
 
 @pytest.mark.parametrize("skew", [0, -SKEW, SKEW])
-async def test_source_and_image_edited_together(shop: Story, skew: int) -> None:
+async def test_source_and_image_edited_together(shop: Scenario, skew: int) -> None:
     """As `helm upgrade` does: the owner's own rollout brings the content; no second one."""
     shop.pods.skews = (skew,)
     await shop.set_up(replicas=3)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
         await shop.patch("Deployment", "web", _template(version="2"), manager="helm")
-        await shop.rolled_out()
-        await shop.arrived()
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 0})
+        await shop.wait_for_rollout_end()
+        await shop.wait_until_handled()
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 0})
 
 
-async def test_undo_rolls_nothing(shop: Story) -> None:
+async def test_undo_rolls_nothing(shop: Scenario) -> None:
     """It brings back an old template, whose pods read what is there now: nothing to do."""
     await shop.set_up(replicas=2)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
-            await shop.runs_with_the_present_content()
+            await shop.wait_for_rollouts(times=times)
+            await shop.wait_until_current()
         first = shop.rollouts.of("web")[0]
         await shop.patch("Deployment", "web", _template(revision=first), manager="kubectl-rollout")
-        await shop.rolled_out()
-        await shop.arrived()
-        await shop.runs_with_the_present_content()
+        await shop.wait_for_rollout_end()
+        await shop.wait_until_handled()
+        await shop.wait_until_current()
         assert await shop.revision() == first
         await shop.edit(LEVEL="v3")
-        await shop.rolled(times=3)
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 3})
+        await shop.wait_for_rollouts(times=3)
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 3})
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ async def test_undo_rolls_nothing(shop: Story) -> None:
     ],
 )
 async def test_pod_recreated_between_edit_and_revert_is_rolled(
-    shop: Story, skews: Sequence[int], ahead: int
+    shop: Scenario, skews: Sequence[int], ahead: int
 ) -> None:
     """The pod holds the other content, so its consumer is rolled: no mixed fleet stays."""
     shop.pods.skews = skews
     await shop.set_up(replicas=3)
     async with shop.controller("--settle=1s", "--settle-max=5s", ahead=ahead) as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
         victim = next(name for name in shop.pods.read if name.startswith("web-"))
         await shop.client.delete(PODS, shop.namespace, victim, grace_period=0)
@@ -178,56 +178,56 @@ async def test_pod_recreated_between_edit_and_revert_is_rolled(
 
         await shop.until(mixed, "the pod was made anew")
         await shop.edit(LEVEL="info")
-        await shop.rolled()
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 1})
+        await shop.wait_for_rollouts()
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 1})
 
 
-async def test_recreated_immutable_source_is_held(shop: Story) -> None:
+async def test_recreated_immutable_source_is_held(shop: Scenario) -> None:
     """Kubelets would go on serving the old content: held, with a Warning that names the remedy."""
     await shop.set_up()
     await shop.patch("ConfigMap", "app", {"immutable": True})
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.delete("ConfigMap", "app")
         await shop.config_map(LEVEL="debug")
-        await shop.arrived()
+        await shop.wait_until_handled()
         held = await shop.messages("Held")
         assert "Use a new name, or scale to zero first" in held[-1], held
-        await shop.ends_well({"web": 0})
+        await shop.check_invariants({"web": 0})
 
 
-async def test_recreated_source_rolls_only_with_other_content(shop: Story) -> None:
+async def test_recreated_source_rolls_only_with_other_content(shop: Scenario) -> None:
     """With the same content nothing is done, with other content it is a change."""
     await shop.set_up()
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
-        await shop.aged()
+        await shop.wait_until_handled()
+        await shop.wait_until_pods_are_older()
         await shop.delete("ConfigMap", "app")
         await shop.config_map(LEVEL="info")
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert shop.rollouts.of("web") == []
         await shop.delete("ConfigMap", "app")
         await shop.config_map(LEVEL="debug")
-        await shop.rolled()
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 1})
+        await shop.wait_for_rollouts()
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 1})
 
 
-async def test_workloads_deleted_and_created_during_fan_out(crowd: Story) -> None:
+async def test_workloads_deleted_and_created_during_fan_out(podless_scenario: Scenario) -> None:
     """Deleted between decision and write, or made anew: nothing fails, nothing is made."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     names = [f"web-{number}" for number in range(30)]
-    await crowd.deployments(names)
-    async with crowd.controller("--workers=1") as controller:
+    await podless_scenario.deployments(names)
+    async with podless_scenario.controller("--workers=1") as controller:
         await controller.ready()
-        await crowd.arrived()
-        await crowd.edit(LEVEL="debug")
+        await podless_scenario.wait_until_handled()
+        await podless_scenario.edit(LEVEL="debug")
         for name in names[::2]:
-            await crowd.delete("Deployment", name)
+            await podless_scenario.delete("Deployment", name)
         for name in names[1::2]:
-            await crowd.rolled(name)
-        await crowd.ends_well({"web": 1, **dict.fromkeys(names[1::2], 1)})
+            await podless_scenario.wait_for_rollouts(name)
+        await podless_scenario.check_invariants({"web": 1, **dict.fromkeys(names[1::2], 1)})
         assert "retrying in" not in controller.log()

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.support.controller_process import ControllerProcess
 from tests.support.reloader_process import reloader
-from tests.support.story import OWN, Object, Story
+from tests.support.scenario import OWN, Object, Scenario
 
 from hotmap.kube.resources import NAMESPACES
 
@@ -19,11 +19,13 @@ def _template(revision: str | None) -> Object:
     return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
 
 
-async def _told(story: Story, reason: str, *, of: str = "web") -> list[tuple[str, int]]:
+async def _list_warnings(
+    scenario: Scenario, reason: str, *, of: str = "web"
+) -> list[tuple[str, int]]:
     """List what Warnings of a reason say of a consumer, and how often."""
     return [
         (event["message"], event.get("count", 1))
-        for event in await story.events(reason)
+        for event in await scenario.events(reason)
         if event["type"] == "Warning" and event["involvedObject"]["name"] == of
     ]
 
@@ -36,15 +38,15 @@ async def _count(controller: ControllerProcess, kind: str) -> float:
 
 
 @asynccontextmanager
-async def taking_back(story: Story, name: str = "web") -> AsyncIterator[list[str]]:
+async def taking_back(scenario: Scenario, name: str = "web") -> AsyncIterator[list[str]]:
     """Take back every rollout of a consumer at once, as a GitOps tool that replaces it does."""
     taken: list[str] = []
 
     async def run() -> None:
         while True:
-            if revision := await story.revision(name):
+            if revision := await scenario.revision(name):
                 taken.append(revision)
-                await story.patch("Deployment", name, _template(None), manager="argocd")
+                await scenario.patch("Deployment", name, _template(None), manager="argocd")
             await asyncio.sleep(0.02)
 
     task = asyncio.create_task(run())
@@ -63,63 +65,63 @@ async def taking_back(story: Story, name: str = "web") -> AsyncIterator[list[str
     ],
 )
 async def test_conflict_is_reported_once(
-    shop: Story, revision: str | None, words: str, kind: str
+    shop: Scenario, revision: str | None, words: str, kind: str
 ) -> None:
     """By a Warning that says what to do, and by a metric; not again by the next controller."""
     await shop.set_up()
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
-        await shop.rolled()
-        await shop.rolled_out()
+        await shop.wait_for_rollouts()
+        await shop.wait_for_rollout_end()
         await shop.patch("Deployment", "web", _template(revision), manager="gitops")
-        await shop.rolled_out()
+        await shop.wait_for_rollout_end()
 
-        async def told() -> list[tuple[str, int]]:
-            return await _told(shop, "RevisionChanged")
+        async def is_reported() -> list[tuple[str, int]]:
+            return await _list_warnings(shop, "RevisionChanged")
 
-        ((message, count),) = await shop.until(told, "a Warning tells of it")
+        ((message, count),) = await shop.until(is_reported, "a Warning tells of it")
         assert words in message
         assert "docs/guides/gitops.md" in message
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert (await _count(controller, kind), count) == (1, 1)
         status = await controller.get("/v1/status?workload=shop/web")
         assert words in status
         assert await controller.stop() == 0
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
-        assert await _told(shop, "RevisionChanged") == [(message, 1)]
+        await shop.wait_until_handled()
+        assert await _list_warnings(shop, "RevisionChanged") == [(message, 1)]
         assert await _count(controller, kind) == 0
         await shop.edit(LEVEL="trace")
-        await shop.rolled(times=2)
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 2})
+        await shop.wait_for_rollouts(times=2)
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 2})
 
 
-async def test_reverted_rollouts_are_held(shop: Story) -> None:
+async def test_reverted_rollouts_are_held(shop: Scenario) -> None:
     """Each change is rolled once, and told of once: two who write never drive each other."""
     await shop.set_up()
     async with shop.controller() as controller, taking_back(shop) as taken:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         for times in (1, 2, 3):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
+            await shop.wait_for_rollouts(times=times)
 
             async def back(times: int = times) -> bool:
                 return len(taken) == times and await _count(controller, "removed") == times
 
             await shop.until(back, "it is taken back, and that is told")
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert len(taken) == len(shop.rollouts.of("web")) == 3
-        told = await _told(shop, "RevisionChanged")
-        assert sum(count for _, count in told) == 3
-        await shop.ends_well({"web": 3}, left_alone=("web",))
+        warnings = await _list_warnings(shop, "RevisionChanged")
+        assert sum(count for _, count in warnings) == 3
+        await shop.check_invariants({"web": 3}, left_alone=("web",))
 
 
-async def test_hold_names_the_reverting_writer(shop: Story) -> None:
+async def test_hold_names_the_reverting_writer(shop: Scenario) -> None:
     """The flap breaker says who keeps changing the source, and what becomes of the rollouts."""
     await shop.set_up()
     async with (
@@ -127,10 +129,10 @@ async def test_hold_names_the_reverting_writer(shop: Story) -> None:
         taking_back(shop) as taken,
     ):
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
+            await shop.wait_for_rollouts(times=times)
 
             async def back(times: int = times) -> bool:
                 return len(taken) == times and await _count(controller, "removed") == times
@@ -139,7 +141,7 @@ async def test_hold_names_the_reverting_writer(shop: Story) -> None:
         await shop.edit(LEVEL="v3")
 
         async def held() -> list[tuple[str, int]]:
-            return await _told(shop, "Held")
+            return await _list_warnings(shop, "Held")
 
         ((message, _),) = await shop.until(held, "a Warning says that it is held")
         assert "rollout suppressed since" in message
@@ -153,14 +155,14 @@ async def test_hold_names_the_reverting_writer(shop: Story) -> None:
 
 
 @pytest.fixture
-async def second_home(shop: Story) -> str:
+async def second_home(shop: Scenario) -> str:
     """A namespace for the Secrets of another hotmap, whose keys are others then."""
     name = f"{shop.namespace}-{OWN}-2"
     await shop.client.create(NAMESPACES, None, {"metadata": {"name": name}}, type=Object)
     return name
 
 
-async def _settled(story: Story, processes: Collection[ControllerProcess]) -> None:
+async def _settled(scenario: Scenario, processes: Collection[ControllerProcess]) -> None:
     """Wait until nobody has anything to do at once; who holds something back still waits."""
 
     async def quiet() -> bool:
@@ -172,10 +174,10 @@ async def _settled(story: Story, processes: Collection[ControllerProcess]) -> No
             if 'state="ready"' in line or 'state="processing"' in line
         )
 
-    await story.until(quiet, "nobody has anything to do")
+    await scenario.until(quiet, "nobody has anything to do")
 
 
-async def test_second_hotmap_is_reported(shop: Story, second_home: str) -> None:
+async def test_second_hotmap_is_reported(shop: Scenario, second_home: str) -> None:
     """Whoever comes second sees it: a Warning, a metric, and one rollout for each change.
 
     The other one goes, the next change after its time is ours alone.
@@ -189,49 +191,49 @@ async def test_second_hotmap_is_reported(shop: Story, second_home: str) -> None:
         await _settled(shop, (controller, another))
         for times in (1, 2, 3):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
-            await shop.runs_with_the_present_content()
+            await shop.wait_for_rollouts(times=times)
+            await shop.wait_until_current()
 
-            async def told(times: int = times) -> bool:
+            async def is_reported(times: int = times) -> bool:
                 return await _count(controller, "hotmap") == times
 
-            await shop.until(told, "ours tells of the other")
-            await shop.aged()
+            await shop.until(is_reported, "ours tells of the other")
+            await shop.wait_until_pods_are_older()
         assert len(shop.rollouts.of("web")) == 3
         assert await _count(another, "hotmap") == 0
-        ((message, count),) = await _told(shop, "OtherController")
+        ((message, count),) = await _list_warnings(shop, "OtherController")
         assert (message[:34], count) == ("another hotmap also rolls it out, ", 3)
         await another.kill()
         await shop.edit(LEVEL="alone")
 
         async def held() -> list[tuple[str, int]]:
-            return await _told(shop, "Held")
+            return await _list_warnings(shop, "Held")
 
         ((message, _),) = await shop.until(held, "ours waits whether the other does it")
         assert "another hotmap also rolls it out" in message
         assert len(shop.rollouts.of("web")) == 3
 
 
-async def test_reloader_beside_is_reported_once(shop: Story) -> None:
+async def test_reloader_beside_is_reported_once(shop: Scenario) -> None:
     """It rolls whatever hotmap does: a Warning, a metric, and then hotmap leaves it to Reloader."""
     await shop.set_up(replicas=2)
     async with shop.controller("--settle=50ms") as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         async with reloader(shop.kubeconfig, shop.namespace):
             await shop.edit(LEVEL="v1")
 
-            async def told() -> bool:
+            async def is_reported() -> bool:
                 return await _count(controller, "reloader") == 1
 
-            await shop.until(told, "a metric tells of it")
-            await shop.runs_with_the_present_content()
-            ((message, count),) = await _told(shop, "OtherController")
+            await shop.until(is_reported, "a metric tells of it")
+            await shop.wait_until_current()
+            ((message, count),) = await _list_warnings(shop, "OtherController")
             assert (message[:28], count) == ("Reloader also rolls it out, ", 1)
             before = len(shop.rollouts.of("web"))
-            await shop.aged()
+            await shop.wait_until_pods_are_older()
             for level in ("v2", "v3"):
                 await shop.edit(LEVEL=level)
-                await shop.runs_with_the_present_content()
-                await shop.aged()
+                await shop.wait_until_current()
+                await shop.wait_until_pods_are_older()
             assert len(shop.rollouts.of("web")) == before <= 1

@@ -6,7 +6,7 @@ import enum
 from base64 import b64decode
 
 import pytest
-from tests.support.story import Story
+from tests.support.scenario import Scenario
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import read_changes
@@ -21,10 +21,10 @@ class Moment(enum.Enum):
     AFTER_THE_SETTLE_TIME = "1s"
 
 
-async def _seen(story: Story) -> int:
+async def _seen(scenario: Scenario) -> int:
     """Count the changes of app that outlive a controller."""
-    texts = [b64decode(one["data"]["state"]).decode() for one in await story.state_secrets()]
-    app = ObjectKey("ConfigMap", story.namespace, "app")
+    texts = [b64decode(one["data"]["state"]).decode() for one in await scenario.state_secrets()]
+    app = ObjectKey("ConfigMap", scenario.namespace, "app")
     return sum(
         len(seen.changes)
         for text in texts
@@ -33,30 +33,30 @@ async def _seen(story: Story) -> int:
     )
 
 
-async def _made_anew(story: Story, level: str) -> None:
+async def _made_anew(scenario: Scenario, level: str) -> None:
     """Have one of three pods made anew, which reads what is there now."""
-    victim = next(name for name in story.pods.read if name.startswith("web-"))
-    await story.client.delete(PODS, story.namespace, victim, grace_period=0)
+    victim = next(name for name in scenario.pods.read if name.startswith("web-"))
+    await scenario.client.delete(PODS, scenario.namespace, victim, grace_period=0)
 
     async def mixed() -> bool:
-        levels = [read["LEVEL"] for name, read in story.pods.read.items() if "web-" in name]
+        levels = [read["LEVEL"] for name, read in scenario.pods.read.items() if "web-" in name]
         return sorted(levels) == sorted([level, "info", "info"])
 
-    await story.until(mixed, "the pod was made anew")
+    await scenario.until(mixed, "the pod was made anew")
 
 
 @pytest.mark.parametrize("moment", list(Moment))
-async def test_next_controller_finds_pod_started_in_between(shop: Story, moment: Moment) -> None:
+async def test_next_controller_finds_pod_started_in_between(shop: Scenario, moment: Moment) -> None:
     """What was seen is kept with the records, so the suspect pod is replaced: once, for good."""
     await shop.set_up(replicas=3)
     async with shop.controller(f"--settle={moment.value}", "--settle-max=9s") as controller:
         await controller.ready()
-        await shop.aged()
+        await shop.wait_until_pods_are_older()
         await shop.edit(LEVEL="debug")
         await _made_anew(shop, "debug")
         if moment is Moment.AFTER_THE_SETTLE_TIME:
             await shop.edit(LEVEL="info")
-            await controller.says("re-checking pods")
+            await controller.wait_for_output("re-checking pods")
 
         async def kept() -> bool:
             return await _seen(shop) > 0
@@ -70,20 +70,20 @@ async def test_next_controller_finds_pod_started_in_between(shop: Story, moment:
     assert shop.rollouts.of("web") == []
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.rolled()
-        await shop.runs_with_the_present_content()
+        await shop.wait_for_rollouts()
+        await shop.wait_until_current()
         assert await controller.stop() == 0
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.ends_well({"web": 1})
+        await shop.check_invariants({"web": 1})
 
 
-async def test_revert_without_new_pod_rolls_nothing(shop: Story) -> None:
+async def test_revert_without_new_pod_rolls_nothing(shop: Scenario) -> None:
     """The same without a suspect: a restart finds the window again, and nothing is done."""
     await shop.set_up(replicas=3)
     async with shop.controller("--settle=4s", "--settle-max=5s") as controller:
         await controller.ready()
-        await shop.aged()
+        await shop.wait_until_pods_are_older()
         await shop.edit(LEVEL="debug")
 
         async def kept() -> bool:
@@ -94,22 +94,22 @@ async def test_revert_without_new_pod_rolls_nothing(shop: Story) -> None:
     await shop.edit(LEVEL="info")
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.ends_well({"web": 0})
+        await shop.check_invariants({"web": 0})
 
 
-async def test_pods_started_between_unseen_edit_and_revert_are_replaced(shop: Story) -> None:
+async def test_pods_started_between_unseen_edit_and_revert_are_replaced(shop: Scenario) -> None:
     """The source's version moved while no controller watched, so what started then is suspect."""
     await shop.set_up(replicas=3)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await controller.kill()
-    await shop.aged()
+    await shop.wait_until_pods_are_older()
     await shop.edit(LEVEL="debug")
     await _made_anew(shop, "debug")
     await shop.edit(LEVEL="info")
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.rolled()
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 1})
+        await shop.wait_for_rollouts()
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 1})

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from tests.support.control_plane import ControlPlane, Failure
-from tests.support.story import Story
+from tests.support.scenario import Scenario
 
 #: How the controller names itself to the API server; the story's own requests do not fail.
 AGENT = "hotmap-controller"
@@ -49,94 +49,102 @@ def _fail(plane: ControlPlane, sorts: list[tuple[str, str, str]], code: int) -> 
 
 
 @pytest.mark.parametrize("code", [429, 500, 0], ids=["429", "500", "late"])
-async def test_every_request_fails_at_first(plane: ControlPlane, crowd: Story, code: int) -> None:
+async def test_every_request_fails_at_first(
+    plane: ControlPlane, podless_scenario: Scenario, code: int
+) -> None:
     """Each sort of request is tried again until it is answered, in the run as at the start."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     begun = _fail(plane, AT_THE_START, code)
-    async with crowd.controller("--leader-elect") as controller:
+    async with podless_scenario.controller("--leader-elect") as controller:
         await controller.ready()
-        await crowd.until(controller.leads, "it leads")
-        await crowd.arrived()
+        await podless_scenario.until(controller.leads, "it leads")
+        await podless_scenario.wait_until_handled()
         failures = _fail(plane, IN_THE_RUN, code)
         await plane.stop()
         await plane.start()
-        await crowd.edit(LEVEL="debug")
+        await podless_scenario.edit(LEVEL="debug")
 
         async def all_met() -> bool:
             return not any(one.left for one in failures)
 
-        await crowd.rolled(within=120)
-        await crowd.until(all_met, "every sort of request has failed", within=120)
-        await crowd.ends_well({"web": 1})
+        await podless_scenario.wait_for_rollouts(within=120)
+        await podless_scenario.until(all_met, "every sort of request has failed", within=120)
+        await podless_scenario.check_invariants({"web": 1})
     assert not any(one.left for one in begun)
 
 
-async def test_failing_pod_list_is_retried(plane: ControlPlane, shop: Story) -> None:
+async def test_failing_pod_list_is_retried(plane: ControlPlane, shop: Scenario) -> None:
     """Their starts decide whether a rollout is needed, so the decision waits for them."""
     await shop.set_up(replicas=2)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert await controller.stop() == 0
     await shop.edit(LEVEL="debug")
-    await shop.aged()
+    await shop.wait_until_pods_are_older()
     image = {"metadata": {"annotations": {"shop.test/version": "2"}}}
     await shop.patch("Deployment", "web", {"spec": {"template": image}}, manager="helm")
-    await shop.rolled_out()
+    await shop.wait_for_rollout_end()
     failure = plane.fail("list", "pods", code=500, times=6, agent=AGENT)
     async with shop.controller() as controller:
         await controller.ready()
-        await controller.says("Deployment shop/web: reconcile failed, retrying in ")
-        await shop.ends_well({"web": 0})
+        await controller.wait_for_output("Deployment shop/web: reconcile failed, retrying in ")
+        await shop.check_invariants({"web": 0})
     assert failure.met > 4  # more than the tries of one call
 
 
-async def test_rejected_events_delay_nothing(plane: ControlPlane, crowd: Story) -> None:
+async def test_rejected_events_delay_nothing(
+    plane: ControlPlane, podless_scenario: Scenario
+) -> None:
     """An Event is a courtesy: it holds nothing up, and the log says which were not written."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     plane.fail("*", "events", code=500, agent=AGENT)
-    async with crowd.controller() as controller:
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.arrived()
+        await podless_scenario.wait_until_handled()
         for times in (1, 2):
-            await crowd.edit(LEVEL=f"v{times}")
-            await crowd.rolled(times=times)
-        await crowd.ends_well({"web": 2})
+            await podless_scenario.edit(LEVEL=f"v{times}")
+            await podless_scenario.wait_for_rollouts(times=times)
+        await podless_scenario.check_invariants({"web": 2})
     assert " Events: the API server did not accept them in time" in controller.log()
 
 
-async def test_failing_record_writes_are_retried(plane: ControlPlane, crowd: Story) -> None:
+async def test_failing_record_writes_are_retried(
+    plane: ControlPlane, podless_scenario: Scenario
+) -> None:
     """Rollouts go on, the log says what is not written, and it is written once that is possible."""
-    await crowd.set_up()
-    async with crowd.controller() as controller:
+    await podless_scenario.set_up()
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.arrived()
+        await podless_scenario.wait_until_handled()
         plane.fail("*", "secrets", code=500, name="hotmap-state", agent=AGENT)
         plane.fail("create", "secrets", code=500, agent=AGENT)
         for times in (1, 2):
-            await crowd.edit(LEVEL=f"v{times}")
-            await crowd.rolled(times=times)
-        await controller.says("workloads; retrying: ")
+            await podless_scenario.edit(LEVEL=f"v{times}")
+            await podless_scenario.wait_for_rollouts(times=times)
+        await controller.wait_for_output("workloads; retrying: ")
         plane.failures.clear()
-        await crowd.ends_well({"web": 2})
-    async with crowd.controller() as controller:
+        await podless_scenario.check_invariants({"web": 2})
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.ends_well({"web": 2})
+        await podless_scenario.check_invariants({"web": 2})
 
 
-async def test_failing_lease_writes_are_retried(plane: ControlPlane, crowd: Story) -> None:
+async def test_failing_lease_writes_are_retried(
+    plane: ControlPlane, podless_scenario: Scenario
+) -> None:
     """For less than its deadline it goes on leading; beyond, it stops acting, and begins again."""
-    await crowd.set_up()
-    async with crowd.controller("--leader-elect") as controller:
+    await podless_scenario.set_up()
+    async with podless_scenario.controller("--leader-elect") as controller:
         await controller.ready()
-        await crowd.arrived()
+        await podless_scenario.wait_until_handled()
         plane.fail("*", "leases.coordination.k8s.io", code=429, agent=AGENT)
-        await crowd.edit(LEVEL="debug")
-        await crowd.rolled()
-        await controller.says("lost leadership")
-        await crowd.edit(LEVEL="trace")
+        await podless_scenario.edit(LEVEL="debug")
+        await podless_scenario.wait_for_rollouts()
+        await controller.wait_for_output("lost leadership")
+        await podless_scenario.edit(LEVEL="trace")
         await asyncio.sleep(0.3)  # more than the settle time
-        assert len(crowd.rollouts.of("web")) == 1
+        assert len(podless_scenario.rollouts.of("web")) == 1
         plane.failures.clear()
-        await crowd.rolled(times=2, within=120)
-        await crowd.ends_well({"web": 2})
+        await podless_scenario.wait_for_rollouts(times=2, within=120)
+        await podless_scenario.check_invariants({"web": 2})

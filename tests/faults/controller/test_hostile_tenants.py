@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from tests.support.controller_process import ControllerProcess
 from tests.support.hostile_tenants import ATTACKS, SHORT_LIVED
-from tests.support.story import Object, Story
+from tests.support.scenario import Object, Scenario
 
 from hotmap.core.errors import BadRequest, Invalid
 from hotmap.kube.resources import BY_KIND, NAMESPACES
@@ -40,7 +40,7 @@ def memory(pid: int, field: str) -> float:
     raise AssertionError(f"no {field}")
 
 
-async def attack(crowd: Story, objects: list[Object], *, delete: bool) -> None:
+async def attack(podless_scenario: Scenario, objects: list[Object], *, delete: bool) -> None:
     """Create objects in a namespace of their own, several at once."""
     waiting = iter(objects)
 
@@ -49,9 +49,9 @@ async def attack(crowd: Story, objects: list[Object], *, delete: bool) -> None:
             resource, name = BY_KIND[body["kind"]], body["metadata"]["name"]
             # What the API server refuses costs the controller nothing.
             with suppress(BadRequest, Invalid):
-                await crowd.client.create(resource, EVIL, body, type=Object)
+                await podless_scenario.client.create(resource, EVIL, body, type=Object)
                 if delete:
-                    await crowd.client.delete(resource, EVIL, name)
+                    await podless_scenario.client.delete(resource, EVIL, name)
 
     await asyncio.gather(*(write() for _ in range(8)))
 
@@ -68,25 +68,27 @@ async def is_healthy(controller: ControllerProcess) -> bool:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_hostile_tenant_does_not_stop_others(
-    crowd: Story, name: str, record_property: Callable[[str, object], None]
+    podless_scenario: Scenario, name: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Others are served while it goes on, and after it."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     namespace = {"metadata": {"name": EVIL}}
-    await crowd.client.create(NAMESPACES, None, namespace, type=Object)
-    async with crowd.controller(also=EVIL) as controller:
+    await podless_scenario.client.create(NAMESPACES, None, namespace, type=Object)
+    async with podless_scenario.controller(also=EVIL) as controller:
         await controller.ready()
         pid = controller.process.pid
         before = memory(pid, "VmRSS")
         Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak counts from here on
-        attacking = asyncio.create_task(attack(crowd, ATTACKS[name](), delete=name in SHORT_LIVED))
+        attacking = asyncio.create_task(
+            attack(podless_scenario, ATTACKS[name](), delete=name in SHORT_LIVED)
+        )
         for edit in range(1, 4):
-            await crowd.edit(LEVEL=f"during {edit}")
-            await crowd.rolled(times=edit)
+            await podless_scenario.edit(LEVEL=f"during {edit}")
+            await podless_scenario.wait_for_rollouts(times=edit)
             assert await is_healthy(controller)
         await attacking
-        await crowd.edit(LEVEL="after")
-        await crowd.rolled(times=4)
+        await podless_scenario.edit(LEVEL="after")
+        await podless_scenario.wait_for_rollouts(times=4)
         assert await is_healthy(controller)
         grown = memory(pid, "VmHWM") - before
         record_property("peak memory", f"+{grown:.1f} MiB")

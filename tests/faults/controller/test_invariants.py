@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.invariants import Rollouts, Snapshot, broken, shown_by
 from tests.support.leaks import PLANTED, leaks
-from tests.support.story import Story
+from tests.support.scenario import Scenario
 
 KEY = {"type": "hotmap.dev/key", "data": {"keys": b64encode(b64encode(bytes(32)) + b"\n").decode()}}
 EMPTY = {"type": "hotmap.dev/state", "data": {"state": b64encode(b"hotmap-state/1\n").decode()}}
@@ -81,16 +81,16 @@ def test_secret_value_in_object_is_found() -> None:
         assert list(leaks(shown_by(snapshot), {VALUE}))
 
 
-async def test_story_checks_invariants(crowd: Story) -> None:
+async def test_story_checks_invariants(podless_scenario: Scenario) -> None:
     """Whatever a test asks of its story, outputs are searched for every value that there was."""
-    await crowd.secret(password="first")
-    await crowd.edit_secret("second")
-    assert crowd.values == {f"{PLANTED}-first", f"{PLANTED}-second"}
-    await crowd.keeps_its_secrets()
-    crowd.told.append(f"the password was {PLANTED}-first")
+    await podless_scenario.secret(password="first")
+    await podless_scenario.edit_secret("second")
+    assert podless_scenario.values == {f"{PLANTED}-first", f"{PLANTED}-second"}
+    await podless_scenario.check_no_secret_leaks()
+    podless_scenario.printed.append(f"the password was {PLANTED}-first")
     with pytest.raises(AssertionError, match="a Secret's value is shown"):
-        await crowd.keeps_its_secrets()
-    crowd.told.clear()
+        await podless_scenario.check_no_secret_leaks()
+    podless_scenario.printed.clear()
 
 
 def test_extra_rollout_is_found() -> None:

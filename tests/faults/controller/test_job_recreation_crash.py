@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.support.control_plane import ControlPlane
 from tests.support.controller_process import ControllerProcess
-from tests.support.story import Object, Story
+from tests.support.scenario import Object, Scenario
 
 from hotmap.core.errors import NotFound, api_error
 
@@ -27,14 +27,14 @@ SEAMS = [
 
 @pytest.mark.parametrize(("verb", "after", "is_done"), SEAMS)
 async def test_job_is_created_again_after_crash(
-    shop: Story, plane: ControlPlane, verb: str, after: int, is_done: bool
+    shop: Scenario, plane: ControlPlane, verb: str, after: int, is_done: bool
 ) -> None:
     """Whenever the first controller dies, the second one ends with one new Job."""
     await shop.set_up()
     old = await _job(plane, shop.namespace)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await _is_adopted(shop, controller, "Job", "load")
         _kill_at(plane, controller, verb, after, is_done=is_done)
         await shop.edit(LEVEL="debug")
@@ -43,17 +43,17 @@ async def test_job_is_created_again_after_crash(
         await controller.ready()
         await shop.until(lambda: _is_new(shop, plane, old), "there is a new Job")
         await shop.until(lambda: _nothing_pending(shop, plane), "nothing is pending")
-        await shop.rolled()
-        await shop.arrived()
+        await shop.wait_for_rollouts()
+        await shop.wait_until_handled()
         new = await plane.registry.get("jobs", shop.namespace, "load")
         assert new["metadata"]["annotations"] == old["metadata"]["annotations"]
-        await shop.ends_well({"web": 1})
+        await shop.check_invariants({"web": 1})
     assert await _is_new(shop, plane, old)
 
 
 @pytest.mark.parametrize("is_done", [False, True])
 async def test_cron_job_runs_once_after_crash(
-    shop: Story, plane: ControlPlane, is_done: bool
+    shop: Scenario, plane: ControlPlane, is_done: bool
 ) -> None:
     """The second controller finds the first one's Job, or makes it."""
     await shop.set_up()
@@ -65,17 +65,17 @@ async def test_cron_job_runs_once_after_crash(
     await plane.registry.create("cronjobs", shop.namespace, body, manager="kubectl")
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await _is_adopted(shop, controller, "CronJob", "report")
         _kill_at(plane, controller, "create", 0, is_done=is_done)
         await shop.edit(LEVEL="debug")
         await shop.until(lambda: _is_dead(controller), "the controller is killed")
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.rolled()
+        await shop.wait_for_rollouts()
         await shop.until(lambda: _jobs(shop, plane), "there is a Job")
-        await shop.arrived()
-        await shop.ends_well({"web": 1})
+        await shop.wait_until_handled()
+        await shop.check_invariants({"web": 1})
     assert len(await _jobs(shop, plane)) == 1
 
 
@@ -113,17 +113,17 @@ def _template() -> Object:
     return {"spec": {"containers": containers, "restartPolicy": "Never"}}
 
 
-async def _jobs(shop: Story, plane: ControlPlane) -> list[Object]:
+async def _jobs(shop: Scenario, plane: ControlPlane) -> list[Object]:
     return (await plane.registry.list("jobs", shop.namespace)).items
 
 
-async def _is_new(shop: Story, plane: ControlPlane, old: Object) -> bool:
+async def _is_new(shop: Scenario, plane: ControlPlane, old: Object) -> bool:
     found = [job["metadata"] for job in await _jobs(shop, plane)]
     names = [one["name"] for one in found if "deletionTimestamp" not in one]
     return names == ["load"] and found[0]["uid"] != old["metadata"]["uid"]
 
 
-async def _nothing_pending(shop: Story, plane: ControlPlane) -> bool:
+async def _nothing_pending(shop: Scenario, plane: ControlPlane) -> bool:
     try:
         secret = await plane.registry.get("secrets", shop.own, "hotmap-pending")
     except NotFound:
@@ -135,7 +135,7 @@ async def _is_dead(controller: ControllerProcess) -> bool:
     return not controller.is_running
 
 
-async def _is_adopted(shop: Story, controller: ControllerProcess, kind: str, name: str) -> None:
+async def _is_adopted(shop: Scenario, controller: ControllerProcess, kind: str, name: str) -> None:
     """Wait until a controller has looked at a consumer and has written what it saw."""
 
     async def is_known() -> bool:

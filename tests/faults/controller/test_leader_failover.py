@@ -11,7 +11,7 @@ from tests.cluster.proxy import FaultProxy
 from tests.faults.controller.conftest import Through
 from tests.support.control_plane import ControlPlane
 from tests.support.controller_process import ControllerProcess
-from tests.support.story import CANARY, Story
+from tests.support.scenario import CANARY, Scenario
 
 #: Consumers of one source; with two workers their rollouts take long enough to be interrupted.
 CROWD = 200
@@ -26,77 +26,85 @@ async def _roles(*both: ControllerProcess) -> tuple[ControllerProcess, Controlle
 
 
 async def test_standby_finishes_fan_out_after_kill(
-    crowd: Story, record_property: Callable[[str, object], None]
+    podless_scenario: Scenario, record_property: Callable[[str, object], None]
 ) -> None:
     """The standby finishes it, every consumer once, and does what nobody was there to see."""
-    await crowd.set_up()
-    await crowd.config_map("late", LEVEL="info")
-    await crowd.deployment("late", source="late")
+    await podless_scenario.set_up()
+    await podless_scenario.config_map("late", LEVEL="info")
+    await podless_scenario.deployment("late", source="late")
     names = [f"web-{number:03}" for number in range(CROWD)]
-    await crowd.deployments(names)
+    await podless_scenario.deployments(names)
 
-    async def rolled() -> list[str]:
-        return [name for name in names if crowd.rollouts.of(name)]
+    async def list_rolled_out() -> list[str]:
+        return [name for name in names if podless_scenario.rollouts.of(name)]
 
     async def half_done() -> bool:
-        return len(await rolled()) >= 20
+        return len(await list_rolled_out()) >= 20
 
     async def all_done() -> bool:
-        return len(await rolled()) == CROWD
+        return len(await list_rolled_out()) == CROWD
 
     flags = ("--leader-elect", "--workers=2")
-    async with crowd.controller(*flags) as first, crowd.controller(*flags) as second:
+    async with (
+        podless_scenario.controller(*flags) as first,
+        podless_scenario.controller(*flags) as second,
+    ):
         leader, standby = await _roles(first, second)
-        await crowd.arrived()
-        await crowd.edit(LEVEL="debug")
-        await crowd.until(half_done, "the fan-out is in its middle")
+        await podless_scenario.wait_until_handled()
+        await podless_scenario.edit(LEVEL="debug")
+        await podless_scenario.until(half_done, "the fan-out is in its middle")
         await leader.kill()
         killed = time.monotonic()
-        assert len(await rolled()) < CROWD, "the fan-out was over before the leader was killed"
-        await crowd.edit("late", LEVEL="debug")
-        await crowd.until(standby.leads, "the standby leads")
+        assert len(await list_rolled_out()) < CROWD, (
+            "the fan-out was over before the leader was killed"
+        )
+        await podless_scenario.edit("late", LEVEL="debug")
+        await podless_scenario.until(standby.leads, "the standby leads")
         record_property("kill → standby leads", f"{time.monotonic() - killed:.1f} s")
-        await crowd.until(all_done, "every consumer is rolled")
-        await crowd.rolled("late")
-        await crowd.ends_well({"web": 1, "late": 1, **dict.fromkeys(names, 1)})
+        await podless_scenario.until(all_done, "every consumer is rolled")
+        await podless_scenario.wait_for_rollouts("late")
+        await podless_scenario.check_invariants({"web": 1, "late": 1, **dict.fromkeys(names, 1)})
 
 
-async def test_leader_hands_over_on_sigterm(crowd: Story) -> None:
+async def test_leader_hands_over_on_sigterm(podless_scenario: Scenario) -> None:
     """It gives its Lease away, and the standby acts at once on what was edited meanwhile."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     flags = ("--leader-elect",)
-    async with crowd.controller(*flags) as first, crowd.controller(*flags) as second:
+    async with (
+        podless_scenario.controller(*flags) as first,
+        podless_scenario.controller(*flags) as second,
+    ):
         leader, standby = await _roles(first, second)
-        await crowd.arrived()
+        await podless_scenario.wait_until_handled()
         ending = asyncio.create_task(leader.stop())
-        await crowd.edit(LEVEL="debug")
+        await podless_scenario.edit(LEVEL="debug")
         assert await ending == 0
-        await crowd.until(standby.leads, "the standby leads")
+        await podless_scenario.until(standby.leads, "the standby leads")
         # It is said of a Lease that was given away, and not of one that ran out.
         assert "there is no leader" in standby.log()
-        await crowd.ends_well({"web": 1})
+        await podless_scenario.check_invariants({"web": 1})
 
 
 async def test_standby_with_stale_stores_lists_again(
-    plane: ControlPlane, through: Through, crowd: Story
+    plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:
     """Its watches died unnoticed before two edits; it lists anew, and nothing goes backwards."""
-    await crowd.set_up()
+    await podless_scenario.set_up()
     with FaultProxy(plane.port) as wire:
-        async with crowd.controller("--leader-elect") as leader:
+        async with podless_scenario.controller("--leader-elect") as leader:
             await leader.ready()
-            behind = crowd.controller("--leader-elect", kubeconfig=through(wire.port))
+            behind = podless_scenario.controller("--leader-elect", kubeconfig=through(wire.port))
             async with behind as standby:
                 await standby.ready()
-                await crowd.arrived()
+                await podless_scenario.wait_until_handled()
                 wire.half_open()
-                await crowd.edit(LEVEL="debug")
-                await crowd.rolled()
-                await crowd.edit(LEVEL="trace")
-                await crowd.rolled(times=2)
+                await podless_scenario.edit(LEVEL="debug")
+                await podless_scenario.wait_for_rollouts()
+                await podless_scenario.edit(LEVEL="trace")
+                await podless_scenario.wait_for_rollouts(times=2)
                 assert await leader.stop() == 0
-                await crowd.until(standby.leads, "the standby leads", within=120)
-                await crowd.ends_well({"web": 2})
+                await podless_scenario.until(standby.leads, "the standby leads", within=120)
+                await podless_scenario.check_invariants({"web": 2})
 
 
 @pytest.mark.parametrize(
@@ -106,41 +114,46 @@ async def test_standby_with_stale_stores_lists_again(
         pytest.param(("--reload-strategy=env-vars",), id="env-vars"),
     ],
 )
-async def test_two_active_controllers_roll_once(crowd: Story, flags: tuple[str, ...]) -> None:
+async def test_two_active_controllers_roll_once(
+    podless_scenario: Scenario, flags: tuple[str, ...]
+) -> None:
     """Without an election both write the same: what one wrote is a conflict to the other.
 
     Not promised for the strategy `annotations`, whose value carries a time.
     """
-    await crowd.set_up()
+    await podless_scenario.set_up()
     names = [f"web-{number}" for number in range(20)]
-    await crowd.deployments(names)
-    async with crowd.controller(*flags) as one, crowd.controller(*flags) as other:
+    await podless_scenario.deployments(names)
+    async with (
+        podless_scenario.controller(*flags) as one,
+        podless_scenario.controller(*flags) as other,
+    ):
         await one.ready()
         await other.ready()
         for times, level in enumerate(("debug", "trace", "info"), start=1):
-            await crowd.edit(LEVEL=level)
-            await _written(crowd, names, times=times)
-        await crowd.edit_secret("second")
-        await _written(crowd, [*names, "web"], times=4)
-        await crowd.edit(CANARY, LEVEL="last")
-        await _written(crowd, [CANARY], times=2)
+            await podless_scenario.edit(LEVEL=level)
+            await _written(podless_scenario, names, times=times)
+        await podless_scenario.edit_secret("second")
+        await _written(podless_scenario, [*names, "web"], times=4)
+        await podless_scenario.edit(CANARY, LEVEL="last")
+        await _written(podless_scenario, [CANARY], times=2)
 
         async def idle() -> bool:
             return all([await process.is_idle() for process in (one, other)])
 
-        await crowd.until(idle, "both have nothing left to do", within=120)
+        await podless_scenario.until(idle, "both have nothing left to do", within=120)
         assert (await one.stop(), await other.stop()) == (0, 0)
-    await _written(crowd, [*names, "web"], times=4)
-    await _written(crowd, [CANARY], times=2)
+    await _written(podless_scenario, [*names, "web"], times=4)
+    await _written(podless_scenario, [CANARY], times=2)
 
 
-async def _written(story: Story, names: list[str], *, times: int) -> None:
+async def _written(scenario: Scenario, names: list[str], *, times: int) -> None:
     """Wait until each template was written so often; whoever is written more often fails."""
 
     async def done() -> bool:
-        found = [(await story.get("Deployment", name))["metadata"] for name in names]
+        found = [(await scenario.get("Deployment", name))["metadata"] for name in names]
         written = {one["name"]: one["generation"] - 1 for one in found}
         assert max(written.values()) <= times, written
         return bool(min(written.values()) == times)
 
-    await story.until(done, f"all are written {times} times")
+    await scenario.until(done, f"all are written {times} times")

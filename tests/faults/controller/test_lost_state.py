@@ -6,31 +6,31 @@ from base64 import b64encode
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.support.story import CANARY, Object, Story
+from tests.support.scenario import CANARY, Object, Scenario
 
 from hotmap.core.model.state import HEADER
 from hotmap.kube.resources import SECRETS
 
-Loss = Callable[[Story, Object], Awaitable[None]]
+Loss = Callable[[Scenario, Object], Awaitable[None]]
 
 
-async def _delete(story: Story, secret: Object) -> None:
-    await story.client.delete(SECRETS, story.own, secret["metadata"]["name"])
+async def _delete(scenario: Scenario, secret: Object) -> None:
+    await scenario.client.delete(SECRETS, scenario.own, secret["metadata"]["name"])
 
 
-async def _write(story: Story, secret: Object, text: str) -> None:
+async def _write(scenario: Scenario, secret: Object, text: str) -> None:
     data = {"state": b64encode(text.encode()).decode()}
-    await story.client.patch(
-        SECRETS, story.own, secret["metadata"]["name"], {"data": data}, type=Object
+    await scenario.client.patch(
+        SECRETS, scenario.own, secret["metadata"]["name"], {"data": data}, type=Object
     )
 
 
-async def _cut(story: Story, secret: Object) -> None:
-    await _write(story, secret, f'{HEADER}\n["0f')
+async def _cut(scenario: Scenario, secret: Object) -> None:
+    await _write(scenario, secret, f'{HEADER}\n["0f')
 
 
-async def _modernize(story: Story, secret: Object) -> None:
-    await _write(story, secret, 'hotmap-state/9\n{"uid":"0f"}\n')
+async def _modernize(scenario: Scenario, secret: Object) -> None:
+    await _write(scenario, secret, 'hotmap-state/9\n{"uid":"0f"}\n')
 
 
 LOSSES = [
@@ -41,84 +41,88 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_records_lost_during_downtime_roll_nothing(crowd: Story, lose: Loss) -> None:
+async def test_records_lost_during_downtime_roll_nothing(
+    podless_scenario: Scenario, lose: Loss
+) -> None:
     """Its start rolls nobody, and the next edit is one rollout as ever."""
-    await crowd.set_up()
-    async with crowd.controller() as controller:
+    await podless_scenario.set_up()
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.edit(LEVEL="debug")
-        await crowd.rolled()
-        await crowd.arrived()
+        await podless_scenario.edit(LEVEL="debug")
+        await podless_scenario.wait_for_rollouts()
+        await podless_scenario.wait_until_handled()
         assert await controller.stop() == 0
-    await _lose_all(crowd, lose)
-    async with crowd.controller() as controller:
+    await _lose_all(podless_scenario, lose)
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.arrived()
-        assert len(crowd.rollouts.of("web")) == 1
-        await crowd.edit(LEVEL="trace")
-        await crowd.rolled(times=2)
-        await crowd.ends_well({"web": 2})
+        await podless_scenario.wait_until_handled()
+        assert len(podless_scenario.rollouts.of("web")) == 1
+        await podless_scenario.edit(LEVEL="trace")
+        await podless_scenario.wait_for_rollouts(times=2)
+        await podless_scenario.check_invariants({"web": 2})
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_records_lost_at_run_time_roll_nothing(crowd: Story, lose: Loss) -> None:
+async def test_records_lost_at_run_time_roll_nothing(
+    podless_scenario: Scenario, lose: Loss
+) -> None:
     """What it knows is in memory; its next writes make the Secrets whole again."""
-    await crowd.set_up()
-    async with crowd.controller() as controller:
+    await podless_scenario.set_up()
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.edit(LEVEL="debug")
-        await crowd.rolled()
-        await crowd.until(crowd.state_secrets, "records are written")
-        await _lose_all(crowd, lose)
-        await crowd.edit(LEVEL="trace")
-        await crowd.rolled(times=2)
-        await crowd.ends_well({"web": 2})
+        await podless_scenario.edit(LEVEL="debug")
+        await podless_scenario.wait_for_rollouts()
+        await podless_scenario.until(podless_scenario.state_secrets, "records are written")
+        await _lose_all(podless_scenario, lose)
+        await podless_scenario.edit(LEVEL="trace")
+        await podless_scenario.wait_for_rollouts(times=2)
+        await podless_scenario.check_invariants({"web": 2})
 
 
-async def test_deleted_key_rolls_nothing(crowd: Story) -> None:
+async def test_deleted_key_rolls_nothing(podless_scenario: Scenario) -> None:
     """Nothing happens: not while it runs, and not when a restart makes another one."""
-    await crowd.set_up()
-    async with crowd.controller() as controller:
+    await podless_scenario.set_up()
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.edit(LEVEL="debug")
-        await crowd.rolled()
-        await crowd.client.delete(SECRETS, crowd.own, "hotmap-key")
-        await crowd.edit(LEVEL="trace")
-        await crowd.rolled(times=2)
-        await crowd.arrived()
+        await podless_scenario.edit(LEVEL="debug")
+        await podless_scenario.wait_for_rollouts()
+        await podless_scenario.client.delete(SECRETS, podless_scenario.own, "hotmap-key")
+        await podless_scenario.edit(LEVEL="trace")
+        await podless_scenario.wait_for_rollouts(times=2)
+        await podless_scenario.wait_until_handled()
         assert await controller.stop() == 0
-    async with crowd.controller() as controller:
+    async with podless_scenario.controller() as controller:
         await controller.ready()
-        await crowd.arrived()
-        assert len(crowd.rollouts.of("web")) == 2
-        await crowd.edit(LEVEL="info")
-        await crowd.rolled(times=3)
-        await crowd.ends_well({"web": 3})
+        await podless_scenario.wait_until_handled()
+        assert len(podless_scenario.rollouts.of("web")) == 2
+        await podless_scenario.edit(LEVEL="info")
+        await podless_scenario.wait_for_rollouts(times=3)
+        await podless_scenario.check_invariants({"web": 3})
 
 
-async def test_edits_after_kill_are_rolled(shop: Story) -> None:
+async def test_edits_after_kill_are_rolled(shop: Scenario) -> None:
     """What it had just asked for is not asked for again; what changed meanwhile is."""
     await shop.set_up()
     await shop.config_map("calm", LEVEL="info")
     await shop.deployment("calm", source="calm")
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit("calm", LEVEL="debug")
-        await shop.rolled("calm")
+        await shop.wait_for_rollouts("calm")
         await controller.kill()  # within the second that records may be late
     await shop.edit(LEVEL="debug")
     await shop.edit_secret("second")
     async with shop.controller() as controller:
         await controller.ready()
         for name, times in (("web", 1), ("calm", 2), (CANARY, 2)):
-            await shop.rolled(name, times)
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 1, "calm": 2})
+            await shop.wait_for_rollouts(name, times)
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 1, "calm": 2})
 
 
-async def _lose_all(story: Story, lose: Loss) -> None:
-    found = await story.state_secrets()
+async def _lose_all(scenario: Scenario, lose: Loss) -> None:
+    found = await scenario.state_secrets()
     assert found
     for secret in found:
-        await lose(story, secret)
+        await lose(scenario, secret)

@@ -13,7 +13,7 @@ from tests.cluster import layout, machine
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import private_control_plane
 from tests.cluster.proxy import FaultProxy
-from tests.support.story import Story, story
+from tests.support.scenario import Scenario, scenario
 
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
@@ -32,14 +32,14 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-async def shop(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Story]:
+async def shop(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Scenario]:
     name = f"away-{uuid.uuid4().hex[:6]}"
     path = cluster.kubeconfig
     async with (
         Client(load_kubeconfig(str(path))) as client,
-        story(client, tmp_path, path, namespace=name, is_alive=True) as told,
+        scenario(client, tmp_path, path, namespace=name, is_alive=True) as found,
     ):
-        yield told
+        yield found
 
 
 def _port(cluster: Cluster) -> int:
@@ -51,7 +51,7 @@ def _through(cluster: Cluster, wire: FaultProxy, folder: Path) -> Path:
     return cluster.kubeconfig_through(server, folder / "kubeconfig-wire")
 
 
-async def test_apiserver_is_unreachable_for_a_minute(cluster: Cluster, shop: Story) -> None:
+async def test_apiserver_is_unreachable_for_a_minute(cluster: Cluster, shop: Scenario) -> None:
     """What was edited is done once, what was taken back is not, who was deleted is forgotten."""
     await shop.set_up(replicas=2)
     for name in ("calm", "gone"):
@@ -62,8 +62,8 @@ async def test_apiserver_is_unreachable_for_a_minute(cluster: Cluster, shop: Sto
         async with shop.controller("--leader-elect", kubeconfig=behind) as controller:
             await controller.ready()
             await shop.until(controller.leads, "it leads")
-            await shop.arrived()
-            await shop.aged()
+            await shop.wait_until_handled()
+            await shop.wait_until_pods_are_older()
             wire.cut()
             await shop.edit(LEVEL="debug")
             await shop.edit("calm", LEVEL="debug")
@@ -74,19 +74,19 @@ async def test_apiserver_is_unreachable_for_a_minute(cluster: Cluster, shop: Sto
             readiness = json.loads(await controller.get("/readyz"))
             assert readiness["role"] == "standby", readiness
             wire.heal()
-            await shop.rolled(within=120)
-            await shop.runs_with_the_present_content()
-            await shop.ends_well({"web": 1})
+            await shop.wait_for_rollouts(within=120)
+            await shop.wait_until_current()
+            await shop.check_invariants({"web": 1})
         assert controller.log().count("cannot be read") == 0
 
 
-async def test_apiserver_is_killed_and_restarted(cluster: Cluster, shop: Story) -> None:
+async def test_apiserver_is_killed_and_restarted(cluster: Cluster, shop: Scenario) -> None:
     """Its watches break in the middle; edits before and after are one rollout each."""
     await shop.set_up(replicas=2)
     async with shop.controller("--leader-elect") as controller:
         await controller.ready()
         await shop.until(controller.leads, "it leads")
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
         cluster.kill("kube-apiserver")
 
@@ -95,14 +95,14 @@ async def test_apiserver_is_killed_and_restarted(cluster: Cluster, shop: Story) 
 
         await shop.until(is_free, "the last thread of the killed one is gone")
         await asyncio.to_thread(cluster.restart, "kube-apiserver")
-        await shop.rolled(within=120)
+        await shop.wait_for_rollouts(within=120)
         await shop.edit(LEVEL="trace")
-        await shop.rolled(times=2, within=120)
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 2})
+        await shop.wait_for_rollouts(times=2, within=120)
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 2})
 
 
-async def test_outage_with_lost_history(cluster: Cluster, shop: Story) -> None:
+async def test_outage_with_lost_history(cluster: Cluster, shop: Scenario) -> None:
     """A restarted server knows no old versions: everything is listed, and what is gone is gone."""
     await shop.set_up(replicas=2)
     for name in ("calm", "gone"):
@@ -112,8 +112,8 @@ async def test_outage_with_lost_history(cluster: Cluster, shop: Story) -> None:
         behind = _through(cluster, wire, shop.folder)
         async with shop.controller(kubeconfig=behind) as controller:
             await controller.ready()
-            await shop.arrived()
-            await shop.aged()
+            await shop.wait_until_handled()
+            await shop.wait_until_pods_are_older()
             wire.cut()
             await shop.edit(LEVEL="debug")
             await shop.delete("Deployment", "gone")
@@ -122,9 +122,9 @@ async def test_outage_with_lost_history(cluster: Cluster, shop: Story) -> None:
             await shop.config_map("calm", LEVEL="info")
             await asyncio.to_thread(cluster.restart, "kube-apiserver")
             wire.heal()
-            await shop.rolled(within=120)
-            await shop.runs_with_the_present_content()
-            await shop.ends_well({"web": 1})
+            await shop.wait_for_rollouts(within=120)
+            await shop.wait_until_current()
+            await shop.check_invariants({"web": 1})
         shown = [text for text in controller.outputs() if '"ControllerStatus"' in text]
         names = {one["name"] for one in json.loads(shown[-1])["workloads"]}
     assert "too old resource version" in controller.log()

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import real_control_plane
-from tests.support.story import Object, Story, story
+from tests.support.scenario import Object, Scenario, scenario
 
 from hotmap.core.errors import Unauthorized
 from hotmap.kube.client import Client
@@ -31,13 +31,13 @@ _REVISION = "hotmap.dev/revision"
 class Mall:
     """A story on a real control plane, and its kubectl."""
 
-    def __init__(self, cluster: Cluster, told: Story) -> None:
+    def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
         self.cluster = cluster
-        self.story = told
+        self.scenario = scenario
 
     async def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl in the consumers' namespace."""
-        named = (f"--namespace={self.story.namespace}", *arguments)
+        named = (f"--namespace={self.scenario.namespace}", *arguments)
         return await asyncio.to_thread(self.cluster.kubectl, *named, stdin=stdin)
 
     async def apply(self, *objects: Object) -> None:
@@ -45,7 +45,7 @@ class Mall:
 
     async def account(self, *, may_watch: tuple[str, ...]) -> None:
         """Make a ServiceAccount with the rights that a controller needs, for some workloads."""
-        own, namespace = self.story.own, self.story.namespace
+        own, namespace = self.scenario.own, self.scenario.namespace
         subject = {"kind": "ServiceAccount", "name": "hotmap", "namespace": own}
         rules = {
             own: [_rule("", "secrets", "get", "create", "update")],
@@ -77,7 +77,7 @@ class Mall:
 
     async def token(self, *, bound_to: str) -> str:
         """Return a token of that ServiceAccount that dies with a Secret."""
-        own = f"--namespace={self.story.own}"
+        own = f"--namespace={self.scenario.own}"
         run = self.cluster.kubectl
         await asyncio.to_thread(run, own, "create", "secret", "generic", bound_to)
         bound = (f"--bound-object-name={bound_to}", "--bound-object-kind=Secret")
@@ -88,7 +88,7 @@ class Mall:
         """Write a kubeconfig that reads its token from a file."""
         config = json.loads(self.cluster.kubeconfig.read_text())
         config["users"][0]["user"] = {"tokenFile": str(token)}
-        path = self.story.folder / "kubeconfig"
+        path = self.scenario.folder / "kubeconfig"
         path.write_text(json.dumps(config))
         return path
 
@@ -98,17 +98,17 @@ async def mall(real_control_plane: Cluster, tmp_path: Path) -> AsyncIterator[Mal
     name = f"faults-{uuid.uuid4().hex[:6]}"
     path = real_control_plane.kubeconfig
     async with Client(load_kubeconfig(str(path))) as client:
-        async with story(client, tmp_path, path, namespace=name, is_alive=True) as told:
-            yield Mall(real_control_plane, told)
+        async with scenario(client, tmp_path, path, namespace=name, is_alive=True) as running:
+            yield Mall(real_control_plane, running)
         await asyncio.to_thread(
             real_control_plane.kubectl,
-            *("delete", "namespace", "--wait=false", told.namespace, told.own),
+            *("delete", "namespace", "--wait=false", running.namespace, running.own),
         )
 
 
 async def test_workload_rejected_by_policy_delays_no_other(mall: Mall) -> None:
     """The others are rolled; its retries back off, and its one Event names the policy."""
-    shop, policy = mall.story, f"{mall.story.namespace}-frozen"
+    shop, policy = mall.scenario, f"{mall.scenario.namespace}-frozen"
     await shop.set_up()
     await shop.deployment("stubborn")
     group = "admissionregistration.k8s.io"
@@ -145,18 +145,18 @@ async def test_workload_rejected_by_policy_delays_no_other(mall: Mall) -> None:
         await shop.until(lambda: _is_refused(mall), "the policy is in force")
         async with shop.controller() as controller:
             await controller.ready()
-            await shop.arrived()
+            await shop.wait_until_handled()
             await shop.edit(LEVEL="debug")
-            await shop.rolled()
+            await shop.wait_for_rollouts()
 
             async def backed_off() -> bool:
                 return max(_pauses(controller.log()), default=0.0) >= 1.0
 
             await shop.until(backed_off, "retries of the stubborn one wait for long", within=120)
-            (told,) = await shop.messages("Failed")
-            assert policy in told
-            assert "its template is frozen" in told
-            await shop.ends_well({"web": 1}, retrying=True)
+            (message,) = await shop.messages("Failed")
+            assert policy in message
+            assert "its template is frozen" in message
+            await shop.check_invariants({"web": 1}, retrying=True)
     finally:
         kinds = "validatingadmissionpolicy", "validatingadmissionpolicybinding"
         for kind in kinds:
@@ -165,16 +165,16 @@ async def test_workload_rejected_by_policy_delays_no_other(mall: Mall) -> None:
 
 async def test_kind_without_watch_permission_is_reported(mall: Mall) -> None:
     """Everything else works; readiness names what is missing, and so does the log, once."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up()
     await mall.account(may_watch=("deployments", "daemonsets"))
     token = shop.folder / "token"
     token.write_text(await mall.token(bound_to="first"))
     async with shop.controller(kubeconfig=mall.kubeconfig(token)) as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
-        await shop.rolled()
+        await shop.wait_for_rollouts()
         readiness = json.loads(await controller.get("/readyz"))
         assert readiness["ready"] is True
         assert "is forbidden" in readiness["refused"]["statefulsets"]
@@ -184,12 +184,12 @@ async def test_kind_without_watch_permission_is_reported(mall: Mall) -> None:
             if "statefulsets" in line and "forbidden" in line and " WARNING " in line
         ]
         assert len(said) == 1, controller.log()
-        await shop.ends_well({"web": 1})
+        await shop.check_invariants({"web": 1})
 
 
 async def test_namespace_without_watch_permission_is_reported(mall: Mall) -> None:
     """The other one is served; readiness says what is missing."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up()
     await mall.account(may_watch=("deployments", "statefulsets", "daemonsets"))
     token = shop.folder / "token"
@@ -197,18 +197,18 @@ async def test_namespace_without_watch_permission_is_reported(mall: Mall) -> Non
     behind = shop.controller(kubeconfig=mall.kubeconfig(token), also="kube-public")
     async with behind as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
-        await shop.rolled()
+        await shop.wait_for_rollouts()
         readiness = json.loads(await controller.get("/readyz"))
         assert readiness["ready"] is True
         assert 'namespace "kube-public"' in readiness["refused"]["deployments"]
-        await shop.ends_well({"web": 1})
+        await shop.check_invariants({"web": 1})
 
 
 async def test_token_is_rotated(mall: Mall) -> None:
     """Once the old one is refused, the file is read again, and what could not be done is done."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up()
     await mall.account(may_watch=("deployments", "statefulsets", "daemonsets"))
     token = shop.folder / "token"
@@ -220,7 +220,7 @@ async def test_token_is_rotated(mall: Mall) -> None:
         Client(load_kubeconfig(str(kubeconfig))) as probe,
     ):
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await asyncio.to_thread(
             mall.cluster.kubectl, f"--namespace={shop.own}", "delete", "secret", "first"
         )
@@ -234,64 +234,66 @@ async def test_token_is_rotated(mall: Mall) -> None:
 
         await shop.until(refused, "the first token is refused")
         await shop.edit(LEVEL="debug")
-        await controller.says("retrying in")
+        await controller.wait_for_output("retrying in")
         assert shop.rollouts.of("web") == []
         token.write_text(second)
-        await shop.rolled()
-        await shop.ends_well({"web": 1})
+        await shop.wait_for_rollouts()
+        await shop.check_invariants({"web": 1})
 
 
 async def test_rollout_undo(mall: Mall) -> None:
     """It brings an old template back, whose pods read what is there now: nothing to do."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up(replicas=2)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
-            await shop.runs_with_the_present_content()
+            await shop.wait_for_rollouts(times=times)
+            await shop.wait_until_current()
         first = shop.rollouts.of("web")[0]
-        await shop.aged()  # within two seconds of an edit, no start of a pod proves anything
+        await (
+            shop.wait_until_pods_are_older()
+        )  # within two seconds of an edit, no start of a pod proves anything
         await mall.kubectl("rollout", "undo", "deployment/web")
-        await shop.rolled_out()
-        await shop.arrived()
+        await shop.wait_for_rollout_end()
+        await shop.wait_until_handled()
         assert await shop.revision() == first
-        await shop.runs_with_the_present_content()
+        await shop.wait_until_current()
         assert await controller.stop() == 0
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert await shop.revision() == first
         await shop.edit(LEVEL="v3")
-        await shop.rolled(times=3)
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 3})
+        await shop.wait_for_rollouts(times=3)
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 3})
 
 
 async def test_rollout_restart_after_an_edit(mall: Mall) -> None:
     """A person was faster: the pods are new already, and none is replaced a second time."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up(replicas=2)
     async with shop.controller("--settle=2s", "--settle-max=10s") as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await shop.edit(LEVEL="debug")
         await mall.kubectl("rollout", "restart", "deployment/web")
-        await shop.rolled_out()
-        await shop.arrived()
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 0})
+        await shop.wait_for_rollout_end()
+        await shop.wait_until_handled()
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 0})
 
 
 async def test_source_and_image_are_applied_in_one_go(mall: Mall) -> None:
     """As `helm upgrade` does: the owner's own rollout brings the content; no second one."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up(replicas=3)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         source = _object("v1", "ConfigMap", "app", shop.namespace)
         image = {"containers": [{"name": "main", "image": "app:2"}]}
         consumer = _object("apps/v1", "Deployment", "web", shop.namespace)
@@ -304,46 +306,46 @@ async def test_source_and_image_are_applied_in_one_go(mall: Mall) -> None:
             "--filename=-",
             stdin=yaml.safe_dump_all(objects),
         )
-        await shop.rolled_out()
-        await shop.arrived()
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 0})
+        await shop.wait_for_rollout_end()
+        await shop.wait_until_handled()
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 0})
 
 
 async def test_paused_deployment(mall: Mall) -> None:
     """It takes the revision, and its pods the content once it is resumed."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up(replicas=2)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await mall.kubectl("rollout", "pause", "deployment/web")
         await shop.edit(LEVEL="debug")
-        await shop.rolled()
-        await shop.arrived()
+        await shop.wait_for_rollouts()
+        await shop.wait_until_handled()
         stale = [name for name in await shop.stale_pods() if name.startswith("web-")]
         assert len(stale) == 2
         await mall.kubectl("rollout", "resume", "deployment/web")
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 1})
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 1})
 
 
 async def test_edit_in_the_middle_of_a_rollout(mall: Mall) -> None:
     """The change folds into what is under way, or follows it; no pod keeps old content."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up(replicas=4)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         await mall.kubectl("rollout", "restart", "deployment/web")
         await shop.edit(LEVEL="debug")
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 1})
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 1})
 
 
 async def test_gitops_replaces_the_template(mall: Mall) -> None:
     """Each time the revision is taken off again: not fought, and every edit is served."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up()
     original = json.loads(await mall.kubectl("get", "deployment", "web", "--output=json"))
     for name in ("resourceVersion", "uid", "generation", "managedFields", "creationTimestamp"):
@@ -352,16 +354,16 @@ async def test_gitops_replaces_the_template(mall: Mall) -> None:
     manifest = json.dumps(original)
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         for times in (1, 2, 3):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
+            await shop.wait_for_rollouts(times=times)
             await mall.kubectl("replace", "--filename=-", stdin=manifest)
-            await shop.rolled_out()
-            await shop.arrived()
-            await shop.runs_with_the_present_content()
+            await shop.wait_for_rollout_end()
+            await shop.wait_until_handled()
+            await shop.wait_until_current()
             assert len(shop.rollouts.of("web")) == times
-        await shop.ends_well({"web": 3}, left_alone=("web",))
+        await shop.check_invariants({"web": 3}, left_alone=("web",))
 
 
 async def _is_refused(mall: Mall) -> bool:
@@ -393,7 +395,7 @@ def _rule(group: str, resources: str, *verbs: str) -> Object:
 
 async def test_apply_keeps_the_revision_annotation(mall: Mall) -> None:
     """Applies of both kinds leave it, an undo is nobody's fault, a replace and a patch are told."""
-    shop = mall.story
+    shop = mall.scenario
     await shop.set_up()
 
     async def manifest(**changes: Any) -> str:
@@ -407,45 +409,45 @@ async def test_apply_keeps_the_revision_annotation(mall: Mall) -> None:
 
     async with shop.controller() as controller:
         await controller.ready()
-        await shop.arrived()
+        await shop.wait_until_handled()
         for times in (1, 2):
             await shop.edit(LEVEL=f"v{times}")
-            await shop.rolled(times=times)
-            await shop.runs_with_the_present_content()
+            await shop.wait_for_rollouts(times=times)
+            await shop.wait_until_current()
         await mall.kubectl("apply", "--filename=-", stdin=await manifest())
         forced = ("apply", "--server-side", "--force-conflicts", "--filename=-")
         await mall.kubectl(*forced, stdin=await manifest())
         assert await shop.revision() == shop.rollouts.of("web")[-1]
         await mall.kubectl("rollout", "undo", "deployment/web")
-        await shop.rolled_out()
+        await shop.wait_for_rollout_end()
         assert await shop.revision() == shop.rollouts.of("web")[0]
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert await shop.messages("RevisionChanged") == []
 
         await mall.kubectl("replace", "--filename=-", stdin=await manifest())
-        await shop.rolled_out()
+        await shop.wait_for_rollout_end()
 
-        async def told(count: int) -> list[str]:
+        async def has_warned(count: int) -> list[str]:
             found = await shop.messages("RevisionChanged")
             return found if len(found) == count else []
 
         async def removed() -> list[str]:
-            return await told(1)
+            return await has_warned(1)
 
         (message,) = await shop.until(removed, "a Warning tells of the replace")
         assert "was removed from its pod template (" in message
         forged = {"spec": {"template": {"metadata": {"annotations": {_REVISION: "AAAA.forged"}}}}}
         await mall.kubectl("patch", "deployment/web", f"--patch={json.dumps(forged)}")
-        await shop.rolled_out()
+        await shop.wait_for_rollout_end()
 
         async def overwritten() -> list[str]:
-            return await told(2)
+            return await has_warned(2)
 
         messages = await shop.until(overwritten, "a Warning tells of the patch")
         assert any("was overwritten by kubectl-patch" in one for one in messages), messages
-        await shop.arrived()
+        await shop.wait_until_handled()
         assert len(shop.rollouts.of("web")) == 2
         await shop.edit(LEVEL="v3")
-        await shop.rolled(times=3)
-        await shop.runs_with_the_present_content()
-        await shop.ends_well({"web": 3})
+        await shop.wait_for_rollouts(times=3)
+        await shop.wait_until_current()
+        await shop.check_invariants({"web": 3})

@@ -88,10 +88,10 @@ async def test_rollout_has_steps_and_events_of_kubernetes() -> None:
             f"Scaled down replica set {old} from 1 to 0",
         ]
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             return await plane.messages("ScalingReplicaSet") == expected
 
-        await plane.until(told, what="the events of the rollout")
+        await plane.until(is_reported, what="the events of the rollout")
         assert deployment["metadata"]["annotations"][REVISION] == "2"
         assert _condition(deployment, "Progressing") == (
             "True",
@@ -294,10 +294,10 @@ async def test_replica_set_creation_failure_is_reported() -> None:
         plane.registry.create = create_or_refuse  # type: ignore[method-assign, assignment]
         await plane.create("deployments", web(1))
 
-        async def told() -> list[str]:
+        async def is_reported() -> list[str]:
             return await plane.messages("ReplicaSetCreateError")
 
-        (message,) = await plane.until(told)
+        (message,) = await plane.until(is_reported)
         assert message.startswith('Failed to create new replica set "web-')
         assert message.endswith('": exceeded quota')
         deployment = await plane.registry.get("deployments", "default", "web")

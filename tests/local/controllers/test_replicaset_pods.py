@@ -69,12 +69,12 @@ async def test_scaling_down_deletes_pods_and_records_events() -> None:
         await plane.patch("replicasets", "db", {"spec": {"replicas": 1}})
         await _available(plane, 1)
 
-        async def told() -> list[str] | None:
+        async def is_reported() -> list[str] | None:
             messages = await plane.messages("SuccessfulDelete")
             return messages if len(messages) == 2 else None
 
         gone = before - await plane.names("pods")
-        assert set(await plane.until(told)) == {f"Deleted pod: {name}" for name in gone}
+        assert set(await plane.until(is_reported)) == {f"Deleted pod: {name}" for name in gone}
 
 
 async def test_deleted_pod_is_replaced() -> None:
@@ -156,10 +156,10 @@ async def test_pod_creation_failure_is_reported() -> None:
         assert (condition["status"], condition["reason"]) == ("True", "FailedCreate")
         assert condition["message"] == "exceeded quota"
 
-        async def told() -> list[str]:
+        async def is_reported() -> list[str]:
             return await plane.messages("FailedCreate")
 
-        assert await plane.until(told) == ["Error creating: exceeded quota"]
+        assert await plane.until(is_reported) == ["Error creating: exceeded quota"]
         refusing = False
         assert "conditions" not in (await _available(plane, 1))["status"]
 

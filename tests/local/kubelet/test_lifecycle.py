@@ -134,7 +134,7 @@ async def test_node_is_registered_and_ready(node: LocalNode) -> None:
 
 async def test_pod_lifecycle_events(node: LocalNode) -> None:
     """Created and Started are there for each container."""
-    await node.output("story", "true")
+    await node.output("scenario", "true")
     await node.event("Created", "Created container: c")
     await node.event("Started", "Started container c")
 

@@ -50,12 +50,12 @@ async def test_container_signals_other_container(node: LocalNode) -> None:
     """Across their roots, by the numbers of the namespace that both are in."""
     server = "trap 'echo told' HUP; echo up; while :; do sleep 0.01; done"
     await run(node, c=server, d="exec sleep 600")
-    await until(lambda: says(node, "up"))
+    await until(lambda: has_logged(node, "up"))
     await node.execute("pod", FIND + "kill -HUP $(find 'sh -c trap')", container="d")
-    await until(lambda: says(node, "told"))
+    await until(lambda: has_logged(node, "told"))
 
 
-async def says(node: LocalNode, word: str) -> bool:
+async def has_logged(node: LocalNode, word: str) -> bool:
     return word in await node.logs("pod")
 
 

@@ -1,6 +1,6 @@
 """One story about controllers in a cluster: people, kubelets, processes, and how it must end.
 
-Everything goes over HTTPS, so that a story plays on the test's own API server as on a real one.
+Everything goes over HTTPS, so that a scenario runs on the test's own API server as on a real one.
 The test plays the kubelets, and remembers what each pod read when it started. Consumers are
 watched over a connection of their own, so that no rollout is missed.
 """
@@ -35,7 +35,7 @@ from hotmap.kube.resources import (
     Resource,
 )
 
-__all__ = ["CANARY", "OWN", "Object", "Pods", "Story", "story"]
+__all__ = ["CANARY", "OWN", "Object", "Pods", "Scenario", "scenario"]
 
 Object = dict[str, Any]
 
@@ -137,7 +137,7 @@ class Pods:
         return str(config_map["data"][ref["key"]])
 
 
-class Story:
+class Scenario:
     """What people do to a cluster, and what is asked of it afterwards."""
 
     def __init__(
@@ -157,7 +157,7 @@ class Story:
         #: Every value that a Secret has had.
         self.values: set[str] = set()
         #: What other programs were told over HTTP.
-        self.told: list[str] = []
+        self.printed: list[str] = []
         #: Settled changes of the canary.
         self._beats = 0
         #: Consumers to be looked at by `report`.
@@ -173,7 +173,7 @@ class Story:
     ) -> ControllerProcess:
         """A controller that is started by `async with`; settles for 50 ms unless told otherwise.
 
-        It serves the story's namespace, and `also` another one. Its clock is `ahead` by seconds.
+        It serves the scenario's namespace, and `also` another one. Its clock is `ahead` by seconds.
         """
         log = self.folder / f"controller-{len(self.processes)}.log"
         process = ControllerProcess(
@@ -259,7 +259,7 @@ class Story:
                 },
             },
         )
-        await self.rolled_out(name)
+        await self.wait_for_rollout_end(name)
 
     async def deployments(self, names: Sequence[str]) -> None:
         """Create many consumers like `web` at once."""
@@ -338,7 +338,9 @@ class Story:
                 raise AssertionError(f"waited in vain until {what}:\n{logs}")
             await asyncio.sleep(0.02)
 
-    async def rolled(self, name: str = "web", times: int = 1, *, within: float = PATIENCE) -> None:
+    async def wait_for_rollouts(
+        self, name: str = "web", times: int = 1, *, within: float = PATIENCE
+    ) -> None:
         """Wait until hotmap has rolled a consumer so often."""
 
         async def done() -> bool:
@@ -346,7 +348,7 @@ class Story:
 
         await self.until(done, f"{name} is rolled {times} times", within=within)
 
-    async def rolled_out(self, name: str = "web", *, within: float = PATIENCE) -> None:
+    async def wait_for_rollout_end(self, name: str = "web", *, within: float = PATIENCE) -> None:
         """Wait until a consumer's own controller has replaced all its pods."""
 
         async def done() -> bool:
@@ -358,7 +360,7 @@ class Story:
 
         await self.until(done, f"{name} is rolled out", within=within)
 
-    async def runs_with_the_present_content(self) -> None:
+    async def wait_until_current(self) -> None:
         """Wait until every pod read what is there now, and the consumers' rollouts are over."""
 
         async def live() -> bool:
@@ -366,13 +368,13 @@ class Story:
 
         await self.until(live, "every pod has the present content")
         for item in await self._list(DEPLOYMENTS, self.namespace):
-            await self.rolled_out(item["metadata"]["name"])
+            await self.wait_for_rollout_end(item["metadata"]["name"])
 
-    async def aged(self) -> None:
+    async def wait_until_pods_are_older(self) -> None:
         """Wait until pods that run now started clearly before what comes next (whole seconds)."""
         await asyncio.sleep(MARGIN + 2.1)
 
-    async def arrived(self, *, retrying: bool = False) -> None:
+    async def wait_until_handled(self, *, retrying: bool = False) -> None:
         """Wait until all that was done so far has arrived at a controller and was acted on.
 
         An edit of the canary's source follows the same way, and comes last. With `retrying`
@@ -381,7 +383,7 @@ class Story:
         self._beats += 1
         before = len(self.rollouts.of(CANARY))
         await self.edit(CANARY, LEVEL=str(self._beats))
-        await self.rolled(CANARY, before + 1)
+        await self.wait_for_rollouts(CANARY, before + 1)
         if not retrying:
             await self.until(self._is_idle, "the leader has nothing left to do", within=120)
 
@@ -393,7 +395,7 @@ class Story:
 
     # -- the end -------------------------------------------------------------------------------
 
-    async def ends_well(
+    async def check_invariants(
         self,
         settled: Mapping[str, int] | None = None,
         *,
@@ -401,7 +403,7 @@ class Story:
         retrying: bool = False,
     ) -> None:
         """Let everything arrive, stop the controllers, and check the invariants."""
-        await self.arrived(retrying=retrying)
+        await self.wait_until_handled(retrying=retrying)
         for process in self.processes:
             if process.is_running:
                 assert await process.stop() == 0, process.log()
@@ -416,10 +418,10 @@ class Story:
         assert "Traceback" not in logs, logs
         assert "internal error" not in logs, logs
 
-    async def keeps_its_secrets(self) -> None:
+    async def check_no_secret_leaks(self) -> None:
         """Check that no value of a Secret is in anything that was printed, served or written."""
         outputs = [text for process in self.processes for text in process.outputs()]
-        shown = [*outputs, *self.told, *shown_by(await self._snapshot())]
+        shown = [*outputs, *self.printed, *shown_by(await self._snapshot())]
         found = list(leaks(shown, self.values))
         assert not found, "\n".join(found)
 
@@ -494,11 +496,11 @@ class Story:
 
 
 @asynccontextmanager
-async def story(
+async def scenario(
     client: Client, folder: Path, kubeconfig: Path, *, namespace: str, is_alive: bool
-) -> AsyncIterator[Story]:
+) -> AsyncIterator[Scenario]:
     """Begin a story in a namespace of its own; at its end nothing of it runs, or was given away."""
-    found = Story(client, folder, kubeconfig, namespace=namespace, is_alive=is_alive)
+    found = Scenario(client, folder, kubeconfig, namespace=namespace, is_alive=is_alive)
     for name in (found.namespace, found.own):
         with suppress(AlreadyExists):
             await client.create(NAMESPACES, None, {"metadata": {"name": name}}, type=Object)
@@ -507,7 +509,7 @@ async def story(
         beside.append(asyncio.create_task(found.pods.run() if is_alive else found.report()))
         stack.push_async_callback(_end, beside)
         yield found
-        await found.keeps_its_secrets()
+        await found.check_no_secret_leaks()
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
