@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.controller.world import FOLLOW, World
+from tests.controller.world import FOLLOW, NAMESPACE, World
 
 from hotmap.controller import run
 from hotmap.controller.reconcile import nudges as nudging
@@ -15,6 +16,7 @@ from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.core.decide import restart_wave
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.errors import AlreadyExists
 from hotmap.core.model.objects import Pod
 
 NAMES = ("web-1", "web-2", "web-3", "web-4", "web-5")
@@ -126,3 +128,103 @@ async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
             return await nudged_pods(world) == list(NAMES)
 
         await world.until(over, "all are told")
+
+
+async def write_budget(world: World, allowed: int, *, required: int = 4) -> None:
+    """Create the budget of all pods, or write its status, as kube-controller-manager does."""
+    budgets = "poddisruptionbudgets"
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": required}
+    with suppress(AlreadyExists):
+        await world.registry.create(
+            budgets, NAMESPACE, {"metadata": {"name": "web"}, "spec": spec}, manager="kubectl"
+        )
+    status = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": allowed,
+        "desiredHealthy": required,
+        "currentHealthy": required + allowed,
+        "expectedPods": len(NAMES),
+    }
+    await world.registry.modify(
+        budgets,
+        NAMESPACE,
+        "web",
+        lambda obj: {**obj, "status": status},
+        subresource="status",
+        manager="kube",
+    )
+
+
+async def test_disruption_budget_limits_restarts(world: World, agents: Agents) -> None:
+    """Three may be unavailable, but the budget permits one, and then none."""
+    await prepare(world)
+    strategy = {"rollingUpdate": {"maxUnavailable": 3}}
+    await world.merge("Deployment", "web", {"spec": {"strategy": strategy}})
+    await world.rolled_out("web")
+    await write_budget(world, 1)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+
+        async def first() -> bool:
+            return await told(world) == ["web-1"]
+
+        await world.until(first, "the first is told")
+        await asyncio.sleep(0.3)
+        assert await told(world) == ["web-1"]
+        await write_budget(world, 0)
+        agents.words["web-1"] = RestartProgress(loaded=True)
+        await asyncio.sleep(0.3)
+        assert await told(world) == ["web-1"]
+        await write_budget(world, 3, required=2)
+
+        async def more() -> bool:
+            return await told(world) == list(NAMES[:4])
+
+        await world.until(more, "three more are told")
+
+
+async def test_budget_of_every_pod_is_an_event(
+    world: World, agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pods keep their content until the budget changes."""
+    monkeypatch.setattr(nudging, "_STALLED_INTERVAL", 0.05)
+    agents.words = dict.fromkeys(NAMES, RestartProgress(loaded=True))
+    await prepare(world)
+    await write_budget(world, 0, required=5)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        assert await world.event("RestartStopped") == (
+            "PodDisruptionBudget web requires 5 healthy pods of 5: 5 of 5 pods keep running with "
+            "the previous content"
+        )
+        assert await told(world) == []
+        await write_budget(world, 1)
+
+        async def over() -> bool:
+            return await told(world) == list(NAMES)
+
+        await world.until(over, "all are told")
+
+
+async def test_restarts_go_on_without_permission_to_list_budgets(
+    world: World, agents: Agents, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By maxUnavailable, with one line in the log."""
+    agents.words = dict.fromkeys(NAMES, RestartProgress(loaded=True))
+    await prepare(world)
+    world.plane.fail("list", "poddisruptionbudgets.policy", code=403)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+
+        async def over() -> bool:
+            return await told(world) == list(NAMES)
+
+        await world.until(over, "all are told")
+    lines = [each for each in caplog.messages if "PodDisruptionBudgets" in each]
+    assert len(lines) == 1
+    assert lines[0].startswith(
+        "cannot list PodDisruptionBudgets: pods restart in place by maxUnavailable only: "
+    )

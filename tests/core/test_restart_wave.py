@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from hotmap.core.decide.disruption_budget import DisruptionBudget
 from hotmap.core.decide.restart_wave import RestartPod, next_wave
 from hotmap.core.model.consumer_conversion import resolve_max_unavailable
 
@@ -116,3 +117,59 @@ def test_max_unavailable_is_resolved_as_for_a_rolling_update(
 ) -> None:
     """Percentages are rounded down; nothing is below one pod."""
     assert resolve_max_unavailable(value, default=default, wanted=wanted) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "allowed", "told", "reason"),
+    [
+        (
+            "r r r",
+            (1,),
+            "0",
+            "2 of 3 pods wait to restart; 1 restarting or not ready, "
+            "PodDisruptionBudget b0 permits no more",
+        ),
+        ("r r r", (3,), "0 1 2", ""),
+        ("r r r", (3, 1), "0", "b1 permits no more"),
+        # About to restart and still Ready: the budget does not know it yet.
+        ("r- r r", (1,), "", "b0 permits no more"),
+        ("r- r r", (2,), "1", "b0 permits no more"),
+        # Not Ready: the budget counts it.
+        ("n- r r", (0,), "", "b0 permits no more"),
+        ("r! r r", (1,), "1", "b0 permits no more"),
+        ("n r r", (0,), "0", "b0 permits no more"),
+        ("n n n", (0,), "0 1 2", ""),
+    ],
+)
+def test_budgets_limit_a_wave(state: str, allowed: tuple[int, ...], told: str, reason: str) -> None:
+    """The table: pods, what each budget allows, which pods are told, and why the others wait."""
+    names = frozenset(pod.name for pod in pods(state))
+    budgets = [
+        DisruptionBudget(f"b{number}", names, each, required=1, expected=3)
+        for number, each in enumerate(allowed)
+    ]
+    wave = next_wave(pods(state), max_unavailable=3, budgets=budgets)
+    assert " ".join(wave.names) == told
+    assert wave.reason.endswith(reason)
+    assert bool(wave.reason) is bool(reason)
+    assert not wave.forbidden
+
+
+def test_budget_limits_only_the_pods_that_it_selects() -> None:
+    """A second pod of the workload, which no budget selects, restarts meanwhile."""
+    budget = DisruptionBudget("b", frozenset({"0", "2"}), 0, required=1, expected=2)
+    wave = next_wave(pods("r r r"), max_unavailable=3, budgets=[budget])
+    assert wave.names == ("1",)
+
+
+def test_budget_that_requires_every_pod_forbids_the_wave() -> None:
+    """Nothing changes that by itself, so it is an Event."""
+    budget = DisruptionBudget("all", frozenset("012"), 0, required=3, expected=3)
+    wave = next_wave(pods("r r r"), max_unavailable=1, budgets=[budget])
+    assert wave == (
+        (),
+        "PodDisruptionBudget all requires 3 healthy pods of 3: 3 of 3 pods keep running with the "
+        "previous content",
+        False,
+        True,
+    )

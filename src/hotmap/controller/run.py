@@ -45,6 +45,7 @@ from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import KeyringFollower, load_keyring, passing_keyring
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.pods import list_pods
@@ -345,6 +346,7 @@ class Controller:
                 clock=loop_time,
                 report_stop=reporter.restart_stopped,
                 read_agents=self._pod_reader.read_restarts,
+                list_budgets=DisruptionBudgets(self._client).list,
             ),
         )
         observer = Observer(

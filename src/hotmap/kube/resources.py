@@ -19,6 +19,7 @@ __all__ = [
     "LEASES",
     "NAMESPACES",
     "PODS",
+    "POD_DISRUPTION_BUDGETS",
     "REPLICASETS",
     "ROLLOUTS",
     "SECRETS",
@@ -69,6 +70,7 @@ DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 #: Argo Rollouts; absent on most clusters.
 ROLLOUTS = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
@@ -81,6 +83,7 @@ BY_KIND: dict[str, Resource] = {
         SECRETS,
         NAMESPACES,
         PODS,
+        POD_DISRUPTION_BUDGETS,
         EVENTS,
         DEPLOYMENTS,
         STATEFULSETS,

@@ -45,6 +45,9 @@ _AT_ONCE = 0.001
 #: Seconds until a consumer is decided on again some of whose pods wait to restart.
 _WAVE_INTERVAL = 1.0
 
+#: The same where none of them restarts before something else changes.
+_STALLED_INTERVAL = 10.0
+
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which
 #: then reads the API server, so a burst is spread.
 _NUDGES_AT_ONCE = 32
@@ -140,7 +143,8 @@ class Nudges:
         self._sent[key] = target
         self._waves.record_requests(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
-        left |= dict.fromkeys(told, now + SECOND_NUDGE) | dict.fromkeys(held, now + _WAVE_INTERVAL)
+        wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
+        left |= dict.fromkeys(told, now + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
         self._second[key] = left
         for refusal in list(refusals.values())[:1]:
             self._report_refusal(consumer, refusal)

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from hotmap.core.decide.restart_wave import RestartPod, RestartProgress, Wave, next_wave
+from hotmap.core.decide.disruption_budget import DisruptionBudget, budgets_of_pods
+from hotmap.core.decide.restart_wave import (
+    RestartPod,
+    RestartProgress,
+    Wave,
+    next_wave,
+    pending_disruptions,
+)
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.model.objects import ObjectKey, Pod, PodDisruptionBudget
 from hotmap.core.patch.nudge import Target, read_target
 
 __all__ = ["ReadAgents", "RestartWaves", "restarts_in_place"]
@@ -25,6 +32,18 @@ async def _read_no_agents(snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[st
     return {}
 
 
+#: Lists the PodDisruptionBudgets of a namespace; none where that is not permitted.
+ListBudgets = Callable[[str], Awaitable[Sequence[PodDisruptionBudget]]]
+
+#: Seconds for which a pod that was told counts against the budgets of other workloads' pods: then
+#: it has restarted, or is not Ready and the status of the budget shows it.
+_RESERVATION = 15.0
+
+
+async def _list_no_budgets(namespace: str) -> Sequence[PodDisruptionBudget]:
+    return ()
+
+
 class RestartWaves:
     """When the pods of each consumer were told to restart, in one term of leading."""
 
@@ -34,11 +53,13 @@ class RestartWaves:
         clock: Callable[[], float],
         report_stop: Callable[[Consumer, str], None],
         read_agents: ReadAgents = _read_no_agents,
+        list_budgets: ListBudgets = _list_no_budgets,
     ) -> None:
         """`report_stop` gets the reason why no other pod of a consumer is told."""
         self._clock = clock
         self._report_stop = report_stop
         self._read_agents = read_agents
+        self._list_budgets = list_budgets
         #: Pods that an earlier leader told were told before this.
         self._began = clock()
         #: By consumer: the target, and by uid when a pod was told.
@@ -46,13 +67,22 @@ class RestartWaves:
         #: Why pods wait, by consumer; and the reason that was reported last.
         self._reasons: dict[ObjectKey, str] = {}
         self._reported: dict[ObjectKey, str] = {}
+        #: Pods about to restart, by budget and consumer, and until when they count for others.
+        self._reserved: dict[ObjectKey, dict[ObjectKey, tuple[int, float]]] = {}
+        #: Consumers whose pods wait for other content, or for another budget.
+        self._stalled: set[ObjectKey] = set()
 
     def reason(self, key: ObjectKey) -> str:
         """Say why pods of a consumer wait to restart; "" when none does."""
         return self._reasons.get(key, "")
 
+    def is_stalled(self, key: ObjectKey) -> bool:
+        """Whether no pod of a consumer restarts soon: something else has to change before."""
+        return key in self._stalled
+
     def forget(self, key: ObjectKey) -> None:
         """Drop what is kept of a consumer that is gone."""
+        self._stalled.discard(key)
         self._requests.pop(key, None)
         self._reasons.pop(key, None)
         self._reported.pop(key, None)
@@ -73,6 +103,7 @@ class RestartWaves:
             for pod in pods
             if pod.metadata.uid in new and restarts_in_place(snapshot, pod, target)
         }
+        self._stalled.discard(consumer.key)
         if not restarting:
             self._reasons.pop(consumer.key, None)
             return set()
@@ -83,9 +114,11 @@ class RestartWaves:
             if pod.metadata.uid in restarting and pod.metadata.name not in wave.names
         }
         self._reasons[consumer.key] = wave.reason
-        if wave.stopped and self._reported.get(consumer.key) != wave.reason:
-            self._reported[consumer.key] = wave.reason
-            self._report_stop(consumer, wave.reason)
+        if wave.stopped or wave.forbidden:
+            self._stalled.add(consumer.key)
+            if self._reported.get(consumer.key) != wave.reason:
+                self._reported[consumer.key] = wave.reason
+                self._report_stop(consumer, wave.reason)
         return held
 
     async def _next_wave(
@@ -98,6 +131,7 @@ class RestartWaves:
         agents = await self._read_agents(
             snapshot, [pod for pod in pods if pod.metadata.uid not in restarting]
         )
+        listed = await self._list_budgets(consumer.key.namespace)
         now = self._clock()
         known = []
         for pod in sorted(pods, key=lambda pod: pod.metadata.name):
@@ -112,7 +146,40 @@ class RestartWaves:
                     progress.failure if progress else "",
                 )
             )
-        return next_wave(known, max_unavailable=consumer.max_unavailable)
+        not_ready = frozenset(pod.name for pod in known if not pod.ready)
+        budgets = [
+            self._without_reserved(consumer.key, budget, now)
+            for budget in budgets_of_pods(listed, pods, not_ready=not_ready)
+        ]
+        wave = next_wave(known, max_unavailable=consumer.max_unavailable, budgets=budgets)
+        self._reserve(consumer.key, known, wave, budgets, now)
+        return wave
+
+    def _without_reserved(
+        self, key: ObjectKey, budget: DisruptionBudget, now: float
+    ) -> DisruptionBudget:
+        """Take off what pods of other consumers are about to use of a budget."""
+        uses = self._reserved.get(_budget_key(key, budget), {})
+        others = sum(count for of, (count, until) in uses.items() if of != key and until > now)
+        return budget._replace(allowed=max(0, budget.allowed - others))
+
+    def _reserve(
+        self,
+        key: ObjectKey,
+        pods: Sequence[RestartPod],
+        wave: Wave,
+        budgets: Sequence[DisruptionBudget],
+        now: float,
+    ) -> None:
+        for budget in budgets:
+            told = {pod.name for pod in pods if pod.ready} & budget.pods & set(wave.names)
+            count = len(told) + pending_disruptions(pods, budget.pods)
+            uses = self._reserved.get(_budget_key(key, budget), {})
+            uses = {of: use for of, use in uses.items() if of != key and use[1] > now}
+            if count:
+                uses[key] = count, now + _RESERVATION
+            self._reserved[_budget_key(key, budget)] = uses
+        self._reserved = {of: uses for of, uses in self._reserved.items() if uses}
 
 
 def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
@@ -130,6 +197,10 @@ def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
     if told.frozen != target.frozen:
         return True
     return policy.agent.restart == "supervised" and told.live != target.live
+
+
+def _budget_key(consumer: ObjectKey, budget: DisruptionBudget) -> ObjectKey:
+    return ObjectKey("PodDisruptionBudget", consumer.namespace, budget.name)
 
 
 def _has_same_content(one: Target, other: Target) -> bool:

@@ -4,7 +4,8 @@
                                   that it has loaded the content, where it can be asked
     a pod that is not Ready       may restart at once: it serves nobody
     all others                    as many at a time as maxUnavailable permits, less those that are
-                                  restarting or not Ready
+                                  restarting or not Ready; and as many as each
+                                  PodDisruptionBudget of the pod permits
     a pod that does not come back stops the wave, until there is other content
 
 The budget is the one of a rolling update (kubernetes: pkg/controller/deployment, ResolveFenceposts;
@@ -16,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["RestartPod", "RestartProgress", "Wave", "next_wave"]
+from hotmap.core.decide.disruption_budget import DisruptionBudget
+
+__all__ = ["RestartPod", "RestartProgress", "Wave", "next_wave", "pending_disruptions"]
 
 #: Seconds for which a pod has to be Ready after it was told, where no agent says that it has
 #: loaded: the announcement takes a moment, and so does the probe that notices the restart.
@@ -67,10 +70,29 @@ class Wave(NamedTuple):
     reason: str = ""
     #: Whether no other pod is told until the content changes: a pod did not come back.
     stopped: bool = False
+    #: Whether a PodDisruptionBudget permits none of them although all pods are healthy.
+    forbidden: bool = False
 
 
-def next_wave(pods: Sequence[RestartPod], *, max_unavailable: int) -> Wave:
-    """Choose the pods that may restart now, in the given order."""
+def pending_disruptions(pods: Sequence[RestartPod], names: frozenset[str]) -> int:
+    """Count the pods among `names` that are about to restart and still count as healthy."""
+    return sum(
+        pod.ready and pod.since_request is not None and not pod.is_back
+        for pod in pods
+        if pod.name in names
+    )
+
+
+def next_wave(
+    pods: Sequence[RestartPod],
+    *,
+    max_unavailable: int,
+    budgets: Sequence[DisruptionBudget] = (),
+) -> Wave:
+    """Choose the pods that may restart now, in the given order.
+
+    `budgets` allow what they say besides the pods given that are about to restart.
+    """
     waiting = [pod for pod in pods if pod.since_request is None]
     if not waiting:
         return Wave(())
@@ -82,16 +104,48 @@ def next_wave(pods: Sequence[RestartPod], *, max_unavailable: int) -> Wave:
     restarting = [pod.name for pod in pods if pod.since_request is not None and not pod.is_back]
     slots = max(0, max(1, max_unavailable) - len(down) - len(restarting))
     ready = [pod.name for pod in waiting if pod.ready]
-    names = (*down, *ready[:slots])
+    chosen, limit = _choose_within_budgets(ready, slots, pods, budgets)
+    names = (*down, *chosen)
     left = len(waiting) - len(names)
     if not left:
         return Wave(names)
-    unavailable = len(down) + len(restarting) + min(slots, len(ready))
-    return Wave(
-        names,
-        f"{left} of {len(pods)} pods wait to restart; {unavailable} restarting or not ready, "
-        f"maxUnavailable is {max_unavailable}",
-    )
+    unavailable = len(down) + len(restarting) + len(chosen)
+    wait = f"{left} of {len(pods)} pods wait to restart; {unavailable} restarting or not ready, "
+    if limit is None:
+        return Wave(names, f"{wait}maxUnavailable is {max_unavailable}")
+    if limit.is_never_satisfied and not unavailable:
+        reason = (
+            f"PodDisruptionBudget {limit.name} requires {limit.required} healthy pods of "
+            f"{limit.expected}: {left} of {len(pods)} pods keep running with the previous content"
+        )
+        return Wave(names, reason, forbidden=True)
+    return Wave(names, f"{wait}PodDisruptionBudget {limit.name} permits no more")
+
+
+def _choose_within_budgets(
+    ready: Sequence[str],
+    slots: int,
+    pods: Sequence[RestartPod],
+    budgets: Sequence[DisruptionBudget],
+) -> tuple[list[str], DisruptionBudget | None]:
+    """Choose at most `slots` pods; returns the budget, if one is the reason that it is fewer."""
+    left = {
+        budget: max(0, budget.allowed - pending_disruptions(pods, budget.pods))
+        for budget in budgets
+    }
+    chosen: list[str] = []
+    limit = None
+    for name in ready:
+        if len(chosen) == slots:
+            return chosen, None
+        own = [budget for budget in budgets if name in budget.pods]
+        if spent := [budget for budget in own if not left[budget]]:
+            limit = limit or spent[0]
+            continue
+        chosen.append(name)
+        for budget in own:
+            left[budget] -= 1
+    return chosen, limit
 
 
 def _find_failed(pods: Sequence[RestartPod]) -> tuple[str, str] | None:

@@ -42,6 +42,7 @@ __all__ = [
     "ObjectMeta",
     "OwnerReference",
     "Pod",
+    "PodDisruptionBudget",
     "PodMeta",
     "PodSpec",
     "PodStatus",
@@ -461,6 +462,23 @@ class Pod(_Part, frozen=True):
     metadata: PodMeta = PodMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class DisruptionBudgetSpec(_Part, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class DisruptionBudgetStatus(_Part, frozen=True, gc=False):
+    observed_generation: int = 0
+    disruptions_allowed: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
+
+
+class PodDisruptionBudget(_Part, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
+    status: DisruptionBudgetStatus = DisruptionBudgetStatus()
 
 
 class Namespace(_Part, frozen=True):

@@ -16,6 +16,7 @@ from hotmap.local.client import Client
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.deployment import DeploymentController
+from hotmap.local.controllers.disruption import DisruptionController
 from hotmap.local.controllers.endpoints import EndpointsController
 from hotmap.local.controllers.garbage import GarbageCollector
 from hotmap.local.controllers.namespace import NamespaceController
@@ -57,6 +58,7 @@ class Controllers(Lifecycle):
             DeploymentController(context),
             ReplicaSetController(context),
             EndpointsController(context),
+            DisruptionController(context),
             ResourceQuotaController(context),
             Scheduler(context),
         )

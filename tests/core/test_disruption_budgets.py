@@ -1,0 +1,96 @@
+"""PodDisruptionBudgets allow as many disruptions as their status and their pods say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hotmap.core.decide.disruption_budget import budgets_of_pods, selector_matches
+from hotmap.core.model.objects import LabelSelector, Pod, PodDisruptionBudget
+
+LABELS = {"app": "web", "tier": "front"}
+
+
+def selector(**fields: Any) -> LabelSelector:
+    return msgspec.convert(fields, LabelSelector)
+
+
+def expression(key: str, operator: str, *values: str) -> LabelSelector:
+    expressions = [{"key": key, "operator": operator, "values": list(values)}]
+    return selector(matchExpressions=expressions)
+
+
+@pytest.mark.parametrize(
+    ("given", "matches"),
+    [
+        (None, False),
+        (selector(), True),
+        (selector(matchLabels={"app": "web"}), True),
+        (selector(matchLabels={"app": "web", "tier": "back"}), False),
+        (selector(matchLabels={"zone": ""}), False),
+        (expression("app", "In", "api", "web"), True),
+        (expression("app", "In", "api"), False),
+        (expression("zone", "In", "a"), False),
+        (expression("app", "NotIn", "web"), False),
+        (expression("zone", "NotIn", "a"), True),
+        (expression("app", "Exists"), True),
+        (expression("zone", "Exists"), False),
+        (expression("zone", "DoesNotExist"), True),
+        (expression("app", "DoesNotExist"), False),
+        (expression("app", "Matches", "web"), False),
+    ],
+)
+def test_selector_matches_as_in_kubernetes(given: LabelSelector | None, matches: bool) -> None:
+    """An absent selector matches nothing, an empty one everything."""
+    assert selector_matches(given, LABELS) is matches
+
+
+def pod(name: str, **labels: str) -> Pod:
+    return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Pod)
+
+
+def budget(name: str = "web", *, generation: int = 1, **status: int) -> PodDisruptionBudget:
+    spec = {"selector": {"matchLabels": {"app": "web"}}}
+    content = {
+        "metadata": {"name": name, "generation": generation},
+        "spec": spec,
+        "status": {"observedGeneration": 1, "desiredHealthy": 2, "expectedPods": 4, **status},
+    }
+    return msgspec.convert(content, PodDisruptionBudget)
+
+
+PODS = (pod("a", app="web"), pod("b", app="web"), pod("c", app="api"))
+
+
+@pytest.mark.parametrize(
+    ("given", "not_ready", "allowed"),
+    [
+        (budget(disruptionsAllowed=2), "", 2),
+        (budget(disruptionsAllowed=0), "", 0),
+        # The status does not show yet that a pod is not Ready.
+        (budget(disruptionsAllowed=2), "a", 1),
+        (budget(disruptionsAllowed=2), "a b", 0),
+        (budget(disruptionsAllowed=1), "a", 1),
+        (budget(disruptionsAllowed=2), "c", 2),
+        (budget(disruptionsAllowed=2, generation=2), "", 0),
+        (budget(disruptionsAllowed=-1), "", 0),
+    ],
+)
+def test_budget_allows_what_its_status_says(
+    given: PodDisruptionBudget, not_ready: str, allowed: int
+) -> None:
+    """Less the pods that are known not to be Ready, and nothing by an older status."""
+    (found,) = budgets_of_pods([given], PODS, not_ready=frozenset(not_ready.split()))
+    assert (found.allowed, found.pods) == (allowed, frozenset("ab"))
+
+
+def test_budgets_of_other_pods_are_left_out() -> None:
+    """Those that select any are sorted by name."""
+    other = msgspec.convert(
+        {"metadata": {"name": "db"}, "spec": {"selector": {"matchLabels": {"app": "db"}}}},
+        PodDisruptionBudget,
+    )
+    given = [budget("z"), other, budget("a")]
+    assert [each.name for each in budgets_of_pods(given, PODS, not_ready=frozenset())] == ["a", "z"]
