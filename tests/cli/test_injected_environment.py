@@ -18,6 +18,7 @@ from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
 from hotmap.cli.injection.agent_addition import Injection, add_agent
 from hotmap.cli.injection.environment import convert_environment
+from hotmap.cli.injection.record import AgentNames
 from hotmap.core.expansion import expand
 
 Sources = dict[tuple[str, str], dict[str, str]]
@@ -113,7 +114,7 @@ def plain(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, s
 def both(pod: dict[str, Any], sources: Sources) -> list[object]:
     """Return the results without and with a supervisor."""
     injection = Injection("hotmap:1", "", (), "supervisor")
-    new, _ = add_agent(pod, injection, "Pod/x", lambda _: None)
+    new, _ = add_agent(pod, injection, "Pod/x", lambda _: None, names=AgentNames())
     outcomes: list[object] = []
     for start, which in ((plain, pod), (supervised, new)):
         try:
@@ -226,7 +227,7 @@ def test_converted_environment_equals_the_kubelets(
     if (refers_forward(env) and env_from) or tangled(env) or refers_between(env):
         return
     manifest = pod(command=["app", *words], args=words, env=env, envFrom=env_from)
-    if not convert_environment(manifest["spec"]["containers"][0]).mounts:
+    if not convert_environment(manifest["spec"]["containers"][0], AgentNames()).mounts:
         return  # nothing of a source in it, or nothing that files could say
     without, around = both(manifest, sources)
     assert around == without
@@ -281,7 +282,7 @@ def test_edit_changes_the_environment() -> None:
     """What was frozen in the container now comes from files: also a data key that is gone."""
     manifest = pod(command=["app"], envFrom=[{"configMapRef": {"name": "s"}}])
     injection = Injection("hotmap:1", "", (), "supervisor")
-    new, notes = add_agent(manifest, injection, "Pod/x", lambda _: None)
+    new, notes = add_agent(manifest, injection, "Pod/x", lambda _: None, names=AgentNames())
     assert notes == []
     assert new["spec"]["containers"][0]["envFrom"] == []
     for values in ({"A": "1"}, {"B": "2"}, {}):
@@ -297,7 +298,8 @@ def test_unconverted_variable_is_noted() -> None:
         {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "s", "key": "k"}}},
     ]
     injection = Injection("hotmap:1", "", (), "supervisor")
-    new, notes = add_agent(pod(command=["app"], env=env), injection, "Pod/x", lambda _: None)
+    given = pod(command=["app"], env=env)
+    new, notes = add_agent(given, injection, "Pod/x", lambda _: None, names=AgentNames())
     assert new["spec"]["containers"][0]["env"] == env[:3]
     assert notes == [
         "Pod/x: A of Secret/s, which overrides another A, stays fixed until the container restarts",
@@ -314,7 +316,7 @@ def test_ambiguous_reference_is_noted() -> None:
     ]
     injection = Injection("hotmap:1", "", (), "supervisor")
     manifest = pod(command=["app"], env=env, envFrom=[{"configMapRef": {"name": "s"}}])
-    assert add_agent(manifest, injection, "Pod/x", lambda _: None)[1] == [
+    assert add_agent(manifest, injection, "Pod/x", lambda _: None, names=AgentNames())[1] == [
         "Pod/x: URL refers to HOST, which is set after it and possibly by an envFrom too; it gets "
         "the value that is set after it"
     ]
@@ -346,5 +348,6 @@ def test_reference_between_two_sources_is_noted(
         "is set after it"
     )
     injection = Injection("hotmap:1", "", (), "supervisor")
-    notes = add_agent(pod(command=["app"], env=env), injection, "Pod/x", lambda _: None)[1]
+    given = pod(command=["app"], env=env)
+    _, notes = add_agent(given, injection, "Pod/x", lambda _: None, names=AgentNames())
     assert notes == [note] * noted

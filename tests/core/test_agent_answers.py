@@ -11,16 +11,19 @@ import pytest
 from tests.support.objects import ENV, FILES, config_map, deployment, snapshot
 
 from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.objects import Pod
 from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agents import (
     AgentAddress,
     AgentReport,
-    agent_address,
+    agent_addresses,
     agent_log_command,
     is_final,
+    merge_reports,
     read_answer,
+    restart_progress,
 )
 from hotmap.core.status.agents import AgentAnnouncement as Announcement
 from hotmap.core.status.consumer import State, status_from_pods
@@ -342,17 +345,60 @@ def a_pod(address: str = "10.0.0.7", agent: str | None = "port=9533;restart=none
 )  # fmt: skip
 def test_agent_is_asked_at_addresses_of_pods_only(address: str) -> None:
     """Never this machine, its link, or a cloud's metadata service: they trust who asks."""
-    assert isinstance(agent_address(a_pod(address), loopback=False), str)
+    assert isinstance(agent_addresses(a_pod(address), loopback=False), str)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "fd00::7", "192.168.1.4", "203.0.113.9"])
 def test_agent_is_asked_at_its_annotated_port(address: str) -> None:
-    assert agent_address(a_pod(address), loopback=False) == AgentAddress(address, 9533, UID)
+    assert agent_addresses(a_pod(address), loopback=False) == (AgentAddress(address, 9533, UID),)
+
+
+def test_each_agent_of_a_pod_is_asked() -> None:
+    """In the order of the annotation."""
+    found = agent_addresses(a_pod(agent="port=9533;restart=none, port=81"), loopback=False)
+    assert found == (AgentAddress("10.0.0.7", 9533, UID), AgentAddress("10.0.0.7", 81, UID))
+
+
+BEHIND = answer(directory(), live=OLD, frozen=OLD)
+SILENT = AgentReport(None, "its agent cannot be reached")
+
+
+@pytest.mark.parametrize(
+    ("reports", "state"),
+    [
+        pytest.param([answer(directory())], PodState.CURRENT, id="one"),
+        pytest.param([answer(directory()), answer()], PodState.CURRENT,
+                     id="the other watches nothing"),
+        pytest.param([answer(directory("loaded", "order")), answer(directory())],
+                     PodState.CURRENT, id="each watches its own directory"),
+        pytest.param([answer(directory()), answer(directory("refused"), exitStatus=1)],
+                     PodState.REFUSED, id="one refused"),
+        pytest.param([answer(directory("loading")), answer(directory())], PodState.LOADING,
+                     id="one is loading"),
+        pytest.param([answer(directory()), BEHIND], PodState.WAITING,
+                     id="one has not read the announcement"),
+        pytest.param([answer(directory()), SILENT], PodState.UNKNOWN, id="one is silent"),
+    ],
+)  # fmt: skip
+def test_pod_is_as_far_as_its_slowest_agent(reports: list[AgentReport], state: PodState) -> None:
+    for each in (reports, reports[::-1]):
+        assert proof(merge_reports(each)).state is state
+
+
+def test_pod_has_restarted_when_all_its_agents_have() -> None:
+    """A wave of restarts goes on only then."""
+    restarting = answer(directory(), restart={"state": "restarting", "fingerprint": "x"})
+    for each in ([restarting, answer(directory())], [answer(directory()), restarting]):
+        assert restart_progress(merge_reports(each), WISH.target) == RestartProgress(loaded=False)
+    done = merge_reports([answer(directory()), answer(directory())])
+    assert restart_progress(done, WISH.target) == RestartProgress(loaded=True)
 
 
 def test_loopback_addresses_are_for_local_control_planes() -> None:
-    assert agent_address(a_pod("127.1.0.5"), loopback=True) == AgentAddress("127.1.0.5", 9533, UID)
-    assert isinstance(agent_address(a_pod("169.254.1.1"), loopback=True), str)
+    assert agent_addresses(a_pod("127.1.0.5"), loopback=True) == (
+        AgentAddress("127.1.0.5", 9533, UID),
+    )
+    assert isinstance(agent_addresses(a_pod("169.254.1.1"), loopback=True), str)
 
 
 @pytest.mark.parametrize(
@@ -363,12 +409,15 @@ def test_loopback_addresses_are_for_local_control_planes() -> None:
                      id="no port"),
         pytest.param(a_pod(agent="port=0"), "the port of its agent is invalid", id="port 0"),
         pytest.param(a_pod(agent="port=x"), "the port of its agent is invalid", id="no number"),
+        pytest.param(a_pod(agent="port=1,restart=none"),
+                     "its agent serves no port (--listen none)", id="no port of the second"),
+        pytest.param(a_pod(agent="port=1," * 17), "it has too many agents", id="17 agents"),
         pytest.param(a_pod(""), "it has no address yet", id="no address"),
         pytest.param(a_pod("example.com"), "it has no address yet", id="a name"),
     ],
 )  # fmt: skip
 def test_pod_whose_agent_cannot_be_asked_says_why(found: Pod, problem: str) -> None:
-    assert agent_address(found, loopback=False) == problem
+    assert agent_addresses(found, loopback=False) == problem
 
 
 @pytest.mark.parametrize(

@@ -139,9 +139,11 @@ def test_which_sources_are_followed(
         ("settle", "0", "settle", 0.0),
         ("settle-max", "1m", "settle_max", 60.0),
         ("catch-up", "true", "catch_up", True),
-        ("agent", "", "agent", Agent(9533, "none")),
-        ("agent", "port=80;restart=supervised", "agent", Agent(80, "supervised")),
-        ("agent", "restart=all-containers", "agent", Agent(9533, "all-containers")),
+        ("agent", "", "agent", Agent("none")),
+        ("agent", "port=80;restart=supervised", "agent", Agent("supervised", True)),
+        ("agent", "restart=all-containers", "agent", Agent("all-containers")),
+        ("agent", "port=1;restart=term,port=2;restart=supervised", "agent", Agent("term", True)),
+        ("agent", "port=1;restart=supervised,port=2", "agent", Agent("none", True)),
     ],
 )
 @pytest.mark.parametrize("place", ["annotations", "template_annotations"])

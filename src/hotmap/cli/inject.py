@@ -7,18 +7,19 @@ injecting once.
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
 from hotmap.cli.injection.agent_addition import Injection, add_agent
-from hotmap.cli.injection.agent_removal import find_record, remove_agent
-from hotmap.cli.injection.application import NothingToFollow
+from hotmap.cli.injection.agent_removal import find_records, remove_agent
+from hotmap.cli.injection.application import NothingToFollow, choose_application
 from hotmap.cli.injection.pod_templates import Template, find_templates
-from hotmap.cli.injection.record import MERGED
+from hotmap.cli.injection.record import MERGED, AgentNames, Record
 from hotmap.cli.injection.validation import validate_pod_template
 from hotmap.cli.injection.yaml_editor import (
     MergedValue,
@@ -128,8 +129,9 @@ def _inject_all(
         manifest = _Manifest(text, place)
         templates = manifest.templates()
         found += len(templates)
-        _remove(manifest)
-        if injection is not None:
+        if injection is None:
+            _remove(manifest)
+        else:
             more, unchanged = _add(manifest, injection)
             notes += [*more, *(f"{reason}; it is left unchanged" for reason in unchanged)]
             skipped += unchanged
@@ -151,6 +153,11 @@ class _Found(NamedTuple):
     #: Of the document in the manifest, counted from 1.
     number: int
     template: Template
+
+    @property
+    def key(self) -> tuple[int, tuple[Any, ...]]:
+        """What names the template while the text around it is edited."""
+        return self.number, self.template.path
 
 
 #: A pod template with its new value.
@@ -235,35 +242,116 @@ def _edited_part(part: Part, planned: Sequence[_Planned], style: Style) -> Part 
 
 
 def _remove(manifest: _Manifest) -> None:
+    """Remove all agents."""
+    while _remove_last(manifest, lambda _, records: bool(records)):
+        pass
+
+
+def _remove_last(manifest: _Manifest, is_due: Callable[[_Found, list[Record]], bool]) -> bool:
+    """Remove the last agent of each pod template where that is due; returns whether any was."""
     planned: list[_Planned] = []
     for found in manifest.templates():
         data = found.template.node.data
-        record = find_record(data)
-        if record is not None:
+        records = find_records(data)
+        if records and is_due(found, records):
             validate_pod_template(data, manifest.describe(found))
-            planned.append((found, remove_agent(data, record)))
+            planned.append((found, remove_agent(data, records[-1], AgentNames(len(records)))))
     if not planned or manifest.edit(planned):
-        return
+        return bool(planned)
     # Another program has reformatted the manifest, so the original texts do not fit.
     if not manifest.edit([(found, _plain_value(new)) for found, new in planned]):
         raise ManifestError(
             f"{manifest.locate(planned[0][0])}: cannot restore the original, since the manifest "
             "was changed after the injection; use the original file"
         )
+    return True
+
+
+class _Additions:
+    """The agents to add to one pod template, one after the other."""
+
+    def __init__(self, kept: int, injections: list[Injection]) -> None:
+        #: Agents of other containers, which stay.
+        self.kept = kept
+        self.injections = injections
+
+
+def _plan_additions(template: Any, injection: Injection, name: str) -> _Additions:
+    """Determine which agents of a pod template stay, and which are added again.
+
+    That of the same container is replaced, in its place; those after it are added again, since
+    their records refer to the text with it.
+    """
+    records = find_records(template)
+    if not records:
+        return _Additions(0, [injection])
+    validate_pod_template(template, name)
+    plain = copy.deepcopy(template)
+    for number in range(len(records), 0, -1):
+        plain = _plain_value(remove_agent(plain, records[number - 1], AgentNames(number)))
+    chosen = choose_application(plain["spec"], injection.container, name)["name"]
+    containers = [record.container for record in records]
+    kept = containers.index(chosen) if chosen in containers else len(records)
+    again = [Injection.of_record(record.injection) for record in records[kept + 1 :]]
+    return _Additions(kept, [injection, *again])
 
 
 def _add(manifest: _Manifest, injection: Injection) -> tuple[list[str], list[str]]:
-    """Add the agent to every pod template; returns notes, and why some are unchanged."""
+    """Add the agent to every pod template; returns notes, and why some are unchanged.
+
+    In rounds, since a further agent of a pod is added to the text with the one before it.
+    """
+    additions: dict[tuple[int, tuple[Any, ...]], _Additions] = {}
+    notes: list[str] = []
+    skipped: list[str] = []
+    for found in manifest.templates():
+        try:
+            additions[found.key] = _plan_additions(
+                found.template.node.data, injection, manifest.describe(found)
+            )
+        except NothingToFollow as error:
+            skipped.append(str(error))
+            additions[found.key] = _Additions(0, [])
+
+    def is_due(found: _Found, records: list[Record]) -> bool:
+        plan = additions[found.key]
+        return bool(plan.injections) and len(records) > plan.kept
+
+    while _remove_last(manifest, is_due):
+        pass
+    number = 0
+    while any(len(plan.injections) > number for plan in additions.values()):
+        more, unchanged = _add_next(manifest, additions, number)
+        notes += more
+        skipped += unchanged
+        number += 1
+    return notes, skipped
+
+
+def _add_next(
+    manifest: _Manifest, additions: dict[tuple[int, tuple[Any, ...]], _Additions], number: int
+) -> tuple[list[str], list[str]]:
+    """Add the next agent to each pod template that gets one."""
     planned: list[_Planned] = []
     notes: list[str] = []
     skipped: list[str] = []
     for found in manifest.templates():
+        plan = additions[found.key]
+        if len(plan.injections) <= number:
+            continue
         node = found.template.node
         texts = _TextLookup(manifest.parts[found.part].text, node)
         try:
-            new, more = add_agent(node.data, injection, manifest.describe(found), texts)
+            new, more = add_agent(
+                node.data,
+                plan.injections[number],
+                manifest.describe(found),
+                texts,
+                names=AgentNames(plan.kept + number + 1),
+            )
         except NothingToFollow as error:
             skipped.append(str(error))
+            plan.injections = []
             continue
         planned.append((found, new))
         notes += more

@@ -13,6 +13,7 @@ Modes:
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -59,6 +60,8 @@ from hotmap.cli.injection.pod_conflicts import (
 from hotmap.cli.injection.record import (
     ANNOTATION,
     POD_PATH,
+    AgentNames,
+    Change,
     ChangeRecorder,
     Path,
     Record,
@@ -102,13 +105,34 @@ class Injection(NamedTuple):
     #: Whether the image is hotmap's own, which has no other program.
     plain_image: bool = False
 
+    @classmethod
+    def of_record(cls, fields: Sequence[Any]) -> Injection:
+        """Read what the record of an injection has of it.
+
+        Raises:
+            ManifestError: another version wrote it.
+        """
+        if len(fields) != len(cls._fields):
+            raise ManifestError(
+                "another version of hotmap injected a later agent of the pod; remove all with "
+                "--remove, and inject again"
+            )
+        found = cls(*fields)
+        return found._replace(flags=tuple(found.flags))
+
 
 def add_agent(
-    template: dict[str, Any], injection: Injection, name: str, texts: Texts
+    template: dict[str, Any],
+    injection: Injection,
+    name: str,
+    texts: Texts,
+    *,
+    names: AgentNames,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Add the agent to a pod template that has none; returns the template and notes for the user.
+    """Add an agent to a pod template; returns the template and notes for the user.
 
-    `name` is the object's, for the notes; `texts` gives values as they are written in the manifest,
+    The application has none yet; `names` follow those of the agents of other containers. `name` is
+    the object's, for the notes; `texts` gives values as they are written in the manifest,
     to be recorded for a removal.
 
     Raises:
@@ -116,7 +140,7 @@ def add_agent(
         ManifestError: the pod does not allow what was requested.
         SettingsError: the agent's flags are invalid.
     """
-    editor = _TemplateEditor(copy.deepcopy(template), injection, name, texts)
+    editor = _TemplateEditor(copy.deepcopy(template), injection, name, texts, names)
     editor.add()
     return editor.template, [f"{name}: {note}" for note in editor.notes]
 
@@ -125,14 +149,20 @@ class _TemplateEditor:
     """Edits one pod template."""
 
     def __init__(
-        self, template: dict[str, Any], injection: Injection, name: str, texts: Texts
+        self,
+        template: dict[str, Any],
+        injection: Injection,
+        name: str,
+        texts: Texts,
+        names: AgentNames,
     ) -> None:
         self.template = template
         self.notes: list[str] = []
         self._injection = injection
         self._name = name
+        self._names = names
         self._recorder = ChangeRecorder(texts)
-        self._spec: dict[str, Any] = read_pod_spec(template, name)
+        self._spec: dict[str, Any] = read_pod_spec(template, name, names)
         self._application = choose_application(self._spec, injection.container, name)
         self._given = parse_arguments(injection.flags).values
         self._supervises = injection.mode == "supervisor"
@@ -234,7 +264,7 @@ class _TemplateEditor:
             return None
         volumes = {one["name"]: one for one in self._spec.get("volumes") or ()}
         mounts = self._application.get("volumeMounts") or []
-        stage = plan_stage(volumes, mounts, apart=self._supervises)
+        stage = plan_stage(volumes, mounts, self._names, apart=self._supervises)
         self.notes += stage.notes
         if not stage.mounts:
             raise NothingToFollow(self._nothing_to_follow())
@@ -248,7 +278,7 @@ class _TemplateEditor:
     def _conversion(self) -> Conversion | None:
         if not self._supervises or self._injection.keep_env:
             return None
-        conversion = convert_environment(self._application)
+        conversion = convert_environment(self._application, self._names)
         self.notes += conversion.notes
         return conversion if conversion.mounts else None
 
@@ -272,6 +302,7 @@ class _TemplateEditor:
                 "shareProcessNamespace and runAsUser yourself"
             )
         command = [str(one) for one in self._application["command"]] if self._supervises else []
+        flags += self._free_port(settings_of(flags, command))
         return flags, settings_of(flags, command)
 
     def _stop_signal(self) -> list[str]:
@@ -281,6 +312,28 @@ class _TemplateEditor:
         if not (name and self._supervises) or "stop-signal" in self._given:
             return []
         return ["--stop-signal", name]
+
+    def _free_port(self, settings: Settings) -> list[str]:
+        """Return the flag for a port that no other agent of the pod has.
+
+        Raises:
+            ManifestError: the one that was given is another agent's.
+        """
+        annotations = (self.template.get("metadata") or {}).get("annotations") or {}
+        others = str(annotations.get(ANNOTATION) or "") if self._names.number > 1 else ""
+        taken = {int(port) for port in re.findall(r"port=([0-9]+)", others)}
+        listen = settings.reports.listen
+        if self._once or listen is None or listen.port not in taken:
+            return []
+        if "listen" in self._given:
+            raise ManifestError(
+                f"{self._name}: port {listen.port} is that of another agent in the pod; set "
+                "--listen to another one"
+            )
+        port = listen.port
+        while port in taken:
+            port += 1
+        return ["--listen", f":{port}"]
 
     def _require_programs(self, settings: Settings) -> None:
         """Reject commands whose program the agent's container does not have."""
@@ -360,14 +413,21 @@ class _TemplateEditor:
     def _annotate(self, settings: Settings, way: str) -> None:
         if self._once:
             return
-        self._recorder.record_addition(("metadata", "annotations", ANNOTATION))
+        path = ("metadata", "annotations", ANNOTATION)
+        if self._names.number == 1:
+            self._recorder.record_addition(path)
+        else:
+            self._recorder.record_replacement(path)
         metadata = self.template.get("metadata")
         if not isinstance(metadata, dict):
             metadata = self.template["metadata"] = {}
         if not isinstance(metadata.get("annotations"), dict):
             metadata["annotations"] = {}
         port = f"port={settings.reports.listen.port};" if settings.reports.listen else ""
-        metadata["annotations"][ANNOTATION] = f"{port}restart={way}"
+        others = metadata["annotations"].get(ANNOTATION) if self._names.number > 1 else ""
+        metadata["annotations"][ANNOTATION] = ",".join(
+            filter(None, (others, f"{port}restart={way}"))
+        )
 
     def _replace_mounts(self, stage: StagePlan | None, places: dict[str, str]) -> None:
         if stage is None:
@@ -376,7 +436,7 @@ class _TemplateEditor:
         self._recorder.record_replacement(
             self._in_application("volumeMounts"), tuple(stage.directories)
         )
-        self._application["volumeMounts"] = staged_mounts(mounts, stage, places)
+        self._application["volumeMounts"] = staged_mounts(mounts, stage, places, self._names)
 
     def _add_volumes_and_containers(
         self,
@@ -385,17 +445,17 @@ class _TemplateEditor:
         stage: StagePlan | None,
         conversion: Conversion | None,
     ) -> None:
-        added = [] if self._once else [volumes.pod_volume()]
-        added.append(volumes.run_volume())
+        added = [] if self._once else [volumes.pod_volume(self._names)]
+        added.append(volumes.run_volume(self._names))
         sources = stage.mounts if stage else self._live_mounts()
         if stage is not None:
             added += [
                 *stage.volumes,
-                volumes.stage_volume(self._source_count(sources, stage.volumes)),
+                volumes.stage_volume(self._names, self._source_count(sources, stage.volumes)),
             ]
-            sources = [*sources, volumes.stage_mount()]
+            sources = [*sources, volumes.stage_mount(self._names)]
         if self._supervises:
-            added.append(volumes.program_volume())
+            added.append(volumes.program_volume(self._names))
             self.notes += wrap_command(
                 self._application, self._recorder, flags, conversion,
                 restarts_all=restarts_all(settings),
@@ -403,8 +463,8 @@ class _TemplateEditor:
             mounts = [
                 *(sources if stage else ()),
                 *(conversion.mounts if conversion else ()),
-                *volumes.run_mounts(pod=True, scratch=False),
-                volumes.program_mount(),
+                *volumes.run_mounts(self._names, pod=True, scratch=False),
+                volumes.program_mount(self._names),
             ]
             self._extend(self._in_application("volumeMounts"), mounts)
             added += conversion.volumes if conversion else []
@@ -419,10 +479,12 @@ class _TemplateEditor:
         *,
         staged: bool,
     ) -> None:
-        own = volumes.run_mounts(pod=not self._once, scratch=True)
+        own = volumes.run_mounts(self._names, pod=not self._once, scratch=True)
         user, needs = self._user(settings), checker_needs(settings)
         taken = {one["mountPath"].rstrip("/") for one in sources}
-        own += volumes.checker_mounts(path for path in needs.paths if path not in taken)
+        own += volumes.checker_mounts(
+            self._names, (path for path in needs.paths if path not in taken)
+        )
         agent = AgentContainer(
             self._injection.image,
             user,
@@ -432,6 +494,7 @@ class _TemplateEditor:
                 checks=bool(settings.checks.commands),
             ),
             capabilities=needs.capabilities if user.number in (None, 0) else (),
+            names=self._names,
         )
         mode = self._injection.mode
         before = ("spec", "initContainers")
@@ -442,7 +505,7 @@ class _TemplateEditor:
         where = ("spec", "containers") if mode == "sidecar" else before
         self._recorder.record_addition(where)
         changes = tuple(self._recorder.changes)
-        agent = agent._replace(record=Record(self._application["name"], changes).to_json())
+        agent = agent._replace(record=self._record(changes).to_json())
         self._spec[where[1]] = [
             *(self._spec.get(where[1]) or ()),
             self._agent_container(agent, flags, settings, gates=staged),
@@ -481,6 +544,10 @@ class _TemplateEditor:
         return User(None if signals(settings) else _NOBODY, group)
 
     # Changes, recorded for a removal
+
+    def _record(self, changes: tuple[Change, ...]) -> Record:
+        again = tuple(self._injection) if self._names.number > 1 else ()
+        return Record(self._application["name"], changes, again)
 
     def _in_application(self, key: str) -> Path:
         return ("spec", "containers", self._application["name"], key)

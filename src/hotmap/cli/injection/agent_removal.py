@@ -10,23 +10,22 @@ import json
 from typing import Any
 
 from hotmap.cli.injection.record import (
-    AGENT,
     ANNOTATION,
-    FIRST,
     MERGED,
     PROGRAM,
     VARIABLE,
+    AgentNames,
     Change,
     Record,
+    agent_number,
     is_our_mount,
-    is_ours,
     parse_record,
     unescape_references,
 )
 from hotmap.cli.injection.yaml_editor import MergedValue, SourceText
 from hotmap.cli.injection.yaml_nodes import InvalidYaml, read_documents
 
-__all__ = ["find_record", "remove_agent"]
+__all__ = ["find_records", "remove_agent"]
 
 #: Keys that injection only adds to; those it created are removed when nothing else is in them.
 _SHARED = ("metadata", "annotations", "volumes", "initContainers", "volumeMounts")
@@ -35,15 +34,23 @@ _SHARED = ("metadata", "annotations", "volumes", "initContainers", "volumeMounts
 _COMMANDS = ("command", "args")
 
 
-def find_record(template: dict[str, Any]) -> Record | None:
-    """Read the record of an injection; None if there is none."""
+def find_records(template: dict[str, Any]) -> list[Record]:
+    """Read the records of all injections, in their order; a later one is undone first."""
+    found: dict[int, Record] = {}
     for field in ("initContainers", "containers"):
         for container in _items(_items(template, "spec"), field):
-            if isinstance(container, dict) and container.get("name") == AGENT:
-                for variable in _items(container, "env"):
-                    if isinstance(variable, dict) and variable.get("name") == VARIABLE:
-                        return parse_record(str(variable.get("value")))
-    return None
+            number = agent_number(container)
+            if number is None or container["name"] != AgentNames(number).container:
+                continue
+            for variable in _items(container, "env"):
+                if isinstance(variable, dict) and variable.get("name") == VARIABLE:
+                    record = parse_record(str(variable.get("value")))
+                    if record is not None:
+                        found[number] = record
+    records: list[Record] = []
+    while len(records) + 1 in found:
+        records.append(found[len(records) + 1])
+    return records
 
 
 def _items(holder: Any, key: str) -> Any:
@@ -52,19 +59,22 @@ def _items(holder: Any, key: str) -> Any:
     return found if isinstance(found, dict | list) else ()
 
 
-def remove_agent(template: dict[str, Any], record: Record) -> dict[str, Any]:
-    """Remove what has our names, then undo the recorded changes. Changes its argument.
+def remove_agent(template: dict[str, Any], record: Record, names: AgentNames) -> dict[str, Any]:
+    """Remove what has an agent's names, then undo the recorded changes. Changes its argument.
+
+    No agent with a higher number is in the template.
 
     Values whose original text is restored are `SourceText`.
     """
     spec = template["spec"]
     for field in ("initContainers", "containers"):
         if spec.get(field):
-            spec[field] = [one for one in spec[field] if one.get("name") not in (AGENT, FIRST)]
+            spec[field] = [one for one in spec[field] if agent_number(one) != names.number]
     if spec.get("volumes"):
-        spec["volumes"] = [one for one in spec["volumes"] if not is_ours(one)]
+        spec["volumes"] = [one for one in spec["volumes"] if not names.has_volume(one)]
     annotations = (template.get("metadata") or {}).get("annotations") or {}
-    annotations.pop(ANNOTATION, None)
+    if names.number == 1:
+        annotations.pop(ANNOTATION, None)  # of the others, its value before is restored
     application = _named(spec["containers"], record.container)
     if application is not None and application.get("volumeMounts"):
         application["volumeMounts"] = [

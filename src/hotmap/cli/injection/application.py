@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.cli.injection.record import AGENT, FIRST, is_ours
+from hotmap.cli.injection.record import AgentNames, agent_number, is_our_volume
 from hotmap.cli.injection.stage_mounts import is_live
 from hotmap.cli.injection.validation import validate_pod_template
 from hotmap.core.errors import ManifestError
@@ -22,8 +22,10 @@ class NothingToFollow(ManifestError):
     """The pod has nothing that an agent could follow; other pods of the manifest may."""
 
 
-def read_pod_spec(template: dict[str, Any], name: str) -> dict[str, Any]:
+def read_pod_spec(template: dict[str, Any], name: str, agents: AgentNames) -> dict[str, Any]:
     """Return the pod spec of a template that injection can edit.
+
+    `agents` are the names of the agent to add; those before it are in the pod already.
 
     Raises:
         ManifestError: the template is invalid, or uses a name of injection.
@@ -31,8 +33,17 @@ def read_pod_spec(template: dict[str, Any], name: str) -> dict[str, Any]:
     validate_pod_template(template, name)
     spec: dict[str, Any] = template["spec"]
     everyone = [*spec["containers"], *(spec.get("initContainers") or ())]
-    names = [one["name"] for one in everyone if one["name"] in (AGENT, FIRST)]
-    names += [one["name"] for one in spec.get("volumes") or () if is_ours(one)]
+    before = [AgentNames(number) for number in range(1, agents.number)]
+    names = [
+        one["name"]
+        for one in everyone
+        if (number := agent_number(one)) is not None and number >= agents.number
+    ]
+    names += [
+        one["name"]
+        for one in spec.get("volumes") or ()
+        if is_our_volume(one) and not any(each.has_volume(one) for each in before)
+    ]
     if names:
         raise ManifestError(
             f"{name} already has {names[0]}, a name that injection uses; rename it, or "
@@ -48,7 +59,9 @@ def choose_application(spec: dict[str, Any], wanted: str, name: str) -> dict[str
         NothingToFollow: there is no such container, or none uses a source.
         ManifestError: there are several.
     """
-    containers: dict[str, dict[str, Any]] = {one["name"]: one for one in spec["containers"]}
+    containers: dict[str, dict[str, Any]] = {
+        one["name"]: one for one in spec["containers"] if agent_number(one) is None
+    }
     if wanted:
         if wanted not in containers:
             raise NothingToFollow(

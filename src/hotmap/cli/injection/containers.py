@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 
 from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
 from hotmap.cli.injection.record import (
-    AGENT,
-    BIN,
     BIN_PATH,
-    FIRST,
     PROGRAM,
     VARIABLE,
+    AgentNames,
     escape_references,
 )
 
@@ -59,10 +57,11 @@ class AgentContainer(NamedTuple):
     record: str = ""
     #: Capabilities that its checker needs.
     capabilities: tuple[str, ...] = ()
+    names: AgentNames = AgentNames()
 
     def manifest(self, arguments: list[str]) -> dict[str, Any]:
         """Make the container."""
-        container: dict[str, Any] = {"name": AGENT, "image": self.image}
+        container: dict[str, Any] = {"name": self.names.container, "image": self.image}
         container["args"] = [escape_references(one) for one in arguments]
         if self.record:
             container["env"] = [{"name": VARIABLE, "value": self.record}]
@@ -106,7 +105,7 @@ def sidecar_container(
     `gates`: the application's container starts only once the first content has passed. `port` is 0
     for an agent that does not listen.
     """
-    container: dict[str, Any] = {"name": AGENT, "image": agent.image}
+    container: dict[str, Any] = {"name": agent.names.container, "image": agent.image}
     if native or restarts_all:
         container["restartPolicy"] = "Always"
     if restarts_all:
@@ -115,7 +114,7 @@ def sidecar_container(
     for key in ("args", "env"):
         container[key] = manifest[key]
     if port:
-        container["ports"] = [{"name": "hotmap", "containerPort": port}]
+        container["ports"] = [{"name": agent.names.port, "containerPort": port}]
         if native and gates:
             container["startupProbe"] = {
                 "httpGet": {"path": "/startupz", "port": port},
@@ -133,13 +132,13 @@ def once_container(agent: AgentContainer, flags: list[str]) -> dict[str, Any]:
 
 def first_container(agent: AgentContainer, flags: list[str]) -> dict[str, Any]:
     """Make the init container that fills the stage where no probe can wait for the sidecar."""
-    return {**once_container(agent, flags), "name": FIRST}
+    return {**once_container(agent, flags), "name": agent.names.first}
 
 
 def copy_container(agent: AgentContainer) -> dict[str, Any]:
     """Make the init container that copies the agent's program for a supervisor."""
     limit = memory_limit(0, checks=False)
-    mounts = [{"name": BIN, "mountPath": BIN_PATH}]
+    mounts = [{"name": agent.names.bin, "mountPath": BIN_PATH}]
     return agent._replace(mounts=mounts, limit=limit).manifest(["agent", "copy", PROGRAM])
 
 

@@ -18,6 +18,8 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
+from hotmap.cli.injection.record import AgentNames
+
 __all__ = ["Conversion", "convert_environment"]
 
 _PATH = "/hotmap/env"
@@ -43,7 +45,7 @@ class Conversion(NamedTuple):
     notes: list[str]
 
 
-def convert_environment(container: dict[str, Any]) -> Conversion:
+def convert_environment(container: dict[str, Any], names: AgentNames) -> Conversion:
     """Determine volumes, mounts and flags for every variable of a ConfigMap or Secret.
 
     A variable stays as it is where a file cannot replace it: its name is not a valid file name, or
@@ -54,7 +56,7 @@ def convert_environment(container: dict[str, Any]) -> Conversion:
     flags: list[str] = []
 
     def mount(source: dict[str, Any], prefix: str) -> None:
-        name = f"hotmap-env-{len(volumes)}"
+        name = names.environment(len(volumes))
         volumes.append({"name": name, **source})
         path = f"{_PATH}/{name}"
         mounts.append({"name": name, "mountPath": path, "readOnly": True})

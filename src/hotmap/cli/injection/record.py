@@ -13,37 +13,27 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 __all__ = [
-    "AGENT",
     "ANNOTATION",
-    "BIN",
     "BIN_PATH",
-    "FIRST",
     "MERGED",
-    "POD",
     "POD_PATH",
     "PROGRAM",
-    "RUN",
     "RUN_PATH",
-    "STAGE",
     "STAGE_PATH",
     "VARIABLE",
+    "AgentNames",
     "Change",
     "ChangeRecorder",
     "Path",
     "Record",
     "Texts",
+    "agent_number",
     "escape_references",
     "is_our_mount",
-    "is_ours",
+    "is_our_volume",
     "parse_record",
     "unescape_references",
 ]  # fmt: skip
-
-#: The agent's container; for a supervisor, the init container that copies its program.
-AGENT = "hotmap-agent"
-
-#: Fills the stage before the application starts, where no probe can wait for the sidecar.
-FIRST = "hotmap-agent-first"
 
 #: On the pod template: an agent handles changes (docs/reference/annotations.md).
 ANNOTATION = "hotmap.dev/agent"
@@ -51,12 +41,15 @@ ANNOTATION = "hotmap.dev/agent"
 #: In the agent's container: the record.
 VARIABLE = "HOTMAP_INJECTED"
 
-POD, RUN, STAGE, BIN = "hotmap-pod", "hotmap-run", "hotmap-stage", "hotmap-bin"
 POD_PATH, RUN_PATH, STAGE_PATH = "/hotmap/pod", "/hotmap/run", "/hotmap/stage"
 BIN_PATH = "/hotmap/bin"
 PROGRAM = f"{BIN_PATH}/agent.pyz"
 
-_OURS = re.compile(r"hotmap-(pod|run|stage|bin|(env|source)-[0-9]+)")
+#: The names of containers and volumes of any agent.
+_CONTAINER = re.compile(r"hotmap-agent(?:-first)?(?:-([0-9]+))?")
+_VOLUME = re.compile(
+    r"hotmap-(?:(?:pod|run|stage|bin)(?:-([0-9]+))?|(?:env|source)-(?:([0-9]+)-)?[0-9]+)"
+)
 
 #: Where a value of a pod template is: keys, and a container's name after `containers`.
 Path = tuple[str, ...]
@@ -70,6 +63,62 @@ Texts = Callable[[Path], str | None]
 MERGED = "<<="
 
 
+class AgentNames(NamedTuple):
+    """The names of one agent's containers and volumes; further agents of a pod have a number."""
+
+    number: int = 1
+
+    def _name(self, base: str) -> str:
+        return base if self.number == 1 else f"{base}-{self.number}"
+
+    @property
+    def container(self) -> str:
+        """The agent's container; for a supervisor, the init container that copies its program."""
+        return self._name("hotmap-agent")
+
+    @property
+    def first(self) -> str:
+        """Fills the stage before the application starts, where no probe waits for the sidecar."""
+        return self._name("hotmap-agent-first")
+
+    @property
+    def port(self) -> str:
+        """The name of the agent's port."""
+        return self._name("hotmap")
+
+    @property
+    def pod(self) -> str:
+        """The volume with the pod's annotations."""
+        return self._name("hotmap-pod")
+
+    @property
+    def run(self) -> str:
+        """The volume for state and socket."""
+        return self._name("hotmap-run")
+
+    @property
+    def stage(self) -> str:
+        """The volume between the sources and the application."""
+        return self._name("hotmap-stage")
+
+    @property
+    def bin(self) -> str:
+        """The volume for the agent's program."""
+        return self._name("hotmap-bin")
+
+    def environment(self, index: int) -> str:
+        """Name a volume with environment variables."""
+        return f"{self._name('hotmap-env')}-{index}"
+
+    def source(self, index: int) -> str:
+        """Name a volume with a directory of another one."""
+        return f"{self._name('hotmap-source')}-{index}"
+
+    def has_volume(self, volume: Any) -> bool:
+        """Return whether a volume is this agent's."""
+        return _number(_VOLUME, volume) == self.number
+
+
 class Change(NamedTuple):
     """One key that injection added, or whose value it replaced."""
 
@@ -81,10 +130,12 @@ class Change(NamedTuple):
 
 
 class Record(NamedTuple):
-    """All changes of one pod template; `container` is the application's."""
+    """All changes of one pod template by one agent; `container` is the application's."""
 
     container: str
     changes: tuple[Change, ...]
+    #: How it was injected, where it has to be injected again when one before it changes.
+    injection: tuple[Any, ...] = ()
 
     def to_json(self) -> str:
         """Encode it for the environment variable."""
@@ -92,7 +143,10 @@ class Record(NamedTuple):
             [list(one.path), one.text, *([list(one.taken)] if one.taken else [])]
             for one in self.changes
         ]
-        return json.dumps([self.container, changes], ensure_ascii=False, separators=(",", ":"))
+        injection = [self.injection] if self.injection else []
+        return json.dumps(
+            [self.container, changes, *injection], ensure_ascii=False, separators=(",", ":")
+        )
 
 
 class ChangeRecorder:
@@ -140,28 +194,40 @@ def _is_blank(text: str) -> bool:
 def parse_record(text: str) -> Record | None:
     """Read what `to_json` wrote; None for anything else."""
     try:
-        container, changes = json.loads(text)
+        container, changes, *injection = json.loads(text)
         return Record(
             str(container),
             tuple(
                 Change(tuple(map(str, path)), before, tuple(*taken))
                 for path, before, *taken in changes
             ),
+            tuple(*injection),
         )
     except (ValueError, TypeError):
         return None
 
 
-def is_ours(volume: Any) -> bool:
+def agent_number(container: Any) -> int | None:
+    """Return the number of the agent whose container it is; None for any other container."""
+    return _number(_CONTAINER, container)
+
+
+def is_our_volume(volume: Any) -> bool:
     """Return whether a volume has a name that injection gives."""
-    name = volume.get("name") if isinstance(volume, dict) else None
-    return isinstance(name, str) and _OURS.fullmatch(name) is not None
+    return _number(_VOLUME, volume) is not None
 
 
 def is_our_mount(mount: Any) -> bool:
     """Return whether a mount is of a volume of ours, or below /hotmap, which is ours."""
     path = mount.get("mountPath") if isinstance(mount, dict) else None
-    return is_ours(mount) or (isinstance(path, str) and path.startswith("/hotmap/"))
+    return is_our_volume(mount) or (isinstance(path, str) and path.startswith("/hotmap/"))
+
+
+def _number(pattern: re.Pattern[str], item: Any) -> int | None:
+    """Return the number in the name of a container, volume or mount; None for another name."""
+    name = item.get("name") if isinstance(item, dict) else None
+    found = pattern.fullmatch(name) if isinstance(name, str) else None
+    return int(next(filter(None, found.groups()), "1")) if found else None
 
 
 def escape_references(word: str) -> str:

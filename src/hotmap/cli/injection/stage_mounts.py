@@ -16,7 +16,7 @@ import posixpath
 from typing import Any, NamedTuple
 
 from hotmap.cli.injection.agent_paths import SOURCES, agent_path
-from hotmap.cli.injection.record import STAGE, STAGE_PATH
+from hotmap.cli.injection.record import STAGE_PATH, AgentNames
 
 __all__ = ["StagePlan", "count_sources", "default_mode", "is_live", "plan_stage", "staged_mounts"]
 
@@ -51,7 +51,11 @@ def count_sources(volume: dict[str, Any]) -> int:
 
 
 def plan_stage(
-    volumes: dict[str, dict[str, Any]], mounts: list[dict[str, Any]], *, apart: bool
+    volumes: dict[str, dict[str, Any]],
+    mounts: list[dict[str, Any]],
+    names: AgentNames,
+    *,
+    apart: bool,
 ) -> StagePlan:
     """Choose the mounts that go through the stage.
 
@@ -82,7 +86,7 @@ def plan_stage(
         if source not in places:
             name = mount["name"]
             if part:
-                name = f"hotmap-source-{len(found.volumes)}"
+                name = names.source(len(found.volumes))
                 found.volumes.append({"name": name, **_part_of(volume, part)})
             path = agent_path(name, mount["mountPath"].rstrip("/") or "/")
             taken = [posixpath.basename(one) for one in places.values()]
@@ -95,7 +99,7 @@ def plan_stage(
 
 
 def staged_mounts(
-    mounts: list[dict[str, Any]], stage: StagePlan, places: dict[str, str]
+    mounts: list[dict[str, Any]], stage: StagePlan, places: dict[str, str], names: AgentNames
 ) -> list[dict[str, Any]]:
     """Return the application's mounts with the stage; `places`: published path by directory."""
     found = []
@@ -103,7 +107,7 @@ def staged_mounts(
         if index in stage.directories:
             place = places[stage.directories[index]]
             mount = {key: value for key, value in mount.items() if key != "subPath"}
-            mount["name"] = STAGE
+            mount["name"] = names.stage
             mount["readOnly"] = True
             if place != STAGE_PATH:
                 mount["subPath"] = posixpath.relpath(place, STAGE_PATH)

@@ -196,7 +196,7 @@ def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
         return False  # it started with what is there
     if told.frozen != target.frozen:
         return True
-    return policy.agent.restart == "supervised" and told.live != target.live
+    return policy.agent.supervises and told.live != target.live
 
 
 def _budget_key(consumer: ObjectKey, budget: DisruptionBudget) -> ObjectKey:

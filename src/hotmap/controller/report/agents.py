@@ -1,7 +1,7 @@
 """Asks the agents in pods how far the content of their pods is.
 
-One GET for each pod, without credentials, many at a time. Whatever listens at a pod's address may
-answer, so a request is bounded in every way: one connection to an address that
+One GET for each agent of a pod, without credentials, many at a time. Whatever listens at a pod's
+address may answer, so a request is bounded in every way: one connection to an address that
 `core.status.agents` allows, no redirects, no names to resolve, one deadline for all of it, and a
 limit for its size. What comes back is read by `read_answer` and shown nowhere as it is.
 """
@@ -21,8 +21,9 @@ from hotmap.core.status.agents import (
     AgentAddress,
     AgentAnnouncement,
     AgentReport,
-    agent_address,
+    agent_addresses,
     is_final,
+    merge_reports,
     read_answer,
 )
 from hotmap.core.status.pods import DesiredContent
@@ -89,9 +90,13 @@ class AgentClient:
         return report
 
     async def _ask_pod(self, pod: Pod) -> AgentReport:
-        address = agent_address(pod, loopback=self._loopback)
-        if isinstance(address, str):
-            return AgentReport(None, address)
+        """Ask all agents of a pod."""
+        addresses = agent_addresses(pod, loopback=self._loopback)
+        if isinstance(addresses, str):
+            return AgentReport(None, addresses)
+        return merge_reports(await asyncio.gather(*map(self._ask_agent, addresses)))
+
+    async def _ask_agent(self, address: AgentAddress) -> AgentReport:
         async with self._slots:
             try:
                 async with asyncio.timeout(self._timeout):

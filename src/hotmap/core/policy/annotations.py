@@ -355,20 +355,25 @@ _RESTARTS = ("supervised", "all-containers", "term", "none")
 
 
 def _parse_agent(text: str) -> Agent | None:
-    agent = Agent()
+    """Read the agents of a pod, separated by commas; the restart of the most limited one counts."""
+    restarts = [_parse_agent_restart(each) for each in text.split(",")]
+    least = "none" if "none" in restarts else restarts[0]
+    return Agent(least, supervises="supervised" in restarts)
+
+
+def _parse_agent_restart(text: str) -> str:
+    restart = "none"
     for item in filter(None, (part.strip() for part in text.split(";"))):
         name, _, value = item.partition("=")
         port = parse_number(value) if name == "port" else None
-        if port is not None and 0 < port < 65536:
-            agent = agent._replace(port=port)
-        elif name == "restart" and value in _RESTARTS:
-            agent = agent._replace(restart=value)
-        else:
+        if name == "restart" and value in _RESTARTS:
+            restart = value
+        elif port is None or not 0 < port < 65536:
             raise ValueError(
                 f"invalid item {quote_short(item)}: expected port=1…65535 or "
                 f"restart={'|'.join(_RESTARTS)}"
             )
-    return agent
+    return restart
 
 
 def _left_paused(consumer: Consumer, dialect: Dialect, paused_at: str) -> LeftPaused | None:

@@ -66,11 +66,12 @@ class OnChange(enum.Enum):
 
 
 class Agent(NamedTuple):
-    """An agent that injection put into the pods."""
+    """The agents that injection put into the pods: one, or one for each of several containers."""
 
-    port: int = 9533
-    #: How it may apply a frozen change: supervised, all-containers, term; "none": it may not.
+    #: How they may apply a frozen change: supervised, all-containers, term; "none": one may not.
     restart: str = "none"
+    #: Whether one restarts its application for files that its environment is made of.
+    supervises: bool = False
 
 
 class LeftPaused(NamedTuple):

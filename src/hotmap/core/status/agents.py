@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import enum
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Annotated, NamedTuple
 
@@ -52,10 +52,11 @@ __all__ = [
     "AgentRestart",
     "AgentState",
     "Evidence",
-    "agent_address",
+    "agent_addresses",
     "agent_log_command",
     "agent_stage",
     "is_final",
+    "merge_reports",
     "projected_by_agent",
     "read_answer",
     "restart_progress",
@@ -223,9 +224,12 @@ _METADATA_SERVICES = (ipaddress.ip_address("fd00:ec2::254"),)
 #: The agent's container and program, as injection names them.
 _AGENT_CONTAINER, _AGENT_PROGRAM = "hotmap-agent", "/hotmap/bin/agent.pyz"
 
+#: Agents of one pod; whoever may annotate it writes their number.
+_MAX_AGENTS = 16
 
-def agent_address(pod: Pod, *, loopback: bool) -> AgentAddress | str:
-    """Find where a pod's agent is asked, or say why it cannot be.
+
+def agent_addresses(pod: Pod, *, loopback: bool) -> tuple[AgentAddress, ...] | str:
+    """Find where the agents of a pod are asked, or say why one cannot be.
 
     Only the pod's own address is, as its kubelet reports it; never one that means this machine or
     its link, where other services trust who asks. `loopback` allows this machine's, for a local
@@ -234,19 +238,61 @@ def agent_address(pod: Pod, *, loopback: bool) -> AgentAddress | str:
     value = (pod.metadata.annotations or {}).get(AGENT)
     if value is None:
         return "it has no agent"
-    ports = [part.strip()[5:] for part in value.split(";") if part.strip().startswith("port=")]
-    if not ports:
-        return "its agent serves no port (--listen none)"
-    port = parse_number(ports[0])
-    if port is None or not 0 < port < 65536:
-        return "the port of its agent is invalid"
+    agents = value.split(",", _MAX_AGENTS)
+    if len(agents) > _MAX_AGENTS:
+        return "it has too many agents"
+    ports = []
+    for agent in agents:
+        found = [part.strip()[5:] for part in agent.split(";") if part.strip().startswith("port=")]
+        if not found:
+            return "its agent serves no port (--listen none)"
+        port = parse_number(found[0])
+        if port is None or not 0 < port < 65536:
+            return "the port of its agent is invalid"
+        ports.append(port)
     try:
         address = ipaddress.ip_address(pod.status.pod_ip)
     except ValueError:
         return "it has no address yet"
     if not _may_be_asked(address, loopback=loopback):
         return f"its address {address} is not one that agents are asked at"
-    return AgentAddress(str(address), port, pod.metadata.uid)
+    return tuple(AgentAddress(str(address), port, pod.metadata.uid) for port in ports)
+
+
+def merge_reports(reports: Sequence[AgentReport]) -> AgentReport:
+    """Make one report of those of all agents of a pod: what is true of each of them.
+
+    One without an answer is what counts. Fingerprints that differ are as if none was announced.
+    """
+    answers = [report.answer for report in reports if report.answer is not None]
+    if len(answers) < len(reports):
+        return next(report for report in reports if report.answer is None)
+    if len(answers) == 1:
+        return reports[0]
+    restarts = sorted((each.restart for each in answers), key=lambda one: _rank(one.state))
+    worst = max(answers, key=lambda one: _rank(one.worst))
+    fingerprint = _only(each.restart.fingerprint for each in answers)
+    return AgentReport(
+        AgentAnswer(
+            PROTOCOL,
+            answers[0].uid,
+            _only(each.live for each in answers),
+            _only(each.frozen for each in answers),
+            tuple(directory for each in answers for directory in each.directories),
+            AgentRestart(restarts[-1].state, fingerprint),
+            worst.exit_status,
+        )
+    )
+
+
+def _rank(state: AgentState) -> int:
+    return _BEST_FIRST.index(state)
+
+
+def _only(values: Iterable[str]) -> str:
+    """Return the value that all have; "" where they differ."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else ""
 
 
 def _may_be_asked(
@@ -267,13 +313,19 @@ def agent_log_command(pod: Pod) -> str:
         *(pod.spec.containers or ()),
         *(one for one in pod.spec.init_containers or () if one.restart_policy == "Always"),
     ]
-    found = next((one.name for one in containers if _runs_agent(one)), "")
-    which = f"-c {found}" if found else "--all-containers"
+    found = [one.name for one in containers if _runs_agent(one)]
+    which = f"-c {found[0]}" if len(found) == 1 else "--all-containers"
     return f"kubectl logs -n {pod.metadata.namespace} {pod.metadata.name} {which}"
 
 
 def _runs_agent(container: Container) -> bool:
-    return container.name == _AGENT_CONTAINER or _AGENT_PROGRAM in (container.command or ())
+    prefix, _, number = container.name.rpartition("-")
+    numbered = prefix == _AGENT_CONTAINER and number.isdecimal()
+    return (
+        container.name == _AGENT_CONTAINER
+        or numbered
+        or _AGENT_PROGRAM in (container.command or ())
+    )
 
 
 # -- what it proves ------------------------------------------------------------------------------
