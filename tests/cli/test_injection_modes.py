@@ -227,7 +227,7 @@ def test_stage_replaces_the_source_mounts() -> None:
     assert all(one.get("readOnly") for one in app(spec)["volumeMounts"][:2])
     settings = settings_of(agent(spec)["args"][1:])
     assert settings.checks.stage == "/hotmap/stage"
-    assert settings.checks.stage_mode == 0o440
+    assert settings.checks.stage_mode is None  # each file keeps its own
     assert settings.watch.directories == ("/etc/app", "/opt/conf.d")
     probe = agent(spec)["startupProbe"]
     assert probe["httpGet"]["path"] == "/startupz"

@@ -116,10 +116,10 @@ def test_compact_json_is_restored() -> None:
     assert removed(once) == text
 
 
-def test_container_without_its_name_is_ambiguous_as_before() -> None:
-    """Two applications use sources; the agents of others do not count."""
+def test_container_has_to_be_named_where_there_are_several_agents() -> None:
+    """It is not clear which one is to be replaced."""
     both = injected(MANIFEST, WEB, SIDECAR)
-    with pytest.raises(ManifestError, match=r"has 2 containers \(web, worker\)"):
+    with pytest.raises(ManifestError, match="has agents for the containers web, worker; choose"):
         injected(both, WEB._replace(container=""))
 
 

@@ -7,7 +7,6 @@ injecting once.
 
 from __future__ import annotations
 
-import copy
 import gc
 import json
 import sys
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
 from hotmap.cli.injection.agent_addition import Injection, add_agent
 from hotmap.cli.injection.agent_removal import find_records, remove_agent
-from hotmap.cli.injection.application import NothingToFollow, choose_application
+from hotmap.cli.injection.application import NothingToFollow
 from hotmap.cli.injection.pod_templates import Template, find_templates
 from hotmap.cli.injection.record import MERGED, AgentNames, Record
 from hotmap.cli.injection.validation import validate_pod_template
@@ -283,14 +282,13 @@ def _plan_additions(template: Any, injection: Injection, name: str) -> _Addition
     their records refer to the text with it.
     """
     records = find_records(template)
-    if not records:
-        return _Additions(0, [injection])
-    validate_pod_template(template, name)
-    plain = copy.deepcopy(template)
-    for number in range(len(records), 0, -1):
-        plain = _plain_value(remove_agent(plain, records[number - 1], AgentNames(number)))
-    chosen = choose_application(plain["spec"], injection.container, name)["name"]
     containers = [record.container for record in records]
+    if len(records) > 1 and not injection.container:
+        raise ManifestError(
+            f"{name} has agents for the containers {', '.join(containers)}; choose one with "
+            "--container"
+        )
+    chosen = injection.container or next(iter(containers), "")
     kept = containers.index(chosen) if chosen in containers else len(records)
     again = [Injection.of_record(record.injection) for record in records[kept + 1 :]]
     return _Additions(kept, [injection, *again])

@@ -291,7 +291,6 @@ class _TemplateEditor:
             self._injection.flags,
             once=self._once,
             staged=stage is not None,
-            stage_mode=stage.mode if stage else "",
             environment=conversion.flags if conversion else [],
             grace=seconds if self._supervises and isinstance(seconds, int) else None,
         )

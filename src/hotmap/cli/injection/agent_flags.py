@@ -63,7 +63,6 @@ def complete_flags(
     *,
     once: bool,
     staged: bool,
-    stage_mode: str,
     environment: list[str],
     grace: int | None,
 ) -> list[str]:
@@ -80,8 +79,6 @@ def complete_flags(
         flags += ["--process", program.process] if program.process else []
     if staged:
         flags += ["--stage", STAGE_PATH]
-        if stage_mode and "stage-mode" not in values:
-            flags += ["--stage-mode", stage_mode]
     if once:
         return [*flags, "--once", "--listen", "none"]
     flags += ["--target-file", f"{POD_PATH}/annotations"]

@@ -29,8 +29,6 @@ class StagePlan(NamedTuple):
     #: The agent's mounts, and the added volumes.
     mounts: list[dict[str, Any]]
     volumes: list[dict[str, Any]]
-    #: The permission bits of all of them; "" where they differ or are not set.
-    mode: str
     notes: list[str]
 
 
@@ -63,7 +61,7 @@ def plan_stage(
     Otherwise they have the application's paths, so that absolute paths in the files mean the same
     to a checker, unless two end in the same name.
     """
-    found = StagePlan({}, [], [], _mode(volumes, mounts), [])
+    found = StagePlan({}, [], [], [])
     places: dict[tuple[str, str], str] = {}
     for index, mount in enumerate(mounts):
         volume = volumes.get(mount["name"], {})
@@ -150,10 +148,3 @@ def default_mode(volume: dict[str, Any]) -> int | None:
             mode = (volume[kind] or {}).get("defaultMode")
             return mode if isinstance(mode, int) else None
     return None
-
-
-def _mode(volumes: dict[str, dict[str, Any]], mounts: list[dict[str, Any]]) -> str:
-    found = [volumes.get(mount["name"], {}) for mount in mounts]
-    modes = {default_mode(volume) for volume in found if is_live(volume)}
-    mode = modes.pop() if len(modes) == 1 else None
-    return f"{mode:04o}" if mode is not None else ""
