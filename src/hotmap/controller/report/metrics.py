@@ -137,6 +137,7 @@ class _StatisticsCollector(Collector):
             "hotmap_workloads", "Followed workloads, by state.", labels=["state"]
         )
         statistics = self._sources.consumer_states()
+        yield _gauge("hotmap_leader", "1 on the replica that acts.", statistics is not None)
         if statistics is not None:
             for state, count in statistics.consumers.items():
                 consumers.add_metric([state.value], count)
@@ -178,14 +179,20 @@ class _StatisticsCollector(Collector):
             "Objects that cannot be decoded now, and are ignored.",
             labels=["resource"],
         )
+        refused = GaugeMetricFamily(
+            "hotmap_watch_refused",
+            "1 while the API server does not permit the watch of a resource.",
+            labels=["resource"],
+        )
         for reflector in self._sources.reflectors():
+            refused.add_metric([reflector.resource], reflector.refused)
             unreadable.add_metric([reflector.resource], reflector.unreadable)
             age.add_metric([reflector.resource], reflector.last_byte_age)
             synced.add_metric([reflector.resource], reflector.synced)
             events.add_metric([reflector.resource], reflector.events)
             lists.add_metric([reflector.resource], reflector.lists)
             errors.add_metric([reflector.resource], reflector.errors)
-        yield from (age, synced, events, lists, errors, unreadable)
+        yield from (age, synced, refused, events, lists, errors, unreadable)
 
     def _work(self) -> Iterator[Metric]:
         depth = GaugeMetricFamily(

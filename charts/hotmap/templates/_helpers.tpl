@@ -1,0 +1,307 @@
+{{/*
+The values as they apply: a value below `reloader`, where Reloader's chart has it, before the one of
+the same name at the top level. Output: JSON.
+*/}}
+{{- define "hotmap.settings" -}}
+{{- include "hotmap.overlay" (list (omit .Values "reloader") (.Values.reloader | default dict)) -}}
+{{- end -}}
+
+{{/* The map `index . 0` with the values of `index . 1` in it, at any depth. Output: JSON. */}}
+{{- define "hotmap.overlay" -}}
+{{- $base := index . 0 -}}
+{{- $result := deepCopy $base -}}
+{{- range $key, $value := index . 1 -}}
+{{- if and (kindIs "map" $value) (kindIs "map" (get $base $key)) -}}
+{{- $_ := set $result $key (fromJson (include "hotmap.overlay" (list (get $base $key) $value))) -}}
+{{- else -}}
+{{- $_ := set $result $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $result -}}
+{{- end -}}
+
+{{/* Whether Reloader's defaults apply: as `reloaderCompat` says, else where values below `reloader` are set. */}}
+{{- define "hotmap.compat" -}}
+{{- if kindIs "invalid" .Values.reloaderCompat -}}
+{{- if .Values.reloader -}}true{{- end -}}
+{{- else if .Values.reloaderCompat -}}true{{- end -}}
+{{- end -}}
+
+{{- define "hotmap.fullname" -}}
+{{- $name := .Values.nameOverride | default .Chart.Name -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Names of cluster-wide objects: two releases of the same name may be in two namespaces. */}}
+{{- define "hotmap.clusterName" -}}
+{{- $name := include "hotmap.fullname" . -}}
+{{- if eq .Release.Namespace $name -}}{{- $name -}}
+{{- else -}}{{- printf "%s-%s" .Release.Namespace $name -}}{{- end -}}
+{{- end -}}
+
+{{/* `hotmap status` finds the controller by these, so that they do not follow the names above. */}}
+{{- define "hotmap.selectorLabels" -}}
+app.kubernetes.io/name: hotmap
+app.kubernetes.io/component: controller
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- with (fromJson (include "hotmap.settings" .)).matchLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "hotmap.labels" -}}
+app.kubernetes.io/name: hotmap
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
+{{- end -}}
+
+{{- define "hotmap.serviceAccountName" -}}
+{{- $account := (fromJson (include "hotmap.settings" .)).serviceAccount -}}
+{{- if $account.create -}}{{- $account.name | default (include "hotmap.fullname" .) -}}
+{{- else -}}{{- $account.name | default "default" -}}{{- end -}}
+{{- end -}}
+
+{{/* The served namespaces, separated by commas; nothing where all are served. */}}
+{{- define "hotmap.namespaces" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $given := $settings.namespaces | default list -}}
+{{- if kindIs "string" $given -}}{{- $given = splitList "," $given -}}{{- end -}}
+{{- $names := list -}}
+{{- range $given -}}{{- with trim . -}}{{- $names = append $names . -}}{{- end -}}{{- end -}}
+{{- if $settings.watchGlobally -}}
+{{- if $names -}}
+{{- fail "namespaces is set but watchGlobally is true; set watchGlobally=false to serve only these" -}}
+{{- end -}}
+{{- else -}}
+{{- $names | default (list .Release.Namespace) | uniq | sortAlpha | join "," -}}
+{{- end -}}
+{{- end -}}
+
+{{/* How many pods run: as set, else two for high availability and one without. */}}
+{{- define "hotmap.replicas" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $replicas := $settings.deployment.replicas -}}
+{{- if kindIs "invalid" $replicas -}}{{- $replicas = $settings.replicas -}}{{- end -}}
+{{- if kindIs "invalid" $replicas -}}{{- $replicas = ternary 2 1 (not (not $settings.enableHA)) -}}{{- end -}}
+{{- int $replicas -}}
+{{- end -}}
+
+{{/* Whether an image is Reloader's own, as a values file of Reloader has it. */}}
+{{- define "hotmap.isReloaderImage" -}}
+{{- $image := (fromJson (include "hotmap.settings" .)).image -}}
+{{- $names := printf "%s %s" ($image.repository | default "") ($image.name | default "") -}}
+{{- $given := or (ne ($image.repository | default "hotmap") "hotmap") $image.name -}}
+{{- if or (regexMatch "(^|[/ ])reloader(-ubi)?( |$)" $names) (and (not $given) (hasPrefix "v" ($image.tag | default "" | toString))) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "hotmap.image" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $image := $settings.image -}}
+{{- if include "hotmap.isReloaderImage" . -}}{{- $image = dict -}}{{- end -}}
+{{- $name := $image.repository | default "hotmap" -}}
+{{- with ($settings.global | default dict).imageRegistry -}}
+{{- $name = printf "%s/%s" . ($image.name | default $name) -}}
+{{- end -}}
+{{- if $image.digest -}}{{- printf "%s@%s" $name $image.digest -}}
+{{- else -}}{{- printf "%s:%s" $name ($image.tag | default $.Chart.AppVersion | toString) -}}{{- end -}}
+{{- end -}}
+
+{{/* Whether the controller may start CronJobs and recreate Jobs: as set, else with Reloader's defaults. */}}
+{{- define "hotmap.changesJobs" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $set := $settings.permissions.jobs -}}
+{{- if kindIs "invalid" $set -}}
+{{- if and (include "hotmap.compat" .) (not (and $settings.ignoreJobs $settings.ignoreCronJobs)) -}}true{{- end -}}
+{{- else if $set -}}true{{- end -}}
+{{- end -}}
+
+{{/* Whether Argo Rollouts are served: as set, else in all namespaces with hotmap's defaults. */}}
+{{- define "hotmap.servesRollouts" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $set := $settings.isArgoRollouts -}}
+{{- if kindIs "invalid" $set -}}{{- $set = and $settings.watchGlobally (not (include "hotmap.compat" .)) -}}{{- end -}}
+{{- if $set -}}true{{- end -}}
+{{- end -}}
+
+{{/* The rules for everybody's objects, in all namespaces or in each served one. */}}
+{{- define "hotmap.rules" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $ignored := list -}}
+{{- if $settings.ignoreSecrets -}}{{- $ignored = append $ignored "secrets" -}}{{- end -}}
+{{- if $settings.ignoreConfigMaps -}}{{- $ignored = append $ignored "configmaps" -}}{{- end -}}
+{{- if $settings.ignoreJobs -}}{{- $ignored = append $ignored "jobs" -}}{{- end -}}
+{{- if $settings.ignoreCronJobs -}}{{- $ignored = append $ignored "cronjobs" -}}{{- end -}}
+{{- if not (include "hotmap.servesRollouts" .) -}}{{- $ignored = append $ignored "rollouts" -}}{{- end -}}
+{{- $rules := .Files.Get (printf "files/rules/%s.yaml" (ternary "cluster" "namespace" $settings.watchGlobally)) | fromYamlArray -}}
+{{- if and (include "hotmap.servesRollouts" .) (not $settings.watchGlobally) -}}
+{{- $rules = concat $rules (.Files.Get "files/rules/argo-rollouts.yaml" | fromYamlArray) -}}
+{{- end -}}
+{{- range $rule := $rules -}}
+{{- $resources := $rule.resources -}}
+{{- range $ignored -}}{{- $resources = without $resources . -}}{{- end -}}
+{{- if $resources }}
+- {{ set (deepCopy $rule) "resources" $resources | toYaml | nindent 2 | trim }}
+{{- end -}}
+{{- end -}}
+{{- if include "hotmap.changesJobs" . }}
+{{ .Files.Get "files/rules/jobs.yaml" | fromYamlArray | toYaml }}
+{{- end -}}
+{{- if $settings.permissions.evict }}
+{{ .Files.Get "files/rules/evict.yaml" | fromYamlArray | toYaml }}
+{{- end -}}
+{{- end -}}
+
+{{/* The flag of each renamed annotation of Reloader. */}}
+{{- define "hotmap.annotationFlags" -}}
+configmap: configmap-annotation
+secret: secret-annotation
+auto: auto-annotation
+configmap_auto: configmap-auto-annotation
+secret_auto: secret-auto-annotation
+ignore: ignore-annotation
+search: auto-search-annotation
+match: search-match-annotation
+pausePeriod: pause-deployment-annotation
+pauseTime: pause-deployment-time-annotation
+{{- end -}}
+
+{{/* The arguments of the controller. Output: a YAML list. */}}
+{{- define "hotmap.arguments" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $arguments := list "controller" "--leader-elect" "--listen=:9533" -}}
+{{- if and $settings.ignoreSecrets $settings.ignoreConfigMaps -}}
+{{- fail "ignoreSecrets and ignoreConfigMaps exclude each other: nothing would be followed" -}}
+{{- end -}}
+{{- if $settings.watchGlobally -}}
+{{- if $settings.status.enabled -}}{{- $arguments = append $arguments "--status-listen=:9534" -}}{{- end -}}
+{{- with $settings.ignoreNamespaces -}}{{- $arguments = append $arguments (printf "--namespaces-to-ignore=%s" .) -}}{{- end -}}
+{{- with $settings.namespaceSelector -}}{{- $arguments = append $arguments (printf "--namespace-selector=%s" .) -}}{{- end -}}
+{{- else -}}
+{{- $namespaces := include "hotmap.namespaces" . -}}
+{{- if eq $namespaces .Release.Namespace -}}
+{{- $arguments = append $arguments "--watch-namespace=$(POD_NAMESPACE)" -}}
+{{- else -}}{{- $arguments = append $arguments (printf "--namespaces=%s" $namespaces) -}}{{- end -}}
+{{- end -}}
+{{- if include "hotmap.compat" . -}}{{- $arguments = append $arguments "--reloader-compat" -}}{{- end -}}
+{{- if $settings.shadow -}}{{- $arguments = append (without $arguments "--leader-elect") "--shadow" -}}{{- end -}}
+{{- if $settings.autoReloadAll -}}{{- $arguments = append $arguments "--auto-reload-all=true" -}}{{- end -}}
+{{- range $value, $flag := dict "isArgoRollouts" "is-Argo-Rollouts" "reloadOnCreate" "reload-on-create" "reloadOnDelete" "reload-on-delete" -}}
+{{- $set := index $settings $value -}}
+{{- if not (kindIs "invalid" $set) -}}{{- $arguments = append $arguments (printf "--%s=%t" $flag $set) -}}{{- end -}}
+{{- end -}}
+{{- if $settings.syncAfterRestart -}}{{- $arguments = append $arguments "--sync-after-restart=true" -}}{{- end -}}
+{{- with $settings.reloadStrategy -}}
+{{- if ne . "default" -}}{{- $arguments = append $arguments (printf "--reload-strategy=%s" .) -}}{{- end -}}
+{{- end -}}
+{{- if $settings.ignoreSecrets -}}{{- $arguments = append $arguments "--resources-to-ignore=secrets" -}}{{- end -}}
+{{- if $settings.ignoreConfigMaps -}}{{- $arguments = append $arguments "--resources-to-ignore=configmaps" -}}{{- end -}}
+{{- if $settings.ignoreJobs -}}{{- $arguments = append $arguments "--ignored-workload-types=jobs" -}}{{- end -}}
+{{- if $settings.ignoreCronJobs -}}{{- $arguments = append $arguments "--ignored-workload-types=cronjobs" -}}{{- end -}}
+{{- with $settings.resourceLabelSelector -}}{{- $arguments = append $arguments (printf "--resource-label-selector=%s" .) -}}{{- end -}}
+{{- with $settings.webhookUrl -}}{{- $arguments = append $arguments (printf "--webhook-url=%s" .) -}}{{- end -}}
+{{- with $settings.logFormat -}}{{- $arguments = append $arguments (printf "--log-format=%s" (lower .)) -}}{{- end -}}
+{{- with $settings.logLevel -}}
+{{- if ne (lower .) "info" -}}{{- $arguments = append $arguments (printf "--log-level=%s" (lower .)) -}}{{- end -}}
+{{- end -}}
+{{- $flags := fromYaml (include "hotmap.annotationFlags" .) -}}
+{{- range $name, $annotation := $settings.custom_annotations -}}
+{{- if and $annotation (hasKey $flags $name) -}}
+{{- $arguments = append $arguments (printf "--%s=%s" (get $flags $name) $annotation) -}}
+{{- end -}}
+{{- end -}}
+{{- range $value, $flag := dict "follow" "follow" "settle" "settle" "settleMax" "settle-max" "workers" "workers" "flapLimit" "flap-limit" "podCheckRate" "pod-check-rate" -}}
+{{- $set := index $settings $value -}}
+{{- if not (or (kindIs "invalid" $set) (eq (toString $set) "")) -}}{{- $arguments = append $arguments (printf "--%s=%v" $flag $set) -}}{{- end -}}
+{{- end -}}
+{{- concat $arguments ($settings.extraArgs | default list) | toYaml -}}
+{{- end -}}
+
+{{/* The environment variables of the controller. Output: a YAML list. */}}
+{{- define "hotmap.environment" -}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- $env := (fromJson (include "hotmap.settings" .)).deployment.env | default dict }}
+{{- range $name, $value := $env.open }}
+- name: {{ $name }}
+  value: {{ $value | toString | quote }}
+{{- end }}
+{{- range $name, $_ := $env.secret }}
+- name: {{ $name }}
+  valueFrom: {secretKeyRef: {name: {{ include "hotmap.fullname" $ }}-env, key: {{ $name }}}}
+{{- end }}
+{{- range $name, $path := $env.field }}
+- name: {{ $name }}
+  valueFrom: {fieldRef: {fieldPath: {{ $path }}}}
+{{- end }}
+{{- range $secret, $variables := $env.existing }}
+{{- range $name, $key := $variables }}
+- name: {{ $name }}
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ $key }}}}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* What is set and has no effect, with the reason; a line for each. */}}
+{{- define "hotmap.ignored" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $ignored := list -}}
+{{- $given := .Values.reloader | default dict -}}
+{{- if include "hotmap.isReloaderImage" . -}}
+{{- $ignored = append $ignored "image: it is Reloader's; set image.repository and image.tag to hotmap's" -}}
+{{- end -}}
+{{- if ($settings.deployment.image | default dict) -}}
+{{- $ignored = append $ignored "reloader.deployment.image: set image.repository and image.tag to hotmap's" -}}
+{{- end -}}
+{{- with (.Values.kubernetes | default dict).host -}}
+{{- if ne . "https://kubernetes.default" -}}
+{{- $ignored = append $ignored "kubernetes.host: the pod's own API server is used" -}}
+{{- end -}}
+{{- end -}}
+{{- $reasons := dict
+    "isOpenshift" "DeploymentConfigs are not served"
+    "enablePProf" "there are no debug endpoints"
+    "enableCSIIntegration" "SecretProviderClasses are not followed yet"
+    "enableMetricsByNamespace" "no metric has a label per namespace" -}}
+{{- range $name, $reason := $reasons -}}
+{{- if get $settings $name -}}{{- $ignored = append $ignored (printf "reloader.%s: %s" $name $reason) -}}{{- end -}}
+{{- end -}}
+{{- if ($settings.legacy | default dict).rbac -}}
+{{- $ignored = append $ignored "reloader.legacy.rbac: rbac.authorization.k8s.io/v1 is used" -}}
+{{- end -}}
+{{- range $name := list "gomaxprocsOverride" "gomemlimitOverride" -}}
+{{- if get $settings.deployment $name -}}
+{{- $ignored = append $ignored (printf "reloader.deployment.%s: hotmap is not written in Go" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- $flags := fromYaml (include "hotmap.annotationFlags" .) -}}
+{{- range $name, $_ := $settings.custom_annotations -}}
+{{- if not (hasKey $flags $name) -}}{{- $ignored = append $ignored (printf "reloader.custom_annotations.%s: unknown" $name) -}}{{- end -}}
+{{- end -}}
+{{- if not $settings.watchGlobally -}}
+{{- range $name := list "ignoreNamespaces" "namespaceSelector" -}}
+{{- if get $settings $name -}}{{- $ignored = append $ignored (printf "%s: not all namespaces are watched (watchGlobally)" $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- /* Helm leaves out values whose default is null. */ -}}
+{{- $known := concat (keys (omit .Values "reloader" "global" "kubernetes" "nameOverride" "fullnameOverride" "reloaderCompat")) (keys $reasons)
+    (list "isArgoRollouts" "reloadOnCreate" "reloadOnDelete" "workers" "flapLimit" "podCheckRate" "replicas")
+    (list "legacy" "readOnlyRootFileSystem" "pprofAddr") -}}
+{{- range $name, $_ := $given -}}
+{{- if not (has $name $known) -}}{{- $ignored = append $ignored (printf "reloader.%s: unknown" $name) -}}{{- end -}}
+{{- end -}}
+{{- $known = concat (keys .Values.deployment) (list "replicas" "revisionHistoryLimit" "hostUsers" "image" "gomaxprocsOverride" "gomemlimitOverride") -}}
+{{- range $name, $_ := ($given.deployment | default dict) -}}
+{{- if not (has $name $known) -}}{{- $ignored = append $ignored (printf "reloader.deployment.%s: unknown" $name) -}}{{- end -}}
+{{- end -}}
+{{- join "\n" ($ignored | uniq | sortAlpha) -}}
+{{- end -}}

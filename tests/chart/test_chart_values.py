@@ -1,0 +1,381 @@
+"""What the chart makes of values, its own and those of a values file of Reloader."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.chart.helm import CHART, Objects, helm, render, render_objects
+
+from hotmap import __version__
+from hotmap.cli.main import hotmap
+
+RELOADER_VALUES = Path(__file__).with_name("data") / "reloader-values.yaml"
+
+
+def container(objects: Objects, name: str = "hotmap") -> dict[str, Any]:
+    (found,) = objects["Deployment", name]["spec"]["template"]["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def arguments(*values: str) -> list[str]:
+    found: list[str] = container(render_objects(*values))["args"]
+    parse(found)
+    return found[3:]
+
+
+def parse(args: list[str]) -> dict[str, Any]:
+    """Parse the controller's arguments as `hotmap` does; raises where one is unknown."""
+    command = hotmap.commands[args[0]]
+    return command.make_context("controller", args[1:]).params
+
+
+def notes(*values: str) -> str:
+    done = helm("install", "hotmap", str(CHART), "--namespace=hotmap", "--dry-run=client", *values)
+    return done.stdout.partition("NOTES:\n")[2]
+
+
+def ignored(*values: str) -> list[str]:
+    """List the values that the notes call ignored."""
+    _, _, rest = notes(*values).partition("Values without effect:\n")
+    lines = rest.partition("\n\n")[0].splitlines()
+    return [line.removeprefix("  * ") for line in lines]
+
+
+def test_lint_finds_nothing() -> None:
+    """With defaults and with every value of Reloader."""
+    for values in ([], [f"--values={RELOADER_VALUES}"]):
+        done = helm("lint", "--strict", str(CHART), *values)
+        assert "0 chart(s) failed" in done.stdout
+        assert "[WARNING]" not in done.stdout
+
+
+def test_version_is_that_of_the_package() -> None:
+    """Chart, image and package are released together."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == __version__
+
+
+def test_defaults_are_hotmaps() -> None:
+    """No flag of Reloader is set, and its image is this version's."""
+    assert arguments() == ["--status-listen=:9534"]
+    assert container(render_objects())["image"] == f"hotmap:{__version__}"
+    assert ignored() == []
+
+
+def test_notes_have_the_next_three_commands() -> None:
+    """Ready, follow, status; and what `helm uninstall` leaves."""
+    text = notes("--set=watchGlobally=false,namespaces={a,b}")
+    assert "serves the namespaces a,b." in text
+    for command in (
+        "kubectl --namespace=hotmap rollout status deployment/hotmap",
+        "annotate deployment NAME hotmap.dev/follow=auto",
+        "hotmap status --controller-namespace=hotmap",
+        "kubectl --namespace=hotmap delete lease hotmap-controller",
+    ):
+        assert command in text
+
+
+def test_complete_values_of_reloader_install_what_reloader_does() -> None:
+    """Reloader's defaults hold, its image is replaced, and the notes say so."""
+    values = f"--values={RELOADER_VALUES}"
+    assert arguments(values) == [
+        "--status-listen=:9534",
+        "--reloader-compat",
+        "--is-Argo-Rollouts=false",
+        "--reload-on-create=false",
+        "--reload-on-delete=false",
+    ]
+    objects = render_objects(values)
+    assert container(objects)["image"] == f"hotmap:{__version__}"
+    assert {kind for kind, _ in objects}.isdisjoint({"NetworkPolicy", "PodDisruptionBudget"})
+    rules = objects["ClusterRole", "hotmap"]["rules"]
+    granted = {
+        (name, verb) for rule in rules for name in rule["resources"] for verb in rule["verbs"]
+    }
+    assert ("jobs", "create") in granted
+    assert not [name for name, _ in granted if name == "rollouts"]
+    assert ignored(values) == [
+        "image: it is Reloader's; set image.repository and image.tag to hotmap's"
+    ]
+
+
+#: Values of Reloader and the flags that they set.
+FLAGS = {
+    "autoReloadAll=true": "--auto-reload-all=true",
+    "isArgoRollouts=true": "--is-Argo-Rollouts=true",
+    "ignoreSecrets=true": "--resources-to-ignore=secrets",
+    "ignoreJobs=true": "--ignored-workload-types=jobs",
+    "ignoreCronJobs=true": "--ignored-workload-types=cronjobs",
+    "reloadOnCreate=true": "--reload-on-create=true",
+    "reloadOnDelete=true": "--reload-on-delete=true",
+    "syncAfterRestart=true": "--sync-after-restart=true",
+    "reloadStrategy=annotations": "--reload-strategy=annotations",
+    "ignoreNamespaces=a\\,b": "--namespaces-to-ignore=a,b",
+    "namespaceSelector=team=a": "--namespace-selector=team=a",
+    "resourceLabelSelector=team=a": "--resource-label-selector=team=a",
+    "logFormat=json": "--log-format=json",
+    "logLevel=Debug": "--log-level=debug",
+    "webhookUrl=http://a": "--webhook-url=http://a",
+    "custom_annotations.configmap=a/b": "--configmap-annotation=a/b",
+    "custom_annotations.secret=a/b": "--secret-annotation=a/b",
+    "custom_annotations.auto=a/b": "--auto-annotation=a/b",
+    "custom_annotations.configmap_auto=a/b": "--configmap-auto-annotation=a/b",
+    "custom_annotations.secret_auto=a/b": "--secret-auto-annotation=a/b",
+    "custom_annotations.ignore=a/b": "--ignore-annotation=a/b",
+    "custom_annotations.search=a/b": "--auto-search-annotation=a/b",
+    "custom_annotations.match=a/b": "--search-match-annotation=a/b",
+    "custom_annotations.pausePeriod=a/b": "--pause-deployment-annotation=a/b",
+    "custom_annotations.pauseTime=a/b": "--pause-deployment-time-annotation=a/b",
+}
+
+
+def test_values_of_reloader_set_their_flags() -> None:
+    """At both places: below `reloader` with Reloader's defaults, at the top level with hotmap's."""
+    expected = {"--status-listen=:9534", *FLAGS.values()}
+    assert set(arguments(*(f"--set={value}" for value in FLAGS))) == expected
+    below = arguments(*(f"--set=reloader.{value}" for value in FLAGS))
+    assert set(below) == {*expected, "--reloader-compat"}
+    assert arguments("--set=ignoreConfigMaps=true,enableHA=true,reloadStrategy=revision") == [
+        "--status-listen=:9534",
+        "--reload-strategy=revision",
+        "--resources-to-ignore=configmaps",
+    ]
+
+
+def test_values_of_hotmap_set_their_flags() -> None:
+    """Numbers, durations and further arguments."""
+    assert arguments(
+        "--set=follow=auto,settle=2s,settleMax=10s,workers=8,flapLimit=0",
+        "--set-json=podCheckRate=0.5",
+        "--set=extraArgs={--reload-on-delete=true}",
+    ) == [
+        "--status-listen=:9534",
+        "--flap-limit=0",
+        "--follow=auto",
+        "--pod-check-rate=0.5",
+        "--settle=2s",
+        "--settle-max=10s",
+        "--workers=8",
+        "--reload-on-delete=true",
+    ]
+
+
+def test_shadow_mode_elects_no_leader() -> None:
+    """The two flags exclude each other."""
+    found = container(render_objects("--set=reloader.autoReloadAll=true,shadow=true"))["args"]
+    assert "--shadow" in found
+    assert "--leader-elect" not in found
+
+
+def test_ignored_kinds_are_not_granted() -> None:
+    """A controller that follows no Secrets may not read them."""
+    rules = render_objects("--set=ignoreSecrets=true,ignoreCronJobs=true")["ClusterRole", "hotmap"]
+    names = {name for rule in rules["rules"] for name in rule["resources"]}
+    assert names.isdisjoint({"secrets", "cronjobs"})
+    assert {"configmaps", "jobs"} <= names
+
+
+def test_listed_namespaces_have_a_role_each() -> None:
+    """Also as text with commas; the ServiceAccount stays in the release's namespace."""
+    for value in ("namespaces={b,a,a}", "namespaces=b\\, a"):
+        text = render(f"--set=watchGlobally=false,{value}", "--skip-tests")
+        objects = [one for one in yaml.safe_load_all(text) if one]
+        roles = [one for one in objects if one["kind"] == "Role"]
+        found = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in roles]
+        assert sorted(found) == [("a", "hotmap"), ("b", "hotmap"), ("hotmap", "hotmap-own")]
+        bindings = [one for one in objects if one["kind"] == "RoleBinding"]
+        assert {one["subjects"][0]["namespace"] for one in bindings} == {"hotmap"}
+        assert not [one for one in objects if one["kind"].startswith("Cluster")]
+        (deployment,) = (one for one in objects if one["kind"] == "Deployment")
+        (found_container,) = deployment["spec"]["template"]["spec"]["containers"]
+        assert found_container["args"][3:] == ["--namespaces=a,b"]
+
+
+def test_environment_of_reloader_reaches_the_pod() -> None:
+    """Plain values, values of a Secret of the release, of fields and of other Secrets."""
+    base = "--set=reloader.deployment.env"
+    objects = render_objects(
+        f"{base}.open.ALERT_ON_RELOAD=true",
+        f"{base}.secret.ALERT_WEBHOOK_URL=http://a",
+        f"{base}.field.NODE=spec.nodeName",
+        f"{base}.existing.creds.ALERT_ADDITIONAL_INFO=info",
+    )
+    found = {one.pop("name"): one for one in container(objects)["env"]}
+    assert found["ALERT_ON_RELOAD"] == {"value": "true"}
+    assert found["ALERT_WEBHOOK_URL"]["valueFrom"]["secretKeyRef"]["name"] == "hotmap-env"
+    assert found["NODE"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+    assert found["ALERT_ADDITIONAL_INFO"]["valueFrom"]["secretKeyRef"] == {
+        "name": "creds",
+        "key": "info",
+    }
+    assert objects["Secret", "hotmap-env"]["stringData"] == {"ALERT_WEBHOOK_URL": "http://a"}
+
+
+def test_pod_settings_reach_the_pod() -> None:
+    """Scheduling, priority, resources, probes, security contexts, volumes, labels."""
+    values = {
+        "matchLabels": {"team": "a"},
+        "volumes": [{"name": "one", "emptyDir": {}}],
+        "deployment": {
+            "priorityClassName": "system-cluster-critical",
+            "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"operator": "Exists"}],
+            "affinity": {"nodeAffinity": {}},
+            "topologySpreadConstraints": [{"maxSkew": 2}],
+            "hostUsers": False,
+            "securityContext": {"runAsUser": None, "fsGroup": 7},
+            "containerSecurityContext": {"privileged": False},
+            "readinessProbe": {"periodSeconds": 9},
+            "volumeMounts": [{"name": "one", "mountPath": "/one"}],
+            "labels": {"group": "b"},
+            "pod": {"annotations": {"c": "d"}},
+        },
+    }
+    template = render_objects(f"--set-json={json.dumps(values)}")["Deployment", "hotmap"]["spec"][
+        "template"
+    ]
+    pod = template["spec"]
+    assert pod["priorityClassName"] == "system-cluster-critical"
+    assert pod["nodeSelector"] == {"disk": "ssd"}
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert pod["affinity"] == {"nodeAffinity": {}}
+    assert pod["topologySpreadConstraints"] == [{"maxSkew": 2}]
+    assert pod["hostUsers"] is False
+    assert pod["securityContext"].get("runAsUser") is None
+    assert pod["securityContext"]["fsGroup"] == 7
+    assert pod["volumes"] == [{"name": "one", "emptyDir": {}}]
+    (found,) = pod["containers"]
+    assert found["securityContext"]["privileged"] is False
+    assert found["securityContext"]["readOnlyRootFilesystem"] is True
+    assert found["readinessProbe"]["periodSeconds"] == 9
+    assert found["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert found["volumeMounts"] == [{"name": "one", "mountPath": "/one"}]
+    labels = template["metadata"]["labels"]
+    assert (labels["team"], labels["group"]) == ("a", "b")
+    assert template["metadata"]["annotations"]["c"] == "d"
+
+
+def test_monitors_select_the_metrics_port() -> None:
+    """A PodMonitor the pods, a ServiceMonitor the Service, which then has the port."""
+    objects = render_objects(
+        "--set=podMonitor.enabled=true,podMonitor.interval=10s,podMonitor.labels.release=p",
+        "--set=serviceMonitor.enabled=true,serviceMonitor.namespace=monitoring",
+    )
+    pods = objects["PodMonitor", "hotmap"]
+    assert pods["spec"]["podMetricsEndpoints"][0]["interval"] == "10s"
+    assert pods["metadata"]["labels"]["release"] == "p"
+    template = objects["Deployment", "hotmap"]["spec"]["template"]
+    assert pods["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    services = objects["ServiceMonitor", "hotmap"]
+    assert services["metadata"]["namespace"] == "monitoring"
+    service = objects["Service", "hotmap"]
+    assert (
+        services["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    )
+    assert [port["name"] for port in service["spec"]["ports"]] == ["status", "metrics"]
+
+
+def test_alerts_and_dashboard_are_installed_as_they_are() -> None:
+    """The files' content, with the address of the runbooks."""
+    objects = render_objects(
+        "--set=prometheusRule.enabled=true,prometheusRule.runbookUrl=https://example.com/runbooks/",
+        "--set=dashboard.enabled=true,dashboard.namespace=monitoring",
+    )
+    files = CHART / "files" / "monitoring"
+    (expected,) = yaml.safe_load((files / "alerts.yaml").read_text())["groups"]
+    for rule in expected["rules"]:
+        url = f"https://example.com/runbooks/{rule['alert']}.md"
+        rule["annotations"]["runbook_url"] = url
+    assert objects["PrometheusRule", "hotmap"]["spec"] == {"groups": [expected]}
+    dashboard = objects["ConfigMap", "hotmap-dashboard"]
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard["metadata"]["namespace"] == "monitoring"
+    content = json.loads(dashboard["data"]["hotmap.json"])
+    assert content == json.loads((files / "dashboard.json").read_text())
+
+
+def test_two_releases_do_not_share_cluster_wide_names() -> None:
+    """Of the same name in two namespaces, as GitOps tools make them."""
+    first = render_objects(namespace="a")
+    second = render_objects(namespace="b")
+    cluster_wide = {key for key in first if key[0].startswith("Cluster")}
+    assert cluster_wide
+    assert not cluster_wide & set(second)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("ignoreSecrets=true,ignoreConfigMaps=true", "exclude each other"),
+        ("namespaces={a}", "watchGlobally is true"),
+        ("watchGlobaly=false", "watchGlobaly"),
+        ("reloadStrategy=restart", "reloadStrategy"),
+        ("replicas=two", "replicas"),
+        ("settle=soon", "settle"),
+        ("reloader.reloadStrategy=restart", "reloadStrategy"),
+    ],
+)
+def test_invalid_value_is_refused(values: str, message: str) -> None:
+    """By the schema or by the templates, with the name of the value."""
+    done = helm("template", "hotmap", str(CHART), f"--set={values}", check=False)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
+def test_what_has_no_effect_is_named() -> None:
+    """Each value of Reloader that hotmap does not have, and each that nobody has."""
+    assert ignored(
+        "--set=reloader.enablePProf=true,reloader.isOpenshift=true,reloader.frobnicate=1",
+        "--set=reloader.enableMetricsByNamespace=true,reloader.enableCSIIntegration=true",
+        "--set=reloader.deployment.gomaxprocsOverride=1,reloader.deployment.other=1",
+        "--set=reloader.deployment.image.tag=v1,reloader.legacy.rbac=true,image.tag=v1.0.0",
+        "--set=kubernetes.host=https://a,reloader.custom_annotations.other=a/b",
+        "--set=reloader.watchGlobally=false,reloader.ignoreNamespaces=a",
+    ) == [
+        "ignoreNamespaces: not all namespaces are watched (watchGlobally)",
+        "image: it is Reloader's; set image.repository and image.tag to hotmap's",
+        "kubernetes.host: the pod's own API server is used",
+        "reloader.custom_annotations.other: unknown",
+        "reloader.deployment.gomaxprocsOverride: hotmap is not written in Go",
+        "reloader.deployment.image: set image.repository and image.tag to hotmap's",
+        "reloader.deployment.other: unknown",
+        "reloader.enableCSIIntegration: SecretProviderClasses are not followed yet",
+        "reloader.enableMetricsByNamespace: no metric has a label per namespace",
+        "reloader.enablePProf: there are no debug endpoints",
+        "reloader.frobnicate: unknown",
+        "reloader.isOpenshift: DeploymentConfigs are not served",
+        "reloader.legacy.rbac: rbac.authorization.k8s.io/v1 is used",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        ("image.repository=example.com/hotmap,image.tag=7", "example.com/hotmap:7"),
+        ("global.imageRegistry=example.com", f"example.com/hotmap:{__version__}"),
+        ("global.imageRegistry=example.com,image.name=a/hotmap", "example.com/a/hotmap"),
+        (f"image.digest=sha256:{64 * 'a'}", f"hotmap@sha256:{64 * 'a'}"),
+        ("image.name=stakater/reloader", f"hotmap:{__version__}"),
+    ],
+)
+def test_image_reference(values: str, image: str) -> None:
+    """A registry, a name below it, a tag or a digest."""
+    found = container(render_objects(f"--set={values}"))["image"]
+    assert found == image or found == f"{image}:{__version__}"
+
+
+def test_every_value_has_a_type_and_a_comment_or_an_example() -> None:
+    """The schema knows every value of values.yaml, and no other."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    settings = schema["definitions"]["settings"]["properties"]
+    assert set(schema["propertyNames"]["enum"]) == {*values, "kubernetes"}
+    assert {*settings, *schema["properties"]} == {*values, "kubernetes"}
+    for name, value in values.items():
+        if isinstance(value, dict) and name in settings and value:
+            assert set(settings[name]["properties"]) == set(value), name
