@@ -32,6 +32,13 @@ time.time = lambda: clock() + {}
 runpy.run_module("hotmap", run_name="__main__", alter_sys=True)
 """
 
+#: Runs hotmap as another version of itself.
+_RENAMED = """\
+import runpy, hotmap
+hotmap.__version__ = {!r}
+runpy.run_module("hotmap", run_name="__main__", alter_sys=True)
+"""
+
 _PORT = re.compile(r"health and status on port (\d+)")
 _DEPTH = re.compile(r"^hotmap_queue_depth\{.*\} ([0-9.]+)$", re.MULTILINE)
 
@@ -40,11 +47,21 @@ class ControllerProcess:
     """One process, as an async context manager: started at its begin, gone at its end."""
 
     def __init__(
-        self, kubeconfig: Path, *flags: str, log: Path, ahead: float = 0.0, **environment: str
+        self,
+        kubeconfig: Path,
+        *flags: str,
+        log: Path,
+        ahead: float = 0.0,
+        version: str = "",
+        **environment: str,
     ) -> None:
-        """`ahead` is by how many seconds the clock of its machine is."""
+        """`ahead` is by how many seconds the clock of its machine is; `version` what it claims."""
         self._environment = environment
-        self._program = ("-c", _AHEAD.format(ahead)) if ahead else ("-m", "hotmap")
+        self._program: tuple[str, ...] = ("-m", "hotmap")
+        if ahead:
+            self._program = ("-c", _AHEAD.format(ahead))
+        elif version:
+            self._program = ("-c", _RENAMED.format(version))
         self._arguments = (
             *("controller", f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0"),
             *("--log-level=debug", "--flap-limit=0"),

@@ -169,11 +169,13 @@ class Scenario:
         kubeconfig: Path | None = None,
         also: str = "",
         ahead: float = 0.0,
+        version: str = "",
         **environment: str,
     ) -> ControllerProcess:
         """A controller that is started by `async with`; settles for 50 ms unless told otherwise.
 
-        It serves the scenario's namespace, and `also` another one. Its clock is `ahead` by seconds.
+        It serves the scenario's namespace, and `also` another one. Its clock is `ahead` by seconds,
+        and it claims to be of another `version`.
         """
         log = self.folder / f"controller-{len(self.processes)}.log"
         process = ControllerProcess(
@@ -182,6 +184,7 @@ class Scenario:
             *("--settle=50ms", "--settle-max=1s", *flags),
             log=log,
             ahead=ahead,
+            version=version,
             **environment,
         )
         self.processes.append(process)
