@@ -167,19 +167,19 @@ async def test_disruption_budget_limits_restarts(world: World, agents: Agents) -
         await world.edit(LEVEL="debug")
 
         async def first() -> bool:
-            return await told(world) == ["web-1"]
+            return await nudged_pods(world) == ["web-1"]
 
         await world.until(first, "the first is told")
         await asyncio.sleep(0.3)
-        assert await told(world) == ["web-1"]
+        assert await nudged_pods(world) == ["web-1"]
         await write_budget(world, 0)
         agents.words["web-1"] = RestartProgress(loaded=True)
         await asyncio.sleep(0.3)
-        assert await told(world) == ["web-1"]
+        assert await nudged_pods(world) == ["web-1"]
         await write_budget(world, 3, required=2)
 
         async def more() -> bool:
-            return await told(world) == list(NAMES[:4])
+            return await nudged_pods(world) == list(NAMES[:4])
 
         await world.until(more, "three more are told")
 
@@ -199,11 +199,11 @@ async def test_budget_of_every_pod_is_an_event(
             "PodDisruptionBudget web requires 5 healthy pods of 5: 5 of 5 pods keep running with "
             "the previous content"
         )
-        assert await told(world) == []
+        assert await nudged_pods(world) == []
         await write_budget(world, 1)
 
         async def over() -> bool:
-            return await told(world) == list(NAMES)
+            return await nudged_pods(world) == list(NAMES)
 
         await world.until(over, "all are told")
 
@@ -220,7 +220,7 @@ async def test_restarts_go_on_without_permission_to_list_budgets(
         await world.edit(LEVEL="debug")
 
         async def over() -> bool:
-            return await told(world) == list(NAMES)
+            return await nudged_pods(world) == list(NAMES)
 
         await world.until(over, "all are told")
     lines = [each for each in caplog.messages if "PodDisruptionBudgets" in each]

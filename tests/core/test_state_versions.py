@@ -19,12 +19,12 @@ from hotmap.core.model.state import (
     Record,
     RetiredRevision,
     RolloutTimes,
-    SeenSource,
-    Sighting,
+    SourceChanges,
+    ObservedChange,
     SourceRecord,
     Window,
     read_shard,
-    read_sightings,
+    read_changes,
     read_watched_until,
     write_shard,
 )
@@ -55,11 +55,11 @@ RECORDS = [
     ),
     Record("6f0c-2", "kH3x", UNVOUCHED, pods_checked=PodCheck.LATENT, namespace="shop"),
 ]
-SEEN = SeenSource(
+SEEN = SourceChanges(
     APP,
     (
-        Sighting(1789.5, "1042", frozenset({"LEVEL", "MODE"})),
-        Sighting(1790.0, "", frozenset()),
+        ObservedChange(1789.5, "1042", frozenset({"LEVEL", "MODE"})),
+        ObservedChange(1790.0, "", frozenset()),
     ),
 )
 
@@ -73,7 +73,7 @@ def current_records() -> list[Record]:
         msgspec.structs.replace(
             first,
             sources=(edited, first.sources[1]),
-            rolls=rolls,
+            rollouts=rolls,
             proven_since=1650.0,
             healed="kH3x-new",
         ),
@@ -81,9 +81,9 @@ def current_records() -> list[Record]:
     ]
 
 
-def current_seen() -> SeenSource:
-    first, second = SEEN.sightings
-    return SeenSource(APP, (msgspec.structs.replace(first, written=1789.0, created=True), second))
+def current_seen() -> SourceChanges:
+    first, second = SEEN.changes
+    return SourceChanges(APP, (msgspec.structs.replace(first, written=1789.0, created=True), second))
 
 
 def text(name: str) -> str:
@@ -99,7 +99,7 @@ def test_current_file_is_what_this_version_writes() -> None:
 def test_current_file_is_read_as_it_was_written() -> None:
     """Every field."""
     assert list(read_shard(text("current")).values()) == current_records()
-    assert read_sightings(text("current")) == {APP: current_seen()}
+    assert read_changes(text("current")) == {APP: current_seen()}
     assert read_watched_until(text("current")) == 1795.5
 
 
@@ -107,7 +107,7 @@ def test_current_file_is_read_as_it_was_written() -> None:
 def test_older_state_is_read(name: str) -> None:
     """Every record and every change; what is newer has its default."""
     assert list(read_shard(text(name)).values()) == RECORDS
-    assert read_sightings(text(name)) == {APP: SEEN}
+    assert read_changes(text(name)) == {APP: SEEN}
     assert read_watched_until(text(name)) is None
 
 

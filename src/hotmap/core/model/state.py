@@ -119,7 +119,12 @@ class ObservedChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     created: bool = False
 
 
-class SourceChanges(msgspec.Struct, frozen=True, gc=False):
+class SourceChanges(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={"changes": "sightings"},  # as earlier versions wrote it
+):
     """The recent observed changes of a source, oldest first."""
 
     source: ObjectKey
