@@ -15,16 +15,16 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
     UNVOUCHED,
     ForeignWrites,
+    ObservedChange,
     PodCheck,
     Record,
     RetiredRevision,
     RolloutTimes,
     SourceChanges,
-    ObservedChange,
     SourceRecord,
     Window,
-    read_shard,
     read_changes,
+    read_shard,
     read_watched_until,
     write_shard,
 )
@@ -83,7 +83,9 @@ def current_records() -> list[Record]:
 
 def current_seen() -> SourceChanges:
     first, second = SEEN.changes
-    return SourceChanges(APP, (msgspec.structs.replace(first, written=1789.0, created=True), second))
+    return SourceChanges(
+        APP, (msgspec.structs.replace(first, written=1789.0, created=True), second)
+    )
 
 
 def text(name: str) -> str:
