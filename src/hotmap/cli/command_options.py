@@ -168,6 +168,18 @@ class LocalOptions(NamedTuple):
             type=click.IntRange(0, 65535),
         ),
     ] = 0
+    image: Annotated[
+        tuple[str, ...],
+        Flag(
+            "What an image runs: host:CMD for a program of this machine, or a directory that is "
+            "its root file system. Repeatable. Several well-known images are known.",
+            "NAME=host[:CMD]|DIR[:CMD]",
+        ),
+    ] = ()
+    images: Annotated[
+        str | None,
+        Flag("File with one image per line, as with --image.", "FILE"),
+    ] = None
     sync_period: Annotated[
         str,
         Flag(

@@ -13,6 +13,7 @@ from hotmap.cli.logs import set_up_logging
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
 from hotmap.local.cluster import LocalCluster, PlaneSettings
+from hotmap.local.kubelet.images import read_images
 from hotmap.local.kubelet.sync import SyncSettings
 
 __all__ = ["run_local"]
@@ -33,6 +34,7 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
         keep=directory is not None and not options.etcd,
         etcd=options.etcd or "",
         rbac=options.authorization == "rbac",
+        images=(*_images_of_file(options.images), *options.image),
     )
     set_up_logging(log_format)
     cluster = LocalCluster(directory, port=options.port, sync=sync, settings=settings)
@@ -58,6 +60,10 @@ async def _run(cluster: LocalCluster) -> None:
         if failure.done():
             await failure
         failure.cancel()
+
+
+def _images_of_file(path: str | None) -> list[str]:
+    return read_images(Path(path)) if path else []
 
 
 def _period(text: str) -> float:

@@ -40,7 +40,9 @@ from hotmap.local.apiserver.webhooks import Webhooks
 from hotmap.local.controllers.run import Controllers
 from hotmap.local.etcd import EtcdStore
 from hotmap.local.journal import open_store
+from hotmap.local.kubelet.images import Images, parse_image
 from hotmap.local.kubelet.kubelet import Kubelet
+from hotmap.local.kubelet.runtime import Runtime
 from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.network import PlaneNetwork, kubernetes_address
 from hotmap.local.pki import create_pki, keep_pki
@@ -71,6 +73,8 @@ class PlaneSettings(NamedTuple):
     etcd: str = ""
     #: Whether roles and bindings decide what users may do, or everybody may do everything.
     rbac: bool = False
+    #: What images stand for on the node, as `NAME=host[:CMD]` or `NAME=DIR[:CMD]`.
+    images: tuple[str, ...] = ()
 
 
 class LocalCluster(Lifecycle):
@@ -91,6 +95,7 @@ class LocalCluster(Lifecycle):
         settings: PlaneSettings | None = None,
     ) -> None:
         self._settings = settings or PlaneSettings()
+        self._images = [parse_image(text) for text in self._settings.images]
         self._state = StateDirectory(directory or default_directory(), keep=self._settings.keep)
         self._port = port
         self._sync = sync
@@ -226,6 +231,7 @@ class LocalCluster(Lifecycle):
             node_name=NODE_NAME,
             root_dir=self._state.path,
             sync=self._sync,
+            runtime=Runtime(self._state.path / "sandbox", Images(dict(self._images))),
             tokens=self._account_tokens.issue_for_pod,
             addresses=self._network.pods,
         )

@@ -54,6 +54,19 @@ async def test_foreground_deletion_waits_for_blocking_dependents() -> None:
         await _left(plane)
 
 
+async def test_circle_of_owners_is_deleted() -> None:
+    """Each waits for the next, so one of them lets its owner go."""
+    async with control_plane() as plane:
+        names = ("a", "b", "c")
+        objects = {name: await _configmap(plane, name) for name in names}
+        for name, owner in zip(names, ("c", "a", "b"), strict=True):
+            references = [_reference(objects[owner], block=True)]
+            await plane.patch("configmaps", name, {"metadata": {"ownerReferences": references}})
+        await _configmap(plane, "other")
+        await plane.registry.delete("configmaps", "default", "a", propagation="Foreground")
+        await _left(plane, "other")
+
+
 async def test_orphan_deletion_removes_owner_references() -> None:
     """The owner goes, its dependents stay and no longer name it."""
     async with control_plane() as plane:

@@ -13,6 +13,7 @@ from hotmap.core.errors import SettingsError
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.informer import Informer
 from hotmap.local.kubelet.kubelet import Kubelet
+from hotmap.local.kubelet.runtime import Runtime
 from hotmap.local.kubelet.sync import SyncSettings
 from hotmap.local.kubelet_api import LogOptions, StreamOptions
 from hotmap.local.store import MVCCStore
@@ -20,6 +21,8 @@ from hotmap.local.store import MVCCStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+    from hotmap.local.kubelet.images import Images
 
 #: Seconds that anything may take here before the test fails; what is waited for takes ~0.02.
 LIMIT = 60.0
@@ -35,11 +38,17 @@ class LocalNode:
         self.pods = Informer(self.registry, "pods")
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, settings: SyncSettings | None = None) -> None:
-        for name in ("default", "kube-system"):
+    async def start(
+        self, settings: SyncSettings | None = None, images: Images | None = None
+    ) -> None:
+        for name in ("default", "kube-system", "kube-node-lease"):
             await self.create("namespaces", {"metadata": {"name": name}}, namespace=None)
         self.kubelet = Kubelet(
-            self.registry, node_name="local", root_dir=self.directory, sync=settings
+            self.registry,
+            node_name="local",
+            root_dir=self.directory,
+            sync=settings,
+            runtime=Runtime(self.directory / "sandbox", images),
         )
         running = asyncio.create_task(self.kubelet.run())
         self._tasks = [running, asyncio.create_task(self.pods.run())]

@@ -31,12 +31,13 @@ async def test_missing_command_is_reported(node: LocalNode) -> None:
 
 
 async def test_container_without_command_is_reported_with_remedy(node: LocalNode) -> None:
-    """There are no images: the waiting message asks for a command."""
-    await node.run_pod("image", "", image="nginx:1.25", command=[])
-    waiting = await node.waiting("image", "ErrImagePull")
+    """Nothing is pulled: the waiting message asks for a command, or an entry for the image."""
+    await node.run_pod("image", "", image="team/app:1.25", command=[])
+    waiting = await node.waiting("image", "ErrImageNeverPull")
     assert waiting["message"] == (
-        'image "nginx:1.25" cannot be run: this node has no images, only the programs of its '
-        'host; give the container a "command"'
+        'Container image "team/app:1.25" is not present with pull policy of Never: this node has '
+        'no images, only the programs of its host; give the container a "command", or start with '
+        "hotmap local up --image team/app:1.25=host:PROGRAM"
     )
 
 

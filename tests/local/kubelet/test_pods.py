@@ -223,7 +223,7 @@ async def test_hotmap_image_runs_this_hotmap(node: LocalNode) -> None:
         await node.phase(name, "Succeeded")
         assert hotmap.__version__ in await node.logs(name)
     await node.run_pod("other", "", image="example/nothotmap:1", command=[], args=["--version"])
-    assert "has no images" in (await node.waiting("other", "ErrImagePull"))["message"]
+    assert "has no images" in (await node.waiting("other", "ErrImageNeverPull"))["message"]
 
 
 async def test_volume_does_not_hide_hotmap(node: LocalNode) -> None:

@@ -121,7 +121,11 @@ class GarbageCollector(Controller[_Key]):
             return
         if owners.solid:
             await self._drop_references(resource, obj, {owner["uid"] for owner in gone})
-        elif owners.waiting and self._dependents_of(obj):
+        elif owners.waiting and (dependents := self._dependents_of(obj)):
+            if any(_is_waiting(dependent) for _, dependent in dependents):
+                # Perhaps a circle of owners, each waiting for the next: this one lets its owners go
+                # (garbagecollector.go, attemptToDeleteItem).
+                await self._unblock_owners(resource, obj)
             await self._delete(resource, obj, "Foreground")
         else:
             await self._delete(resource, obj, _propagation_policy(obj))
@@ -132,7 +136,7 @@ class GarbageCollector(Controller[_Key]):
             owner = await self._find_owner(reference, obj["metadata"].get("namespace", ""))
             if owner is None:
                 owners.dangling.append(reference)
-            elif is_deleted(owner) and _FOREGROUND in _finalizers(owner):
+            elif _is_waiting(owner):
                 owners.waiting.append(reference)
             else:
                 owners.solid.append(reference)
@@ -200,6 +204,13 @@ class GarbageCollector(Controller[_Key]):
 
         await self._modify(resource, obj, drop)
 
+    async def _unblock_owners(self, resource: str, obj: Object) -> None:
+        def unblock(present: Object) -> Object:
+            owners = [{**owner, "blockOwnerDeletion": False} for owner in owners_of(present)]
+            return with_metadata(present, ownerReferences=owners)
+
+        await self._modify(resource, obj, unblock)
+
     async def _drop_finalizer(self, resource: str, obj: Object, finalizer: str) -> None:
         def drop(present: Object) -> Object:
             kept = [other for other in _finalizers(present) if other != finalizer]
@@ -222,6 +233,11 @@ class GarbageCollector(Controller[_Key]):
 def _fields(obj: Object) -> tuple[object, ...]:
     """Return what collecting reads of an object, so that changes of status cause no sync."""
     return owners_of(obj), is_deleted(obj), _finalizers(obj)
+
+
+def _is_waiting(obj: Object) -> bool:
+    """Return whether an object is being deleted in the foreground, after its dependents."""
+    return is_deleted(obj) and _FOREGROUND in _finalizers(obj)
 
 
 def _finalizers(obj: Object) -> list[str]:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import hotmap
 from hotmap.core.errors import HotmapError, NotFound
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.attach import ContainerStreams
@@ -30,10 +29,12 @@ from hotmap.local.kubelet.environment import (
     with_runtime_defaults,
 )
 from hotmap.local.kubelet.exec import Command
+from hotmap.local.kubelet.images import Image, ImageMissing
 from hotmap.local.kubelet.logs import ContainerLog
 from hotmap.local.kubelet.probes import Target, answers, ask
 from hotmap.local.kubelet.runtime import StartFailed
 from hotmap.local.kubelet.status import Waiting
+from hotmap.local.kubelet.termination_message import TerminationMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 ERROR_PERIOD = 10.0
 #: Grace period in seconds if the pod sets none (kubernetes: pkg/apis/core/v1/defaults.go).
 FALLBACK_GRACE = 30.0
-#: Directories of this Python and of this package.
-_OWN_PLACES = {Path(sys.prefix), Path(sys.base_prefix), Path(hotmap.__file__).parents[1]}
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
 
@@ -148,18 +147,13 @@ class PodContainers:
             state.back_off = next_back_off(state.back_off, last.finished_at)
         try:
             spec = await self._prepare(container)
+        except ImageMissing as error:
+            state.waiting = Waiting("ErrImageNeverPull", str(error))
+            self._event("Warning", "ErrImageNeverPull", str(error))
+            return retry_delay(ERROR_PERIOD)
         except (HotmapError, OSError) as error:
             state.waiting = Waiting("CreateContainerConfigError", str(error))
             self._event("Warning", "Failed", f"Error: {error}")
-            return retry_delay(ERROR_PERIOD)
-        if not spec["argv"]:
-            image = container.get("image", "")
-            text = (
-                f'image "{image}" cannot be run: this node has no images, only the programs of '
-                'its host; give the container a "command"'
-            )
-            state.waiting = Waiting("ErrImagePull", text)
-            self._event("Warning", "Failed", f'Failed to pull image "{image}": {text}')
             return retry_delay(ERROR_PERIOD)
         return await self._launch(container, state, spec)
 
@@ -175,6 +169,8 @@ class PodContainers:
         state.previous, state.previous_log = last, state.log
         state.log, state.env, state.waiting = log, spec["env"], None
         state.streams = streams = ContainerStreams(container, log)
+        last_words = TerminationMessage(container, self._message_path(name, restarts))
+        spec["mounts"] = [*spec["mounts"], last_words.create()]
         run = Run(
             uuid.uuid4().hex,
             restarts,
@@ -195,7 +191,7 @@ class PodContainers:
             return retry_delay(ERROR_PERIOD)
         state.run, state.process = run._replace(started_at=time.time()), process
         self._event("Normal", "Started", f"Started container {name}")
-        state.watcher = asyncio.create_task(self._watch(container, state, process, streams))
+        state.watcher = asyncio.create_task(self._watch(container, state, process, last_words))
         return None
 
     async def _watch(
@@ -203,7 +199,7 @@ class PodContainers:
         container: Mapping[str, Any],
         state: Container,
         process: Process,
-        streams: ContainerStreams,
+        message: TerminationMessage,
     ) -> None:
         """Probe a run until it ends; then record the end and sync the pod."""
         probing = asyncio.create_task(self._probe(container, state))
@@ -211,14 +207,18 @@ class PodContainers:
             code = await process.wait()
         finally:
             probing.cancel()
-        streams.close()
         assert state.run is not None
+        assert state.streams is not None
+        assert state.log is not None
+        state.streams.close()
         state.run = state.run._replace(
             finished_at=time.time(),
             exit_code=code,
             ready=False,
             reason="Completed" if code == 0 else "Error",
+            message=message.read(exit_code=code, log=state.log.path),
         )
+        message.remove()
         self._changed()
 
     async def _prepare(self, container: Mapping[str, Any]) -> ContainerSpec:
@@ -240,20 +240,24 @@ class PodContainers:
             **(container.get("securityContext") or {}),
         }
         mounts = self._volumes.mounts_of(pod, container, env)
-        own = own_program(container.get("image", ""))
-        if own:
-            # As in the image, the command `hotmap` is on the path, and no volume can hide it. The
-            # network is not the pod's own, its address is.
+        image = self._node.runtime.images.find(container.get("image", ""))
+        if image is None and not container.get("command"):
+            raise ImageMissing(container.get("image", ""))
+        image = image or Image()
+        if image.places:
+            # The network is not the pod's own, its address is.
             env.setdefault("HOTMAP_LISTEN_HOST", self.address)
+        if image.is_hotmap:
+            # As in the image, the command `hotmap` is on the path.
             env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
-            mounts += _hidden_by(mounts, _OWN_PLACES)
-        command = container.get("command") or own
+        mounts += _hidden_by(mounts, image.places)
         return {
-            "argv": expand_command({**container, "command": command}, env) if command else [],
+            "argv": expand_command(image.command_of(container), env),
             "env": env,
             "cwd": container.get("workingDir") or "/",
             "hostname": hostname[:63],
             "mounts": mounts,
+            "root": image.root,
             "user": context.get("runAsUser"),
             "group": context.get("runAsGroup"),
             "processes": self._uid if pod["spec"].get("shareProcessNamespace") else "",
@@ -419,6 +423,9 @@ class PodContainers:
         name = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
         return self._node.root / "logs" / name
 
+    def _message_path(self, name: str, restarts: int) -> Path:
+        return self._node.root / "pods" / self._uid / "containers" / name / str(restarts)
+
     def runs(self) -> dict[str, Run]:
         """Return the newest run of each container that ever ran."""
         return {name: state.run for name, state in self.states.items() if state.run}
@@ -443,20 +450,6 @@ def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Find the definition of a container, init container or not."""
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     return next(container for container in containers if container["name"] == name)
-
-
-def own_program(image: str) -> list[str]:
-    """Return the command of the only image on this node: hotmap's own.
-
-    The image is the host's own hotmap. Empty for any other image. So what `hotmap inject` writes
-    runs here as in a cluster. A name like hotmap-nginx counts as hotmap with another program, which
-    the host has, too.
-    """
-    name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
-    if name != "hotmap" and not name.startswith("hotmap-"):
-        return []
-    # -P: a volume may be mounted at /hotmap, and must not shadow the package.
-    return [sys.executable, "-P", "-m", "hotmap"]
 
 
 def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:

@@ -20,6 +20,7 @@ from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, api_error
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import FailedCommand
+from hotmap.local.kubelet.lease import NodeLease
 from hotmap.local.kubelet.node import make_node
 from hotmap.local.kubelet.runtime import Runtime, StartFailed
 from hotmap.local.kubelet.sources import (
@@ -76,6 +77,7 @@ class Kubelet:
         self._settings = sync or SyncSettings()
         self._tokens = tokens
         self._recorder = Recorder(client, MANAGER)
+        self.lease = NodeLease(client, node_name, manager=MANAGER)
         self._pods = Informer(client, "pods", field_selector=f"spec.nodeName={node_name}")
         self._nodes = Informer(client, "nodes", field_selector=f"metadata.name={node_name}")
         self._shared = Informers(client)
@@ -100,6 +102,7 @@ class Kubelet:
             await self._register()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._recorder.run())
+                tasks.create_task(self.lease.run())
                 tasks.create_task(self._nodes.run())
                 tasks.create_task(self._shared.run())
                 await self._shared.synced()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import hotmap
 from hotmap.core.errors import HotmapError, SettingsError
+from hotmap.local.kubelet.images import Images
 from hotmap.local.kubelet.zygote import MAX_PACKET
 
 if TYPE_CHECKING:
@@ -91,10 +92,12 @@ class Process:
 class Runtime:
     """One zygote and the processes it has forked.
 
-    `workspace` is a directory that containers hide under their own mounts; it stays empty.
+    `workspace` is a directory that containers hide under their own mounts; it stays empty. `images`
+    says what images stand for.
     """
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, images: Images | None = None) -> None:
+        self.images = images or Images()
         self._workspace = workspace
         self._ids = itertools.count(1)
         self._processes: dict[int, Process] = {}

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         mounts: list[Mount]
         user: NotRequired[int | None]
         group: NotRequired[int | None]
+        #: The directory of an image, as the root; "" for the machine's own.
+        root: NotRequired[str]
         #: The name of the PID namespace that it shares with others; "" for one of its own.
         processes: NotRequired[str]
 
@@ -55,8 +57,19 @@ BIND = "bind"
 
 #: Where the host's root lies inside the new one while the container's tree is being put together.
 _HOST = "/.host"
-#: Bound unchanged: the kernel makes their content, and they cannot be a lower layer.
+#: Shown apart: the kernel makes their content, and they cannot be a lower layer.
 _KERNEL_TREES = ("/proc", "/sys", "/dev")
+#: What a container sees of the machine's /dev, where the machine has it.
+_DEVICES = (
+    "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue",
+    "fuse", "kvm", "net", "dri",
+)  # fmt: skip
+_DEVICE_LINKS = (
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+)
 #: Directories in which programs expect to be able to write, kept apart from the host's.
 _WRITABLE = ("/tmp", "/var/tmp", "/run", "/var/log", "/root")
 #: What container runtimes and desktops mount by the hundred, deep in the tree: never programs.
@@ -80,11 +93,12 @@ def probe_overlay(workspace: str) -> bool:
         linux.unmount(workspace)
 
 
-def enter_root(kind: str, workspace: str, mounts: list[Mount]) -> None:
+def enter_root(kind: str, workspace: str, mounts: list[Mount], image: str = "") -> None:
     """Replace the root of this process's own mount namespace by the container's.
 
-    `workspace` is any existing directory; a tmpfs hides it here only. The mounts appear in the
-    order of their depth, so that one may lie inside another.
+    `workspace` is any existing directory; a tmpfs hides it here only. `image` is a directory that
+    becomes the root in place of the machine's, under an overlay for whatever kind. The mounts
+    appear in the order of their depth, so that one may lie inside another.
 
     Raises:
         OSError: the kernel refused; the text says which call and which path.
@@ -92,7 +106,11 @@ def enter_root(kind: str, workspace: str, mounts: list[Mount]) -> None:
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     submounts = _host_submounts()
     linux.mount("tmpfs", workspace, fstype="tmpfs", options="mode=755")
-    if kind == OVERLAY:
+    if image:
+        _mount_overlay(image, workspace)
+        _pivot(f"{workspace}/root")
+        _show_name_resolution()
+    elif kind == OVERLAY:
         _mount_overlay("/", workspace)
         _pivot(f"{workspace}/root")
         _show_submounts(submounts, workspace)
@@ -171,12 +189,42 @@ def _show_submounts(submounts: list[tuple[str, str]], workspace: str) -> None:
                 _bind_read_only(host, path)
 
 
+def _show_name_resolution() -> None:
+    """Show the machine's files for names, as a runtime does in every image."""
+    for path in ("/etc/hosts", "/etc/resolv.conf"):
+        with contextlib.suppress(OSError):
+            _make_mount_point(path, is_directory=False)
+            _bind_read_only(_HOST + path, path)
+
+
+def _show_devices() -> None:
+    """Make a /dev of the container's own, with the usual devices of the machine in it.
+
+    Files that are created there stay in the container (runtime-spec: config-linux.md, Default
+    Devices); the machine's own /dev would keep them.
+    """
+    linux.mount("tmpfs", "/dev", fstype="tmpfs", options="mode=755")
+    for name in _DEVICES:
+        host, path = f"{_HOST}/dev/{name}", f"/dev/{name}"
+        if os.path.islink(host):
+            os.symlink(os.readlink(host), path)
+        elif os.path.exists(host):
+            with contextlib.suppress(OSError):
+                _make_mount_point(path, os.path.isdir(host))
+                linux.mount(host, path, flags=linux.MS_BIND | linux.MS_REC)
+    for name, target in _DEVICE_LINKS:
+        os.symlink(target, f"/dev/{name}")
+
+
 def _show_kernel_trees() -> None:
     for path in _KERNEL_TREES:
         host = _HOST + path
         if not os.path.isdir(host):
             continue
         os.makedirs(path, exist_ok=True)
+        if path == "/dev":
+            _show_devices()
+            continue
         if path == "/proc":
             # Shows the container's own processes. Refused where the host's /proc is masked, as
             # in many containers: then the host's is better than none.

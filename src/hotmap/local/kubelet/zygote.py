@@ -180,7 +180,7 @@ class Zygote:
         if writer is not None:
             os.write(writer, str(own_mounts()).encode())
         socket.sethostname(spec["hostname"])
-        sandbox.enter_root(self._root, self._workspace, spec["mounts"])
+        sandbox.enter_root(self._root, self._workspace, spec["mounts"], spec.get("root", ""))
 
     def _fork(
         self, id: int, spec: ContainerSpec, stdio: list[int], prepare: Callable[[], None]
