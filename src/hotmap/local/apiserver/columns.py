@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import calendar
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.strategy import Cell, Column
@@ -50,8 +51,14 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 def ago(timestamp: str | None, now: float) -> str:
     if not timestamp:
         return "<unknown>"
+    return human_duration(now - _posix(timestamp))
+
+
+@lru_cache(maxsize=4096)
+def _posix(timestamp: str) -> float:
+    """Read RFC 3339 to whole seconds; objects of one second share it."""
     whole = timestamp.partition(".")[0].rstrip("Z")
-    return human_duration(now - calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")))
+    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S"))
 
 
 def age_cell(obj: JsonObject, now: float) -> Cell:

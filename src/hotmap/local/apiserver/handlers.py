@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from hotmap.core.errors import BadRequest
+from hotmap.kube.loop_slices import share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission
 from hotmap.local.apiserver.encoding import arrange_fields
@@ -35,7 +36,7 @@ from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import scale_change, scale_of
 from hotmap.local.apiserver.status import invalid
-from hotmap.local.apiserver.tables import table
+from hotmap.local.apiserver.tables import row_encoder, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +82,7 @@ async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Re
         case "get":
             return await _get(registry, path, request)
         case "list":
-            return _list(registry, path, request)
+            return await _list(registry, path, request)
         case "create":
             return await _create(registry, path, request)
         case "update":
@@ -105,14 +106,21 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
     return _answer_with_object(registry, path.kind, obj, request)
 
 
-def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    page = registry.reader.list(path, list_options(request.query))
-    if negotiate_form(request.accept) == "table":
-        items = [msgspec.json.decode(item) for item in page.items]
-        include = request.query.get("includeObject", "Metadata")
-        rendered = table(path.kind, items, now=registry.now(), include=include)
-        rendered["metadata"] = _list_metadata(page)
-        return _json(rendered)
+async def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
+    form = negotiate_form(request.accept)
+    page = await registry.reader.find(path, list_options(request.query)).page_in_slices()
+    if form == "table":
+        head = table(path.kind, [], now=0, include="None")
+        head["metadata"] = _list_metadata(page)
+        show = row_encoder(
+            path.kind, registry.now(), request.query.get("includeObject", "Metadata")
+        )
+        rows = []
+        for item in page.items:
+            rows.append(show(msgspec.json.decode(item)))
+            await share_loop()
+        beginning = msgspec.json.encode(head).removesuffix(b"]}")
+        return Answer(b"".join((beginning, b",".join(rows), b"]}")))
     return Answer(encoded_list(path.kind, page))
 
 

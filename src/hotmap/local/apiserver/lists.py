@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from hotmap.core.errors import BadRequest, Expired
+from hotmap.kube.loop_slices import share_loop
 from hotmap.local.apiserver.continuation import encode_token
 from hotmap.local.apiserver.encoding import encoded
 from hotmap.local.apiserver.status import invalid_options
@@ -14,8 +15,6 @@ from hotmap.local.field_errors import FieldError, forbidden_field
 from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hotmap.local.scheme import Kind
     from hotmap.local.store import Entry, Range
 
@@ -43,36 +42,74 @@ def parse_resource_version(text: str) -> int:
     )
 
 
-def selected(kind: Kind, entries: list[Entry], selector: Selector) -> Iterator[bytes]:
-    """Return the selected ones among stored objects as JSON."""
-    for entry in entries:
-        item = encoded(entry, kind)
-        if selector is EVERYTHING or selector.matches(msgspec.json.decode(item)):
-            yield item
+def select(kind: Kind, entry: Entry, selector: Selector) -> bytes | None:
+    """Return a stored object as JSON, None where it is not selected."""
+    item = encoded(entry, kind)
+    if selector is EVERYTHING or selector.matches(msgspec.json.decode(item)):
+        return item
+    return None
 
 
-def cut_page(
-    kind: Kind, found: Range, selector: Selector, *, limit: int, prefix: str
-) -> EncodedList:
-    """Cut the page of at most `limit` selected objects from a range, 0 for all of them.
+class Found(NamedTuple):
+    """What a list has found, before its page is cut: at most `limit` objects, 0 for all of them.
 
-    The token goes on behind the last object, relative to `prefix`. How many remain is only
-    known where nothing is selected, as upstream.
+    `prefix` is the part of the keys that the continue token leaves out.
     """
-    items: list[bytes] = []
-    last = ""
-    more = found.remaining > 0
-    for entry in found.entries:
-        item = next(selected(kind, [entry], selector), None)
+
+    kind: Kind
+    range: Range
+    selector: Selector
+    limit: int
+    prefix: str
+
+    def page(self) -> EncodedList:
+        """Cut the page at once."""
+        cut = _Cut(self)
+        for entry in self.range.entries:
+            if not cut.add(entry):
+                break
+        return cut.page()
+
+    async def page_in_slices(self) -> EncodedList:
+        """Cut the page, and let others run meanwhile; it is of one revision all the same."""
+        cut = _Cut(self)
+        for entry in self.range.entries:
+            if not cut.add(entry):
+                break
+            await share_loop()
+        return cut.page()
+
+
+class _Cut:
+    """A page while it is being cut.
+
+    The token goes on behind the last object. How many remain is only known where nothing is
+    selected, as upstream.
+    """
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._items: list[bytes] = []
+        self._last = ""
+        self._more = found.range.remaining > 0
+
+    def add(self, entry: Entry) -> bool:
+        """Add an entry if it is selected; False when the page is full."""
+        item = select(self._found.kind, entry, self._found.selector)
         if item is None:
-            continue
-        if limit and len(items) == limit:
-            more = True
-            break
-        items.append(item)
-        last = entry.key
-    token = encode_token(found.revision, last.removeprefix(prefix)) if more else ""
-    return EncodedList(items, str(found.revision), token, found.remaining or None)
+            return True
+        if self._found.limit and len(self._items) == self._found.limit:
+            self._more = True
+            return False
+        self._items.append(item)
+        self._last = entry.key
+        return True
+
+    def page(self) -> EncodedList:
+        found = self._found.range
+        after = self._last.removeprefix(self._found.prefix)
+        token = encode_token(found.revision, after) if self._more else ""
+        return EncodedList(self._items, str(found.revision), token, found.remaining or None)
 
 
 def continuation_expired(after: str) -> Expired:

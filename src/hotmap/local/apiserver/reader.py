@@ -12,17 +12,19 @@ from hotmap.local.apiserver.continuation import decode_token
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.lists import (
     EncodedList,
+    Found,
     check_list_options,
     continuation_expired,
-    cut_page,
     parse_resource_version,
-    selected,
+    select,
 )
 from hotmap.local.apiserver.status import not_found
 from hotmap.local.apiserver.watches import Changes, Frame, RegistryWatch, bookmark
 from hotmap.local.selectors import Selector, parse_selector
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hotmap.local.apiserver.options import ListOptions, WatchOptions
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.scheme import Kind, Scheme
@@ -63,7 +65,11 @@ class ObjectReader:
         return decode(self.entry(path.kind, path.namespace, path.name), path.kind)
 
     def list(self, path: ResourcePath, options: ListOptions) -> EncodedList:
-        """List a namespace's objects, or those of all namespaces, in key order.
+        """List at once what `find` finds."""
+        return self.find(path, options).page()
+
+    def find(self, path: ResourcePath, options: ListOptions) -> Found:
+        """Find a namespace's objects, or those of all namespaces, in key order.
 
         Raises:
             BadRequest: a selector, the continue token or the resourceVersion is malformed.
@@ -91,7 +97,7 @@ class ObjectReader:
             if not options.continue_token:
                 raise Expired("The resourceVersion for the provided list is too old.") from None
             raise continuation_expired(after.removeprefix(prefix)) from None
-        return cut_page(kind, found, selector, limit=options.limit, prefix=prefix)
+        return Found(kind, found, selector, options.limit, prefix)
 
     def _revision_to_list(self, options: ListOptions) -> int | None:
         resource_version, match = options.resource_version, options.resource_version_match
@@ -147,11 +153,16 @@ class ObjectReader:
             self.check_not_too_large(wanted)
         found = self._store.range(prefix)
         events = self._store.watch(prefix, since=found.revision)
-        initial: list[Frame] = [("ADDED", item) for item in selected(kind, found.entries, selector)]
         bookmarked = since == "0" and options.bookmarks and options.send_initial_events is None
-        if options.send_initial_events or bookmarked:
-            initial.append(("BOOKMARK", bookmark(kind, found.revision, initial_events_end=True)))
-        return RegistryWatch(kind, selector, events, self._changes, initial)
+
+        def initial() -> Iterator[Frame | None]:
+            for entry in found.entries:
+                item = select(kind, entry, selector)
+                yield None if item is None else ("ADDED", item)
+            if options.send_initial_events or bookmarked:
+                yield "BOOKMARK", bookmark(kind, found.revision, initial_events_end=True)
+
+        return RegistryWatch(kind, selector, events, self._changes, initial())
 
 
 def _selection_prefix(kind: Kind, namespace: str | None, selector: Selector) -> str:

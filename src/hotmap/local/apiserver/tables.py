@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from hotmap.local.apiserver.columns import AGE, NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hotmap.local.scheme import Kind
     from hotmap.local.strategy import Column
@@ -33,6 +35,12 @@ def table(kind: Kind, objects: Sequence[JsonObject], *, now: float, include: str
         "columnDefinitions": [_definition(column) for column in columns],
         "rows": [_row(obj, columns, now, include) for obj in objects],
     }
+
+
+def row_encoder(kind: Kind, now: float, include: str) -> Callable[[JsonObject], bytes]:
+    """Return what shows an object as an encoded row of a Table; the arguments are those of it."""
+    columns = kind.strategy.columns or _GENERIC
+    return lambda obj: msgspec.json.encode(_row(obj, columns, now, include))
 
 
 def _definition(column: Column) -> JsonObject:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hotmap.kube.loop_slices import share_loop
 from hotmap.local.apiserver.tables import table
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ async def stream(
         frames = watch.take()
         if frames:
             await send(b"".join([line(kind, render(kind, obj)) for kind, obj in frames]))
+            await share_loop()
         try:
             async with asyncio.timeout_at(min(due, end)):
                 if not await watch.wait():

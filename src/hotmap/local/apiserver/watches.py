@@ -6,6 +6,7 @@ is DELETED in its last selected state, one that enters is ADDED (apiserver/pkg/s
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -15,6 +16,8 @@ from hotmap.local.client import EventType, WatchEvent
 from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from hotmap.local.scheme import Kind
     from hotmap.local.store import StoreEvent, Watch
 
@@ -22,6 +25,8 @@ JsonObject = dict[str, Any]
 # A watch event as (type, object as JSON).
 Frame = tuple[EventType, bytes]
 
+# Initial objects that are taken at once.
+_INITIAL_SLICE = 100
 # Bytes of encoded writes that are kept for other watches of the same write.
 _SHARED_BYTES = 16 << 20
 
@@ -35,14 +40,17 @@ class RegistryWatch:
         selector: Selector,
         events: Watch,
         changes: Changes,
-        initial: list[Frame],
+        initial: Iterable[Frame | None],
     ) -> None:
+        """Prepare; `initial` comes first, None in it stands for what the selector leaves out."""
         self._kind = kind
         self._selector = selector
         self._events = events
         self._changes = changes
+        # Made as it is taken, since there may be many objects.
+        self._initial: Iterator[Frame | None] | None = iter(initial)
         # Reversed, so that the next one is at the end.
-        self._ready = initial[::-1]
+        self._ready: list[Frame] = []
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +63,7 @@ class RegistryWatch:
 
     async def __anext__(self) -> WatchEvent:
         while not self._ready:
-            if not await self._events.wait():
+            if not await self.wait():
                 raise StopAsyncIteration
             self._ready = self.take()[::-1]
         event_type, encoded = self._ready.pop()
@@ -63,12 +71,21 @@ class RegistryWatch:
 
     async def wait(self) -> bool:
         """Wait until `take` has events; False means that the stream has ended."""
-        return bool(self._ready) or await self._events.wait()
+        return bool(self._ready or self._initial) or await self._events.wait()
 
     def take(self) -> list[Frame]:
-        """Take all that is ready, without waiting; may be empty even after a `wait`."""
+        """Take what is ready, without waiting; may be empty even after a `wait`.
+
+        The initial objects come a few at a time, so that the caller can let others run.
+        """
         frames = self._ready[::-1]
         self._ready = []
+        if self._initial is not None:
+            taken = list(islice(self._initial, _INITIAL_SLICE))
+            frames += [frame for frame in taken if frame is not None]
+            if len(taken) == _INITIAL_SLICE:
+                return frames
+            self._initial = None
         for event in self._events.take():
             frame = self._changes.of(event).frame_for(self._selector)
             if frame is not None:
@@ -81,7 +98,7 @@ class RegistryWatch:
 
     def close(self) -> None:
         """End the stream; what was not taken is dropped."""
-        self._ready = []
+        self._ready, self._initial = [], None
         self._events.close()
 
 

@@ -1,0 +1,83 @@
+"""Lists of many objects let other requests run, and show one revision all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from tests.local.apiserver.api import CONFIGMAPS, configmap
+
+from hotmap.kube import loop_slices
+from hotmap.local.apiserver.handlers import Request, answer
+from hotmap.local.apiserver.routes import parse_path
+
+if TYPE_CHECKING:
+    from hotmap.local.apiserver.registry import Registry
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+COUNT = 250
+
+
+@pytest.fixture
+async def many(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """Objects that each take more than a slice of the loop."""
+    for i in range(COUNT):
+        labels = {"half": str(i % 2)}
+        await registry.create(
+            "configmaps", "default", configmap(f"c{i:04}", labels), manager="test"
+        )
+    monkeypatch.setattr(loop_slices, "SLICE", 0.0)
+    return registry
+
+
+async def ask(registry: Registry, accept: str, **query: str) -> Any:
+    path = parse_path(registry.scheme, CONFIGMAPS)
+    assert path is not None
+    reply = await answer(registry, "list", path, Request(query, accept))
+    return msgspec.json.decode(reply.body)
+
+
+@pytest.mark.parametrize(
+    ("accept", "query", "field", "count"),
+    [
+        ("application/json", {}, "items", COUNT),
+        (TABLE, {}, "rows", COUNT),
+        (TABLE, {"labelSelector": "half=1"}, "rows", COUNT // 2),
+        (TABLE, {"limit": "100"}, "rows", 100),
+    ],
+)
+async def test_large_list_lets_others_write(
+    many: Registry, accept: str, query: dict[str, str], field: str, count: int
+) -> None:
+    """What is written meanwhile waits for no list, and is not in it."""
+    listing = asyncio.create_task(ask(many, accept, **query))
+    turns = 0
+    while not listing.done():
+        await asyncio.sleep(0)
+        turns += 1
+        if turns == 5:
+            await many.create("configmaps", "default", configmap("a-new-one"), manager="test")
+            await many.delete("configmaps", "default", "c0000")
+    shown = await listing
+    assert turns >= count
+    assert len(shown[field]) == count
+    text = msgspec.json.encode(shown)
+    assert b"a-new-one" not in text
+    assert ("labelSelector" in query) == (b"c0000" not in text)
+
+
+async def test_watch_begins_with_many_objects_in_parts(many: Registry) -> None:
+    """The initial objects, then their bookmark, then what is written meanwhile."""
+    options = {"send_initial_events": True, "bookmarks": True, "since": ""}
+    with many.watch("configmaps", "default", label_selector="half=1", **options) as watch:
+        first = watch.take()
+        assert 0 < len(first) < COUNT // 2
+        await many.create("configmaps", "default", configmap("new", {"half": "1"}), manager="test")
+        frames = list(first)
+        while len(frames) < COUNT // 2 + 2:
+            assert await watch.wait()
+            frames += watch.take()
+    assert [kind for kind, _ in frames] == ["ADDED"] * (COUNT // 2) + ["BOOKMARK", "ADDED"]
+    assert b'"new"' in frames[-1][1]
