@@ -94,7 +94,7 @@ def test_directory_as_agent_file_is_reported_once(tmp_path: Path, flag: str, wor
         eventually(lambda: words in running.log)
         passes = len(running.log)
         volume.write(text="two")
-        eventually(lambda: running.log.count("told: process told; not confirmed") == 2)
+        eventually(lambda: running.log.count("told: reload sent; not confirmed") == 2)
         assert running.log.count(words) == 1
         assert len(running.log) < passes + 1000
     assert place.is_dir()

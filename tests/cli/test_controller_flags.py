@@ -203,4 +203,4 @@ def test_invalid_values_cover_every_flag() -> None:
 def test_valid_flags_are_accepted(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The start goes on to the kubeconfig; the last of repeated flags counts."""
     words = [arguments] if " in " in arguments else arguments.split()
-    assert _run_invalid(capsys, *words).startswith("no cluster to talk to: ")
+    assert _run_invalid(capsys, *words).startswith("no cluster is configured: ")

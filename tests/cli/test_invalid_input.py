@@ -159,7 +159,7 @@ def test_missing_cluster_error_names_the_options(tmp_path: Path) -> None:
     status, sentence = hotmap("controller", home=tmp_path)
     looked = f"{tmp_path}/.kube/config does not exist, and this is not a pod"
     assert status == WRONG
-    assert sentence.startswith("hotmap: no cluster to talk to: ")
+    assert sentence.startswith("hotmap: no cluster is configured: ")
     assert looked in sentence
     assert sentence.endswith("`hotmap local up` starts a cluster and prints its kubeconfig")
 
@@ -256,7 +256,7 @@ def test_token_with_line_break_is_an_error(tmp_path: Path) -> None:
     """Two lines where one word is wanted: the user is named, the token is not shown."""
     user = {"token": f"{TOKEN}\nmore"}
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
-    problem = f"the token of user 'ann' in kubeconfig {path} is more than one word"
+    problem = f"the token of user 'ann' in kubeconfig {path} contains white space"
     call = ("controller", "--kubeconfig", path)
     assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
 
@@ -280,7 +280,7 @@ def test_password_is_an_error(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "kubeconfig", server="https://127.0.0.1:1", user=user)
     status, sentence = hotmap("controller", "--kubeconfig", path, home=tmp_path)
     assert status == WRONG
-    assert "logs in by 'username', which is not supported: use a token" in sentence
+    assert "uses 'username', which is not supported: use a token" in sentence
 
 
 # -- how it is started and ended -------------------------------------------------------------

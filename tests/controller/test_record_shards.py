@@ -313,7 +313,7 @@ async def test_workload_whose_state_is_too_large_gets_an_event(world: World) -> 
     async with world.controller() as controller:
         message = await world.event("StateNotKept")
         await world.quiet(controller)
-    assert message.startswith("the state of its 400 sources takes")
+    assert message.startswith("the record of its 400 sources has")
     [event] = await world.events("StateNotKept")
     assert event["involvedObject"]["name"] == "wide"
     assert len((await loaded(world)).records) == 1

@@ -132,7 +132,7 @@ async def test_reloader_alone(world: World, caplog: pytest.LogCaptureFixture) ->
         await world.quiet(running)
     assert log_messages(caplog) == [
         "Deployment default/web: Reloader rolls it out for STAKATER_APP_CONFIGMAP; hotmap does "
-        "not: ConfigMap default/app COLOUR changed, which is not used",
+        "not: ConfigMap default/app COLOUR changed, but is not used",
         "shadow: 0 agreed, 1 differed",
     ]
 

@@ -370,12 +370,12 @@ def test_adoption_and_rollout_require_a_pod_check(verdict: Verdict, pods_checked
     [
         pytest.param(
             (APP,),
-            "ConfigMap shop/app is gone; running pods keep what they have, new pods cannot start",
+            "ConfigMap shop/app is gone; running pods keep their content, new pods cannot start",
             id="one",
         ),
         pytest.param(
             (APP, ObjectKey("Secret", "shop", "db")),
-            "ConfigMap shop/app, Secret shop/db are gone; running pods keep what they have, "
+            "ConfigMap shop/app, Secret shop/db are gone; running pods keep their content, "
             "new pods cannot start",
             id="two",
         ),

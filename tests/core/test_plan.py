@@ -89,7 +89,7 @@ RESTARTER = {"agent": "restart=supervised"}
             {},
             UNUSED,
             (),
-            "ConfigMap shop/app other changed, which is not used",
+            "ConfigMap shop/app other changed, but is not used",
             id="an unused data key",
         ),
         pytest.param({}, FROZEN, (ROLLOUT,), f"{ENV_CAUSE}: rolling out", id="frozen"),

@@ -78,7 +78,9 @@ def test_wave_says_who_waits_and_why() -> None:
     )
     late = RestartPod("web-1", False, 601.0)
     reason = next_wave([late, RestartPod("web-2", True, None)], max_unavailable=1).reason
-    assert reason.startswith("Pod web-1 is not ready 600s after it was told to restart: 1 of 2")
+    assert reason.startswith(
+        "Pod web-1 is not ready 600s after it was requested to restart: 1 of 2"
+    )
 
 
 def test_no_more_pods_are_unavailable_than_permitted() -> None:

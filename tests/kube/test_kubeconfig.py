@@ -181,19 +181,19 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
         ),
         (
             kubeconfig(user={"auth-provider": {"name": "gcp", "config": {"x": "geheim"}}}),
-            "user 'u' in kubeconfig {path} logs in by auth-provider 'gcp', which is not"
+            "user 'u' in kubeconfig {path} uses auth-provider 'gcp', which is not"
             " supported: use the exec plugin gke-gcloud-auth-plugin"
             " ('gcloud container clusters get-credentials')",
         ),
         (
             kubeconfig(user={"auth-provider": {"name": "other"}}),
-            "user 'u' in kubeconfig {path} logs in by auth-provider 'other', which is not"
+            "user 'u' in kubeconfig {path} uses auth-provider 'other', which is not"
             " supported: use an exec plugin, a token or a client certificate",
         ),
         (
             kubeconfig(user={"username": "x", "password": "geheim"}),
-            "user 'u' in kubeconfig {path} logs in by 'username', which is not supported: use"
-            " a token; Kubernetes itself dropped passwords in 1.19",
+            "user 'u' in kubeconfig {path} uses 'username', which is not supported: use"
+            " a token; Kubernetes removed passwords in 1.19",
         ),
         (
             kubeconfig(user={"tokenFile": "absent"}),
@@ -304,7 +304,7 @@ def test_missing_kubeconfig_error_names_the_options(empty_home: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load_config()
     assert str(caught.value) == (
-        "no cluster to talk to: --kubeconfig and KUBECONFIG are not set,"
+        "no cluster is configured: --kubeconfig and KUBECONFIG are not set,"
         f" {empty_home}/.kube/config does not exist, and this is not a pod;"
         " `hotmap local up` starts a cluster and prints its kubeconfig"
     )
@@ -359,11 +359,11 @@ def test_token_file_is_read_again(
     assert token.authorization() == "Bearer three"
     for _ in range(3):  # said once a minute, and not for each request
         assert token.authorization() == "Bearer three"
-    assert caplog.text.count("the last token stays in use") == 1
+    assert caplog.text.count("using the last token") == 1
     now += 60
     path.write_text("four\nfive")
     assert token.authorization() == "Bearer three"
-    assert "it holds more than one word" in caplog.text
+    assert "it contains white space" in caplog.text
 
 
 def test_authority_file_is_read_again(tmp_path: Path, authority: Authority) -> None:

@@ -32,9 +32,7 @@ class StatusOptions(NamedTuple):
             "Show workloads whose labels match, such as app=web,tier!=cache.", "LABELS", short="-l"
         ),
     ] = ""
-    watch: Annotated[
-        bool, Flag("After printing the state, print each change of it.", short="-w")
-    ] = False
+    watch: Annotated[bool, Flag("Print the state, then each change.", short="-w")] = False
     quiet: Annotated[
         bool, Flag("Print nothing; only the exit status tells the result.", short="-q")
     ] = False

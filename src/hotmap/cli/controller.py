@@ -56,7 +56,7 @@ def run_controller(
         settings = _in_shadow(settings)
     set_up_logging(log_format, level=compat.log_level)
     if reloader.shadow:
-        _log.warning("shadow mode: nothing is written; the log shows what would be done")
+        _log.warning("shadow mode: nothing is written; the log shows the decisions")
     for warning in compat.warnings:
         _log.warning(warning)
     # Most objects live for the whole process; young collections alone cost a third of a big

@@ -128,7 +128,7 @@ class ControllerFlags(NamedTuple):
     status_listen: Annotated[
         str | None,
         Flag(
-            "Address where users with a token read the status of their own namespaces.",
+            "Address of the status endpoint for users with a token, limited to their namespaces.",
             "HOST:PORT|none",
             default="none",
         ),

@@ -159,8 +159,8 @@ def why(
 def release(name: str, workload: NamespaceOptions, cluster: ClusterOptions) -> int:
     """End the suppression of a workload's rollouts.
 
-    Sets the annotation hotmap.dev/release: rollouts so far are no longer counted, and a suppressed
-    one takes place.
+    Sets the annotation hotmap.dev/release. Earlier rollouts are no longer counted, so a suppressed
+    rollout proceeds.
     """
     from hotmap.cli.release import run_release
 
@@ -186,8 +186,8 @@ def agent(context: click.Context) -> int:
 def inject(options: InjectOptions, flags: tuple[str, ...]) -> int:
     """Add the agent to the pods of manifests.
 
-    Prints the manifests; only what is added or replaced changes in the text. The agent's flags
-    follow a bare --.
+    Prints the manifests; only the added and replaced parts of the text change. The agent's flags
+    follow --.
     """
     from hotmap.cli.inject import run_inject
 
@@ -235,7 +235,7 @@ def up(options: LocalOptions, log: LogOptions) -> int:
 def get_raw(options: LocalDirectory, key: str) -> int:
     """Print a key and its value as they are stored.
 
-    KEY is one of etcd, such as /registry/configmaps/default/app. The output is that of
+    KEY is an etcd key, such as /registry/configmaps/default/app. The output is that of
     `etcdctl get KEY` for a Kubernetes cluster.
     """
     from hotmap.cli.local_store import print_stored_value

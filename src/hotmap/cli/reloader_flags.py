@@ -74,7 +74,7 @@ class ReloaderFlags(NamedTuple):
     reload_strategy: Annotated[
         str | None,
         _flag(
-            "How a rollout is written: as hotmap's annotation, or in one of Reloader's ways.",
+            "How a rollout is written: hotmap's annotation, or one of Reloader's strategies.",
             "revision|env-vars|annotations",
             "revision",
             "env-vars",

@@ -56,7 +56,7 @@ class OtherLeaderWarning:
         self._known = holder
 
     async def _holder(self) -> str:
-        """Return who holds the Lease and has renewed it in time, "" for nobody."""
+        """Return the holder of the Lease if it has not expired; "" if there is none."""
         lease = await self._leases.get()
         if lease is None or not lease.record.holder:
             return ""

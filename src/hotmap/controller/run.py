@@ -215,7 +215,7 @@ class Controller:
         else:
             if self._settings.warns_of_leader:
                 warning = OtherLeaderWarning(self._client, lease)
-                self._background.start("look for another leader", warning.run)
+                self._background.start("check for another leader", warning.run)
             self._leading = asyncio.create_task(self._lead())
             await self._elected.wait()
         self._reflectors.start()
@@ -456,8 +456,8 @@ class Controller:
     def _report_too_large(self, record: Record, size: int) -> None:
         """Report on a consumer that its record is too large to be stored."""
         message = (
-            f"the state of its {len(record.sources)} sources takes {size >> 10} KiB, which is too"
-            " much to be kept: a change of theirs while the controller restarts may go unnoticed"
+            f"the record of its {len(record.sources)} sources has {size >> 10} KiB, which is too"
+            " large to store: changes while the controller restarts may be missed"
         )
         for store in self.index.consumers.values():
             for consumer in store.values():

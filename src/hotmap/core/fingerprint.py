@@ -2,10 +2,10 @@
 
     fingerprint = HMAC-SHA-256(key, encoding)[:8], written as base64url without padding
 
-The encoding is unambiguous: every field is length-prefixed, `data` and `binaryData` are told
-apart, values are bytes. It starts with the scheme and the object's kind, namespace and name, so
-that nobody can test guesses of a Secret by writing a ConfigMap elsewhere, and it needs the key,
-so that nobody can test them offline. "Digest" is the word for anything not keyed.
+The encoding is unambiguous: every field is length-prefixed, `data` and `binaryData` are
+distinguished, values are bytes. It starts with the scheme and the object's kind, namespace and
+name, so guesses of a Secret's value cannot be tested by writing a ConfigMap elsewhere. It requires
+the key, so guesses cannot be tested offline. Hashes without a key are called digests.
 
 A data key has a *mark* (its own fingerprint). What a consumer uses of a source is a fingerprint
 over the marks it selects, so content never has to be kept. A source that does not exist, and one

@@ -121,14 +121,14 @@ class TokenFile(Credentials):
         except (OSError, UnicodeDecodeError) as error:
             token, problem = "", in_words(error)
         if token and not is_token(token):
-            token, problem = "", "it holds more than one word"
+            token, problem = "", "it contains white space"
         if token:
             self._token = token
             self._read_at = time.monotonic()
         elif self._token:
             self._read_at = time.monotonic()  # a minute until the next attempt and log line
             _log.warning(
-                "token file %s cannot be used (%s); the last token stays in use",
+                "token file %s cannot be used (%s); using the last token",
                 self._path,
                 problem,
             )

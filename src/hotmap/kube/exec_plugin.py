@@ -155,7 +155,7 @@ def _is_interactive(plugin: ExecPlugin) -> bool:
         return False
     available = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
     if plugin.interactive_mode == "Always" and not available:
-        raise _failure(plugin, "needs a terminal to log in, and standard input is none")
+        raise _failure(plugin, "requires a terminal, but standard input is not one")
     return available
 
 
@@ -192,7 +192,7 @@ async def _run(plugin: ExecPlugin, *, interactive: bool) -> bytes:
     except BaseException as error:
         await _kill(process, group=not interactive)
         if isinstance(error, TimeoutError):
-            raise _failure(plugin, f"gave no credentials within {seconds:g} s") from None
+            raise _failure(plugin, f"returned no credentials within {seconds:g} s") from None
         raise
     if process.returncode:
         raise _failure(plugin, f"{_ended(process.returncode)}{f': {words}' if words else ''}")
@@ -246,7 +246,7 @@ async def _kill(process: Process, *, group: bool) -> None:
 
 def _ended(status: int) -> str:
     if status < 0:
-        return f"was ended by signal {-status}"
+        return f"was terminated by signal {-status}"
     return f"failed with exit status {status}"
 
 
@@ -257,12 +257,12 @@ def _read(plugin: ExecPlugin, output: bytes) -> _Login:
     try:
         answer = msgspec.json.decode(output, type=_ExecCredential)
     except msgspec.ValidationError as error:
-        raise _failure(plugin, f"printed an ExecCredential of a wrong shape: {error}") from error
+        raise _failure(plugin, f"printed an invalid ExecCredential: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # The decoder's text may quote what was printed.
-        raise _failure(plugin, "printed no ExecCredential, but something else") from None
+        raise _failure(plugin, "did not print an ExecCredential") from None
     if answer.kind != "ExecCredential":
-        raise _failure(plugin, "printed no ExecCredential, but something else")
+        raise _failure(plugin, "did not print an ExecCredential")
     if answer.api_version != plugin.api_version:
         raise _failure(
             plugin,
@@ -275,18 +275,18 @@ def _read(plugin: ExecPlugin, output: bytes) -> _Login:
 def _login(plugin: ExecPlugin, status: _Status) -> _Login:
     certificate, key = status.client_certificate_data, status.client_key_data
     if not status.token and not certificate and not key:
-        raise _failure(plugin, "gave neither a token nor a client certificate")
+        raise _failure(plugin, "returned neither a token nor a client certificate")
     if bool(certificate) != bool(key):
         missing = "its key" if certificate else "its certificate"
-        raise _failure(plugin, f"gave half of a client certificate, without {missing}")
+        raise _failure(plugin, f"returned an incomplete client certificate, without {missing}")
     if not is_token(status.token or ""):
-        raise _failure(plugin, "gave a token that is more than one word")
+        raise _failure(plugin, "returned a token that contains white space")
     expires = None
     if status.expiration_timestamp:
         try:
             expires = datetime.fromisoformat(status.expiration_timestamp).timestamp()
         except ValueError:
-            raise _failure(plugin, "gave an expirationTimestamp that is not RFC 3339") from None
+            raise _failure(plugin, "returned an expirationTimestamp that is not RFC 3339") from None
     pair = (certificate.encode(), key.encode()) if certificate and key else None
     return _Login(status.token or "", pair, expires)
 

@@ -161,7 +161,7 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster_config()
     raise SettingsError(
-        f"no cluster to talk to: --kubeconfig and KUBECONFIG are not set, {_default_path()} does"
+        f"no cluster is configured: --kubeconfig and KUBECONFIG are not set, {_default_path()} does"
         " not exist, and this is not a pod; `hotmap local up` starts a cluster and prints its"
         " kubeconfig"
     )
@@ -295,12 +295,12 @@ def _refuse_unsupported(name: str, user: _User) -> None:
         provider = user.auth_provider.name
         instead = _INSTEAD.get(provider, "an exec plugin, a token or a client certificate")
         raise SettingsError(
-            f"{title} logs in by auth-provider {printable(provider, 80)!r}, which is not supported:"
+            f"{title} uses auth-provider {printable(provider, 80)!r}, which is not supported:"
             f" use {instead}"
         )
     if user.username is not None:
         raise SettingsError(
-            f"{title} logs in by 'username', which is not supported: use a token; Kubernetes"
+            f"{title} uses 'username', which is not supported: use a token; Kubernetes"
             " itself dropped passwords in 1.19"
         )
 
@@ -310,7 +310,7 @@ def _credentials(name: str, user: _User, cluster: _Cluster, tls: TLS) -> Credent
     title = _user_title(name, user)
     if not is_token(user.token or ""):
         raise SettingsError(
-            f"the token of user {name!r} in kubeconfig {user.origin} is more than one word"
+            f"the token of user {name!r} in kubeconfig {user.origin} contains white space"
         )
     if user.token_file is not None:
         credentials = TokenFile(_beside(user, user.token_file), fallback=user.token or "")

@@ -26,4 +26,4 @@ def disable_core_dumps() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, AttributeError):
         if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-            _log.debug("core dumps could not be turned off")
+            _log.debug("core dumps could not be disabled")

@@ -71,7 +71,9 @@ class WatchStream:
         try:
             chunk = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
-            raise Unreachable(f"the watch on {self._server} broke: {_describe(error)}") from error
+            raise Unreachable(
+                f"the watch on {self._server} was interrupted: {_describe(error)}"
+            ) from error
         if not chunk:
             raise StopAsyncIteration
         return chunk
@@ -218,7 +220,7 @@ class Transport:
                 self.config = config
                 _log.info("the certificate authority of %s was read again", self.server)
         except SettingsError as error:
-            _log.warning("%s; the last one stays in use", error)
+            _log.warning("%s; using the last one", error)
 
     def _request_headers(self, request: Request, authorization: str) -> list[tuple[str, str]]:
         sent = list(self._headers)
@@ -269,7 +271,10 @@ class Transport:
                 f" address in {self.config.origin} right?"
             )
         else:
-            text = f"{self.server} broke off {request.method} {request.path}: {_describe(error)}"
+            text = (
+                f"{self.server} closed the connection during {request.method} {request.path}: "
+                f"{_describe(error)}"
+            )
         raise Unreachable(text) from error
 
 

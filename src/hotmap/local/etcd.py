@@ -287,7 +287,7 @@ class EtcdStore:
                 self._queue(None)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if not self._closed.is_set():
-                    logger.warning("etcd's watch broke: %s; resuming", error)
+                    logger.warning("the watch on etcd was interrupted: %s; resuming", error)
             self._closed.wait(_RECONNECT_PAUSE)
 
     def _queue(self, batch: _Batch | None) -> None:

@@ -144,7 +144,7 @@ class Reconciler:
             if adopts and state.progress.tried is None:
                 # A restart without a cause would be worse than to assume what the process read
                 # at its start.
-                self._log("adopted", "process has loaded it at its start", rule=state.rule.name)
+                self._log("adopted", "process loaded it at start", rule=state.rule.name)
                 state.adopt()
                 self._update_loaded(now)
             else:
@@ -266,12 +266,12 @@ class Reconciler:
             if _restarts_application(state) and not attempt.by_itself:
                 self._adopt_held()
             if attempt.by_itself:
-                self._log("adopted", "process has loaded it at its start", rule=attempt.rule)
+                self._log("adopted", "process loaded it at start", rule=attempt.rule)
             else:
                 state.loads += 1
                 state.loaded_at = attempt.at
                 told = "loaded" if state.is_confirmed else "told"
-                message = "content loaded" if state.is_confirmed else "process told; not confirmed"
+                message = "content loaded" if state.is_confirmed else "reload sent; not confirmed"
                 self._log(told, message, rule=attempt.rule, digest=progress.loaded)
         self._update_loaded(now)
 

@@ -69,6 +69,6 @@ def _wait_for_the_end(program: str) -> None:
     """Wait for SIGTERM or SIGINT, as there is nothing to watch."""
     import signal
 
-    sys.stderr.write(f"{program}: nothing to be watched\n")
+    sys.stderr.write(f"{program}: nothing to watch\n")
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
     signal.sigwait([signal.SIGTERM, signal.SIGINT])

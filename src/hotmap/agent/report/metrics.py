@@ -58,7 +58,7 @@ def _rule_metrics(rules: list[Mapping[str, Any]]) -> list[Metric]:
         ),
         Metric(
             "hotmap_agent_told", "gauge",
-            "Whether the process was told of the current content, and nothing confirms the load.",
+            "Whether the process was told to load the current content, without confirmation.",
             [(labels, int(rule["state"] == "told")) for labels, rule in labelled],
         ),
         Metric(

@@ -110,7 +110,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("env-from", "[PREFIX=]DIR", "Set variables from files, as envFrom does.", True),
             Flag("env", "NAME[=VALUE]", "Set one variable, as env does.", True),
             Flag("forward-hup", "", "Forward SIGHUP instead of checking for changes."),
-            Flag("stop-signal", "SIGNAL", "Stop the application with it. Default: TERM."),
+            Flag("stop-signal", "SIGNAL", "Signal that stops the application. Default: TERM."),
             Flag("min-uptime", "DURATION", "A restart that fails sooner is undone. Default: 10s."),
         ),
     ),
@@ -122,7 +122,9 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("socket", "PATH", "Unix socket for `hotmap agent status`."),
             Flag("state", "FILE", "Keep what was loaded across restarts of the agent."),
             Flag("log-format", "text|json", "Format of the log. Default: text."),
-            Flag("log-checker-output", "", "Log what checkers and commands write, also Secrets."),
+            Flag(
+                "log-checker-output", "", "Log the output of checkers and commands, also Secrets."
+            ),
         ),
     ),
     (

@@ -78,7 +78,7 @@ class Nudges:
     ) -> None:
         """`report_refusal` gets the reason why pods refused a nudge.
 
-        `on_agents_notified` gets the consumers in whose pods agents are told of other content.
+        `on_agents_notified` gets the consumers whose agents were nudged with other content.
         """
         self._client = client
         self._payloads = payloads

@@ -1,7 +1,8 @@
 """Restarts in place, a few pods of a workload at a time.
 
-An agent restarts its application when its pod is told of other content that is read at start. So
-pods are told in waves: `core.decide.restart_wave` chooses, and this keeps when each was told.
+An agent restarts its application when its pod is nudged with other content that is read at start.
+So pods are nudged in waves: `core.decide.restart_wave` chooses the pods, and this module keeps the
+time of each request.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hotmap.core.patch.nudge import Target, read_target
 __all__ = ["ReadAgents", "RestartWaves", "restarts_in_place"]
 
 
-#: Asks the agents of pods; by uid, without those that cannot be asked.
+#: Queries the agents of pods; by uid, without those that cannot be queried.
 ReadAgents = Callable[[Snapshot, Sequence[Pod]], Awaitable[Mapping[str, RestartProgress]]]
 
 
@@ -45,7 +46,7 @@ async def _list_no_budgets(namespace: str) -> Sequence[PodDisruptionBudget]:
 
 
 class RestartWaves:
-    """When the pods of each consumer were told to restart, in one term of leading."""
+    """The restart requests to the pods of each consumer, in one term of leadership."""
 
     def __init__(
         self,
@@ -55,14 +56,14 @@ class RestartWaves:
         read_agents: ReadAgents = _read_no_agents,
         list_budgets: ListBudgets = _list_no_budgets,
     ) -> None:
-        """`report_stop` gets the reason why no other pod of a consumer is told."""
+        """`report_stop` is called with the reason why no other pod of a consumer is restarted."""
         self._clock = clock
         self._report_stop = report_stop
         self._read_agents = read_agents
         self._list_budgets = list_budgets
-        #: Pods that an earlier leader told were told before this.
+        #: An earlier leader sent its requests before this time.
         self._began = clock()
-        #: By consumer: the target, and by uid when a pod was told.
+        #: By consumer: the target, and the time of the request by uid.
         self._requests: dict[ObjectKey, tuple[Target, dict[str, float]]] = {}
         #: Why pods wait, by consumer; and the reason that was reported last.
         self._reasons: dict[ObjectKey, str] = {}
@@ -73,7 +74,7 @@ class RestartWaves:
         self._stalled: set[ObjectKey] = set()
 
     def reason(self, key: ObjectKey) -> str:
-        """Say why pods of a consumer wait to restart; "" when none does."""
+        """Return why pods of a consumer wait to restart; "" if none waits."""
         return self._reasons.get(key, "")
 
     def is_stalled(self, key: ObjectKey) -> bool:
@@ -81,14 +82,14 @@ class RestartWaves:
         return key in self._stalled
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         self._stalled.discard(key)
         self._requests.pop(key, None)
         self._reasons.pop(key, None)
         self._reported.pop(key, None)
 
     def record_requests(self, key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
-        """Record which pods were told now; those that were told before keep their time."""
+        """Record requests to pods; pods with an earlier request keep its time."""
         known = self._requests.get(key)
         times = known[1] if known and _has_same_content(known[0], target) else {}
         self._requests[key] = target, dict.fromkeys(uids, self._clock()) | times
@@ -96,7 +97,7 @@ class RestartWaves:
     async def held_back(
         self, snapshot: Snapshot, target: Target, pods: Sequence[Pod], new: set[str]
     ) -> set[str]:
-        """Return the uids of pods that are new to a target and have to wait."""
+        """Return the uids of pods that need a nudge with a new target and have to wait."""
         consumer = snapshot.consumer
         restarting = {
             pod.metadata.uid
@@ -183,17 +184,17 @@ class RestartWaves:
 
 
 def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
-    """Return whether an agent restarts its application when a pod is told of a target.
+    """Return whether an agent restarts its application when its pod is nudged with a target.
 
-    For other content that is read at start; with a supervised application, whose environment is
-    made of mounted files, for other files too.
+    It does for other content that is read at start. If the application is supervised and its
+    environment is built from mounted files, it does for other files too.
     """
     policy = snapshot.policy
     if policy.agent is None or not policy.agent_restarts:
         return False
     told = read_target(pod) or snapshot.recorded_target
     if told is None:
-        return False  # it started with what is there
+        return False  # it started with the current content
     if told.frozen != target.frozen:
         return True
     return policy.agent.supervises and told.live != target.live

@@ -1,4 +1,4 @@
-"""Asks the agents in pods how far the content of their pods is.
+"""Queries the agents in pods for the state of their content.
 
 One GET for each agent of a pod, without credentials, many at a time. Whatever listens at a pod's
 address may answer, so a request is bounded in every way: one connection to an address that
@@ -33,27 +33,27 @@ __all__ = ["AgentClient"]
 #: Seconds for one request, connecting included.
 _TIMEOUT = 1.0
 
-#: Requests at the same time, over all consumers.
+#: Concurrent requests, over all consumers.
 _MAX_REQUESTS = 64
 
 #: Bytes of a response: 256 directories take 30 KB.
 _MAX_RESPONSE = 64 << 10
 
-#: Reports that are kept, so that a pod which has loaded a change is asked once.
+#: Cached reports: a pod that has loaded a change is not queried again.
 _MAX_REPORTS = 10_000
 
 _REQUEST = "GET /v1/pod HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
 
 
 class AgentClient:
-    """Asks agents; a pod whose agent has said that it has loaded a change is not asked again."""
+    """Queries agents; an agent that has reported a change as loaded is not queried again."""
 
     def __init__(self, server: str, *, timeout: float = _TIMEOUT) -> None:
-        """`server` is the API server's URL: pods have addresses of this machine if it does."""
+        """`server` is the API server's URL; if it is a loopback address, pods may have such too."""
         self._loopback = _is_loopback(urlsplit(server).hostname or "")
         self._timeout = timeout
         self._slots = asyncio.Semaphore(_MAX_REQUESTS)
-        #: By uid: what an answer was about, and the answer, where no other will come.
+        #: By uid: the content of a final report, and the report.
         self._final: OrderedDict[str, tuple[DesiredContent, int, AgentReport]] = OrderedDict()
         #: Requests sent, by result.
         self.requests = {"answered": 0, "failed": 0}
@@ -63,7 +63,7 @@ class AgentClient:
     ) -> Mapping[str, AgentReport]:
         """Ask the agents of pods how far the desired content is; reports by the uid of the pod.
 
-        `change` differs each time that pods are told of other content, which may come back. `now`
+        `change` differs after each nudge with other content, which may be reverted later. `now`
         is POSIX seconds of the API server. Takes one time-out for each 64 pods that do not answer.
         """
         reports = await asyncio.gather(*(self._ask_once(pod, desired, change, now) for pod in pods))
@@ -72,7 +72,7 @@ class AgentClient:
     async def _ask_once(
         self, pod: Pod, desired: DesiredContent, change: int, now: float
     ) -> AgentReport:
-        """Return what an agent has said for good about the same content, or ask it."""
+        """Return the final report of an agent about the same content, or query it."""
         uid = pod.metadata.uid
         known = self._final.get(uid)
         if known is not None and known[:2] == (desired, change):
@@ -133,9 +133,9 @@ def _read_response(response: bytes, uid: str) -> AgentReport:
     if len(response) > _MAX_RESPONSE or not separator or not words[0].startswith(b"HTTP/1."):
         return AgentReport(None, "its agent's answer cannot be read")
     if words[1:2] == [b"404"]:
-        return AgentReport(None, "its agent is of a version that cannot be asked; inject it again")
+        return AgentReport(None, "its agent is too old to be queried; inject it again")
     if words[1:2] != [b"200"]:
-        return AgentReport(None, "its agent answers with an error")
+        return AgentReport(None, "its agent returned an error")
     return read_answer(body, uid)
 
 

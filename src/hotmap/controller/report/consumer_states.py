@@ -44,7 +44,7 @@ class ConsumerStates:
         self._not_current: dict[ObjectKey, ConsumerStatus] = {}
         self._counts: Counter[State] = Counter()
         self._behind = 0
-        #: Consumers whose agents were told of other content and have not been asked since.
+        #: Consumers whose agents were nudged with other content and not queried since.
         self._announced: set[ObjectKey] = set()
         #: Pods by state at the last check of each consumer, and in total.
         self._pod_states: dict[ObjectKey, Mapping[PodState, int]] = {}
@@ -70,7 +70,7 @@ class ConsumerStates:
         self.update(key)
 
     def set_announced(self, key: ObjectKey) -> None:
-        """Keep that agents were told of other content: what was known of pods does not hold."""
+        """Record that agents were nudged with other content, so earlier pod states are outdated."""
         self.set_pod_check(key, None)
         self._announced.add(key)
         self.update(key)

@@ -40,9 +40,9 @@ class DecisionEntry(NamedTuple):
     held: bool = False
     waits: bool = False
     only_reported: bool = False
-    #: Whether an Event tells of it, and no decision has confirmed since that nothing is to be done.
+    #: Whether an Event reported it and no later decision has confirmed that no action is needed.
     announced: bool = False
-    #: How often it was taken, and when first.
+    #: How often it was made, and when first.
     times: int = 1
     first_at: float = 0.0
 
@@ -53,7 +53,7 @@ class DecisionEntry(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more follows from it."""
+        """Whether it is final."""
         return not (self.failed or self.held or self.waits)
 
     @property
@@ -67,7 +67,7 @@ class DecisionEntry(NamedTuple):
         return mine == (other.reason, other.outcome, other.versions)
 
     def folds_into(self, other: DecisionEntry) -> bool:
-        """Tell whether an earlier decision reads the same, of whichever edit."""
+        """Return whether an earlier decision has the same text, even if for another edit."""
         return (self.text, self.actions) == (other.text, other.actions)
 
 
@@ -76,7 +76,7 @@ _MAX_ENTRIES = 5
 
 
 class DecisionLog:
-    """The latest decisions on each consumer, oldest first; one that repeats is kept once.
+    """The latest decisions on each consumer, oldest first; repetitions are counted.
 
     A confirmation is kept if the decision before it was not final.
     """

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class EventReporter:
-    """Reports in one term of leading; what was said already is known by recorder and log."""
+    """Reports in one term of leadership; the recorder and the log detect repetitions."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class EventReporter:
             return
         for source in missing:
             message = (
-                f"{source} is gone; running pods keep what they have, but containers that use it "
+                f"{source} is gone; running pods keep their content, but containers that use it "
                 "cannot start again until it exists"
             )
             _log.warning(message, extra={"workload": str(consumer.key), "source": str(source)})

@@ -1,4 +1,4 @@
-"""Measures by how much the event loop is late: how long a step of anybody else's took."""
+"""Measures the lag of the event loop, which shows how long it was blocked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERY = 0.25
 
 
 async def measure_loop_lag(observe: Callable[[float], None]) -> NoReturn:
-    """Tell `observe` for ever how many seconds late a timer was."""
+    """Report to `observe` by how many seconds each timer was late, until cancelled."""
     while True:
         due = loop_time() + _EVERY
         await asyncio.sleep(_EVERY)

@@ -58,7 +58,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._delay = Histogram(
             "hotmap_change_to_rollout_seconds",
-            "Seconds from a change, as the controller saw it, to the rollout written.",
+            "Seconds from observing a change to writing the rollout.",
             buckets=_BUCKETS,
             registry=self._registry,
         )
@@ -153,7 +153,9 @@ class _StatisticsCollector(Collector):
         behind = statistics.behind if statistics else 0
         yield _gauge("hotmap_pods_behind", "Pods that are not known to be up to date.", behind)
         yield _counter(
-            "hotmap_pod_checks", "Pod checks, each one list of pods.", self._sources.pod_checks()
+            "hotmap_pod_checks",
+            "Pod checks; each lists the pods of one workload.",
+            self._sources.pod_checks(),
         )
 
     def _watches(self) -> Iterator[Metric]:
@@ -164,7 +166,7 @@ class _StatisticsCollector(Collector):
         )
         synced = GaugeMetricFamily(
             "hotmap_watch_synced",
-            "1 once a resource was listed completely.",
+            "Whether a resource was listed completely.",
             labels=["resource"],
         )
         events = CounterMetricFamily(
@@ -176,7 +178,7 @@ class _StatisticsCollector(Collector):
         )
         unreadable = GaugeMetricFamily(
             "hotmap_watch_unreadable_objects",
-            "Objects that cannot be decoded now, and are ignored.",
+            "Objects that cannot be decoded and are ignored.",
             labels=["resource"],
         )
         refused = GaugeMetricFamily(
@@ -218,7 +220,7 @@ class _StatisticsCollector(Collector):
     def _requests(self) -> Iterator[Metric]:
         statistics = self._sources.client.statistics()
         answers = CounterMetricFamily(
-            "hotmap_api_requests", "Answers of the API server.", labels=["method", "status"]
+            "hotmap_api_requests", "Responses of the API server.", labels=["method", "status"]
         )
         for labels, count in statistics.answers.items():
             answers.add_metric(list(labels), count)

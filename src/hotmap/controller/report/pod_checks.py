@@ -1,17 +1,17 @@
 """Checks the pods of consumers after adoptions and rollouts, and reports those with older content.
 
-Pods are not watched. After an adoption and after a rollout one LIST of the consumer's own pods
-shows what they have; the result is kept in the record, so nothing is checked twice for the same
-cause. Checks only ever report. They run in the background:
+Pods are not watched. After an adoption and after a rollout the consumer's own pods are listed once
+and compared with the desired content. The result is stored in the record, so nothing is checked
+twice for the same cause. Checks only report. They run in the background:
 
-1. a consumer whose record says that its pods were not checked yet is scheduled: after an adoption
-   in line with all others, a few a second; after a rollout once its own controller has finished
-2. nothing is sent for one that has no pods, none while reconciles are in progress, and none for a
-   consumer whose reconcile is due or settling: it may be about to be rolled
-3. a rollout that makes no progress is checked after a while, to report what it waits for
-4. a consumer that is not current yet, or latent, is checked again with growing pauses
-5. one whose agents were told of other content is checked as soon as they may have loaded it, beside
-   all others, and again while they are at work
+1. a consumer is scheduled if its record says that its pods were not checked yet: after an adoption
+   in turn with all others, a few per second; after a rollout when its own controller has finished
+2. no request is sent for a consumer without pods, while reconciles are in progress, or for a
+   consumer whose reconcile is due or settling, since it may be rolled out next
+3. a rollout without progress is checked after a while, to report the cause
+4. a consumer that is not current yet, or latent, is checked again with increasing pauses
+5. after a nudge with other content, a consumer with agents is checked as soon as they may have
+   loaded it, independent of the other checks, and repeatedly until the agents have finished
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ __all__ = [
 #: Seconds between two writes of check results, where nothing else has to be written.
 _WRITE_INTERVAL = 60.0
 
-#: Seconds from a decision to the check of a consumer whose agents were told before.
+#: Seconds from a decision to the check of a consumer whose agents were nudged before.
 _DECIDED_PAUSE = 0.25
 
-#: Seconds between its checks while agents are at work or in trouble; after these, as all others.
+#: Seconds between agent checks while agents are working or failing; then as all others.
 _AGENT_CHECK_PAUSES = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0, 15.0)
 
-#: Consumers whose agents are asked at the same time.
+#: Consumers whose agents are queried concurrently.
 _MAX_AGENT_CHECKS = 8
 
 #: States of pods that end by themselves within seconds.
@@ -76,7 +76,7 @@ _AT_WORK = frozenset(
     )
 )
 
-#: The Events on what agents say.
+#: The Events about the reports of agents.
 _AGENT_REASONS = {PodState.REFUSED: Reason.REFUSED, PodState.FAILED: Reason.LOAD_FAILED}
 
 _log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class PodCheckGate(NamedTuple):
     is_busy: Callable[[], bool]
     #: Whether a reconcile of this consumer is due, settling or under way.
     is_pending: Callable[[ObjectKey], bool]
-    #: Asks for a reconcile of a consumer whose pods may have to be replaced.
+    #: Schedules a reconcile of a consumer whose pods may have to be replaced.
     reconcile: Callable[[ObjectKey], None]
 
 
@@ -111,7 +111,7 @@ class _Schedule:
         self.due = now
         #: Seconds of the last pause.
         self.pause = 0.0
-        #: How many pods its own controller had left, and since when.
+        #: How many pods its own controller still had to update, and since when.
         self.behind = behind
         self.progress_at = now
         #: When its rollout was decided, POSIX seconds; 0: there was none.
@@ -139,20 +139,20 @@ class PodChecker:
         self._settings = settings
         self._gate = gate
         self._clock = clock
-        #: Adopted consumers that wait in line, and since when they may be checked; keys alone, as
-        #: there may be many.
+        #: Adopted consumers in their order, and when they may be checked; keys only, since there
+        #: may be many.
         self._adopted: dict[ObjectKey, float] = {}
         #: Consumers with a time of their own, and the times; a key may be in the heap repeatedly.
         self._schedules: dict[ObjectKey, _Schedule] = {}
         self._heap: list[tuple[float, ObjectKey]] = []
-        #: Consumers whose agents were told of other content: when they are checked, and how often
-        #: they were; and the same by time.
+        #: Consumers whose agents were nudged with other content: the time of the next check, and
+        #: the number of checks; and the same by time.
         self._agent_checks: dict[ObjectKey, tuple[float, int]] = {}
         self._agent_heap: list[tuple[float, ObjectKey]] = []
         self._agent_wake = asyncio.Event()
         #: uids of records with a check result that is not written yet.
         self._unwritten: set[str] = set()
-        #: The content of the last Event on what agents say, since they were told of it.
+        #: The content of the last Event about the reports of agents.
         self._reported_agents: dict[tuple[ObjectKey, Reason], str] = {}
         self._wake = asyncio.Event()
         #: Checks that cost a LIST.
@@ -182,7 +182,7 @@ class PodChecker:
             self._wake.set()
 
     def schedule_agent_check(self, key: ObjectKey) -> None:
-        """Schedule a consumer whose agents were told of other content than before."""
+        """Schedule a consumer whose agents were nudged with other content."""
         self._reader.expire_reports(key)
         self._adopted.pop(key, None)
         self._schedules.pop(key, None)
@@ -256,7 +256,7 @@ class PodChecker:
     # -- run -----------------------------------------------------------------------------------
 
     async def run(self) -> NoReturn:
-        """Check pods as their times come, until cancelled."""
+        """Check pods when they are due, until cancelled."""
         if not self._settings.rate:
             await asyncio.Event().wait()
         interval = 1 / self._settings.rate
@@ -276,7 +276,7 @@ class PodChecker:
                 written_at = self._clock()
 
     async def run_agent_checks(self) -> NoReturn:
-        """Check consumers whose agents were told, several at a time, until cancelled."""
+        """Check consumers whose agents were nudged, several at a time, until cancelled."""
         if not self._settings.rate:
             await asyncio.Event().wait()
         slots = asyncio.Semaphore(_MAX_AGENT_CHECKS)
@@ -288,7 +288,7 @@ class PodChecker:
                 task.add_done_callback(lambda _: slots.release())
 
     async def _next_agent_check(self) -> ObjectKey:
-        """Wait for the next consumer whose time has come."""
+        """Wait for the next consumer that is due."""
         while True:
             self._agent_wake.clear()
             while self._agent_heap:
@@ -332,7 +332,7 @@ class PodChecker:
         quiet = self._clock() - schedule.progress_at
         result = await self._read_pods(consumer, record, quiet=quiet)
         if self._agent_checks.get(key) != scheduled:
-            return True  # they were told of something else meanwhile, or it is gone
+            return True  # they were nudged again meanwhile, or the consumer was deleted
         if result is None:
             return False
         self._apply_result(consumer, record, result.status, result)
@@ -482,9 +482,9 @@ class PodChecker:
         return snapshot is not None and decide(snapshot).needs_pod_starts
 
     def _report_agents(self, consumer: Consumer, result: PodCheckResult) -> None:
-        """Write a Warning Event on what agents refused or could not load, once for each change.
+        """Write a Warning Event if agents refused or failed to load content, once per change.
 
-        It counts pods, so it waits for those whose agents are at work.
+        The Event counts pods, so it is written when no agent is working any more.
         """
         if any(proof.state in _AT_WORK for proof in result.pods):
             return

@@ -1,4 +1,4 @@
-"""Reads what a consumer's pods, and the agents in them, show of their content; changes nothing."""
+"""Reads the state of a consumer's pods and of their agents; changes nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def conclude_from_pods(
 
 
 class PodReader:
-    """Lists pods and asks their agents."""
+    """Lists pods and queries their agents."""
 
     def __init__(
         self,
@@ -79,25 +79,25 @@ class PodReader:
         agents: AgentClient,
         payload_digests: Callable[[Consumer], Awaitable[tuple[str, ...]]],
     ) -> None:
-        """`payload_digests` gives what each ConfigMap volume of a consumer is to hold."""
+        """`payload_digests` returns the desired digest of each ConfigMap volume of a consumer."""
         self._client = client
         self._agents = agents
         self._payload_digests = payload_digests
-        #: How often the agents of a consumer were told of other content.
+        #: How often the agents of a consumer were nudged with other content.
         self._changes: Counter[ObjectKey] = Counter()
 
     def expire_reports(self, key: ObjectKey) -> None:
-        """Take no earlier answer of a consumer's agents for one about what they are told now."""
+        """Ignore earlier reports of a consumer's agents, since they were nudged again."""
         self._changes[key] += 1
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop what is kept of a consumer that is gone."""
+        """Drop the state of a deleted consumer."""
         self._changes.pop(key, None)
 
     async def read_restarts(
         self, snapshot: Snapshot, pods: Sequence[Pod]
     ) -> Mapping[str, RestartProgress]:
-        """Ask the agents of pods whether they have restarted; by uid, without the unknown."""
+        """Query the agents of pods for their restarts; by uid, without unknown ones."""
         desired, reports = await self._ask_agents(snapshot, desired_content(snapshot), pods)
         progress_by_uid = {
             uid: restart_progress(each, desired.target) for uid, each in (reports or {}).items()
@@ -107,11 +107,11 @@ class PodReader:
     async def check(
         self, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
     ) -> PodCheckResult:
-        """Conclude which content a consumer's pods have.
+        """Determine which content a consumer's pods have.
 
-        One LIST, and one request to the agent of each pod that is older than the change.
-        `stalled` says that its own controller has reported no progress for a while, `retried`
-        that it has not for longer than kubelets wait before they restart what crashes.
+        Sends one LIST, and one request to the agent of each pod that is older than the change.
+        `stalled` means that the consumer's own controller has reported no progress for a while,
+        `retried` that this has lasted longer than the maximum back-off of kubelets.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
@@ -131,9 +131,9 @@ class PodReader:
     async def _ask_agents(
         self, snapshot: Snapshot, desired: DesiredContent, pods: Sequence[Pod]
     ) -> tuple[DesiredContent, Mapping[str, AgentReport] | None]:
-        """Ask the agents of pods, where a consumer has any; returns what they were asked about.
+        """Query the agents of pods, if there are any; return the queried content and the reports.
 
-        Pods that read the content when they started are not asked.
+        Pods that read the content at their start are not queried.
         """
         policy, consumer = snapshot.policy, snapshot.consumer
         if policy.agent is None or not (policy.takes_live_changes() or policy.agent_restarts):

@@ -1,8 +1,8 @@
 """The documents of /v1/status: the status of every followed consumer, or one in detail.
 
-The overview costs no request, whatever the cluster's size, and comes in pages. For one consumer
-by name its pods are listed once, and shown with the proof for each. Names and fingerprints only;
-values are not kept anywhere, so they cannot be shown.
+The overview sends no request to the API server and is paginated. For a single consumer, its pods
+are listed once and shown with the proof for each. The documents contain names and fingerprints
+only; values are not kept anywhere.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class StatusPage:
         Raises:
             BadRequest: as `answer`.
             Forbidden: the token is not valid, or the permission to read this is missing.
-            ApiError, Unreachable: the API server cannot be asked who it is.
+            ApiError, Unreachable: the API server cannot review the token.
         """
         parsed = _parse_query(query)
         user = await self._access.authenticate(header)

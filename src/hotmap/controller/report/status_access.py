@@ -1,11 +1,12 @@
-"""Who may read the status of which namespaces.
+"""Authenticates users of the status endpoint and authorizes them per namespace.
 
-A caller shows a bearer token; the API server says whose it is (TokenReview) and whether he may
-`get` the resource `workloads.hotmap.dev` in a namespace (SubjectAccessReview). Nobody stores
-that resource: it only names the permission, and the ClusterRole `view` has it (deploy/base).
+A client sends a bearer token. The API server authenticates it (TokenReview) and decides whether
+the user may `get` the resource `workloads.hotmap.dev` in a namespace (SubjectAccessReview). No
+objects of that resource exist: it only names the permission, which the ClusterRole `view` includes
+(deploy/base).
 
-The answers are kept for some seconds, tokens as digests only. docs/decisions/0019 says why
-the token comes in a header of our own.
+Results are cached for some seconds, tokens as digests only. docs/decisions/0019 explains why the
+token is sent in a separate header.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ __all__ = ["TOKEN_HEADER", "StatusAccess", "User"]
 #: The header with the token, `Bearer …`: the API server's proxy removes Authorization.
 TOKEN_HEADER = "Hotmap-Authorization"
 
-#: The permission that is asked for.
+#: The required permission.
 GROUP, RESOURCE, VERB = "hotmap.dev", "workloads", "get"
 
-#: Seconds that an answer is kept, and answers that are kept.
+#: Seconds for which a result is cached, and the maximum number of cached results.
 _KEPT_FOR, _KEPT = 10.0, 4096
 
-#: Reviews at once, so that nobody crowds the API server through us.
+#: Concurrent reviews, so that clients of hotmap cannot overload the API server.
 _MAX_REVIEWS = 8
 
-#: Namespaces that are asked about for one call that names none.
+#: Namespaces that are reviewed for a request without a namespace.
 _MAX_NAMESPACES = 200
 
 #: Characters of a token.
@@ -51,7 +52,7 @@ V = TypeVar("V")
 
 
 class User(NamedTuple):
-    """A user as the API server knows him."""
+    """A user, as returned by a TokenReview."""
 
     name: str
     uid: str = ""
@@ -84,7 +85,7 @@ class _AccessReview(msgspec.Struct):
 
 
 class StatusAccess:
-    """Asks the API server, and keeps its answers for a moment."""
+    """Sends reviews to the API server and caches the results."""
 
     def __init__(self, client: Client, *, clock: Callable[[], float] = loop_time) -> None:
         self._client = client
@@ -93,11 +94,11 @@ class StatusAccess:
         self._allowed: _Kept[tuple[User, str], bool] = _Kept(clock)
 
     async def authenticate(self, header: str) -> User:
-        """Return whose token a header has.
+        """Return the user to whom the token of a header belongs.
 
         Raises:
-            Forbidden: there is none, or the API server does not accept it.
-            ApiError, Unreachable: the API server does not answer, or may not be asked.
+            Forbidden: there is no token, or the API server does not accept it.
+            ApiError, Unreachable: the API server does not answer, or forbids the review.
         """
         scheme, _, token = header.partition(" ")
         token = token.strip()
@@ -115,14 +116,14 @@ class StatusAccess:
     async def readable(
         self, user: User, named: str, namespaces: Iterable[str]
     ) -> frozenset[str] | None:
-        """Return which namespaces a user may read; None: every one there is.
+        """Return the namespaces that a user may read; None: all.
 
-        `named` is the namespace that a call names. Where it names none, it is about `namespaces`,
-        of more than 200 the first.
+        `named` is the namespace in the request. If it is "", the first 200 of `namespaces` are
+        reviewed.
 
         Raises:
-            Forbidden: the user may not read the one that is named, or none at all.
-            ApiError, Unreachable: the API server does not answer, or may not be asked.
+            Forbidden: the user may not read the named namespace, or not any namespace.
+            ApiError, Unreachable: the API server does not answer, or forbids the review.
         """
         if await self.may_read(user, named):
             return frozenset((named,)) if named else None
@@ -169,7 +170,7 @@ class StatusAccess:
 
 
 def _refusal(user: User, namespace: str) -> Forbidden:
-    """Make the error that says which right is missing, and where."""
+    """Return the error that names the missing permission and the namespace."""
     where = f"in namespace {printable(namespace, 80)}" if namespace else "in any namespace"
     return Forbidden(
         f"{printable(user.name, 200)} may not {VERB} {RESOURCE}.{GROUP} {where}; the ClusterRole "

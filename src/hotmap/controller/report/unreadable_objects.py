@@ -1,7 +1,7 @@
 """Reports objects that cannot be read, on the object itself.
 
-Their content is unknown, so nothing is done about them and nothing is concluded from them; whoever
-owns one has to know. Only the leader reports.
+Their content is unknown, so hotmap neither acts on them nor concludes anything from them. The
+Event informs their owners. Only the leader reports.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hotmap.kube.store import UnreadableObject
 
 __all__ = ["UnreadableObjects"]
 
-#: Seconds between two looks; the log names each object at once.
+#: Seconds between two checks; the log names each object at once.
 _EVERY = 5.0
 
 
 class UnreadableObjects:
-    """Writes one Warning Event for each object that cannot be read, anew for another problem."""
+    """Writes a Warning Event for each object that cannot be read, once per problem."""
 
     def __init__(self, index: Index, recorder: Recorder) -> None:
         self._index = index
@@ -32,7 +32,7 @@ class UnreadableObjects:
         self._reported: dict[ObjectKey, UnreadableObject] = {}
 
     async def run(self) -> NoReturn:
-        """Report for ever."""
+        """Report until cancelled."""
         while True:
             self.report()
             await asyncio.sleep(_EVERY)

@@ -85,7 +85,7 @@ class KeyringFollower:
             try:
                 await self._check(self._keys_in_use())
             except HotmapError as error:
-                _log.warning("the fingerprint keys in use are kept: %s", error)
+                _log.warning("keeping the fingerprint keys in use: %s", error)
 
     async def _check(self, keys: tuple[FingerprintKey, ...]) -> None:
         secret = _secret(self._client, self._namespace)
@@ -94,7 +94,7 @@ class KeyringFollower:
             if self._may_restore():
                 # With the keys in use, so that records stay comparable.
                 await secret.create(_content(key.secret for key in keys))
-                _log.warning("the fingerprint keys were deleted: written again")
+                _log.warning("the fingerprint keys were deleted: writing them again")
             return
         found = _keys(content, secret)
         if found != keys:

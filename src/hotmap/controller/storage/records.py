@@ -1,6 +1,6 @@
-"""The records of all consumers and what was lately seen of their sources, in memory.
+"""The records of all consumers and the recent changes of their sources, in memory.
 
-`record_shards` writes them to Secrets; without it, as in shadow mode, they end with the process.
+`record_shards` writes them to Secrets; without it, as in shadow mode, they are lost at exit.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Records:
         return self._records.get(uid)
 
     def put(self, record: Record) -> None:
-        """Keep what was asked; it is to be written."""
+        """Store a record and schedule it to be written."""
         if self._records.get(record.uid) != record:
             self._records[record.uid] = record
             self._unwritten.discard(record.uid)
@@ -77,9 +77,9 @@ class Records:
         self._unwritten.add(record.uid)
 
     def set_watched_until(self, until: float) -> None:
-        """Write by when every change of a source had been observed, and what was only noted.
+        """Write the time until which every source change was observed, and the unwritten records.
 
-        Without any record nothing is written.
+        Nothing is written if there are no records.
         """
         self.watched_until = until
         if self._records:
@@ -87,7 +87,7 @@ class Records:
             self.write(tuple(self._unwritten))
 
     def write(self, uids: Iterable[str]) -> None:
-        """Schedule the records of some consumers to be written that were only noted so far."""
+        """Schedule records to be written that were only stored in memory so far."""
         for uid in uids:
             self._unwritten.discard(uid)
             if uid in self._records:
@@ -114,7 +114,7 @@ class Records:
         return self._changes.values()
 
     def put_changes(self, changes: SourceChanges) -> None:
-        """Keep what was seen of a source's changes; it is to be written."""
+        """Store the observed changes of a source and schedule them to be written."""
         if sum(len(change.keys) for change in changes.changes) > _MAX_KEYS:
             unnamed = tuple(
                 msgspec.structs.replace(change, keys=frozenset()) for change in changes.changes
@@ -133,14 +133,14 @@ class Records:
         self._on_change(str(changes.source))
 
     def clear(self) -> None:
-        """Know nothing."""
+        """Drop everything."""
         self._records.clear()
         self._changes.clear()
         self._unwritten.clear()
         self.watched_until = None
 
     def restore(self, records: Iterable[Record], changes: Iterable[SourceChanges]) -> None:
-        """Take over what was read from where it is written."""
+        """Add records and changes that were read from the Secrets."""
         self._records.update((record.uid, record) for record in records)
         self._changes.update((source.source, source) for source in changes)
 
@@ -149,7 +149,7 @@ class Records:
 
 
 def last_changed_at(changes: SourceChanges) -> float:
-    """Return when a source was last seen to change, POSIX seconds."""
+    """Return when a source was last observed to change, POSIX seconds."""
     return changes.changes[-1].at
 
 

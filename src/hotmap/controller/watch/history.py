@@ -1,10 +1,11 @@
-"""What hotmap itself saw of its sources' changes, for the last minutes.
+"""The recent changes of sources that hotmap has observed on its watches.
 
-It tightens what the objects say (managedFields have whole seconds and move with every write),
-finds edits that were taken back before anybody acted, and names the data keys in reasons.
-Nothing is decided on it alone, and losing it loses no change. What was seen of followed sources is
-kept with the records all the same, since only it tells that a pod started between an edit and its
-revert: a controller that was killed in between goes on from there.
+Observed times are more precise than those in the objects (managedFields have whole seconds and
+change with every write). They also detect edits that were reverted before hotmap acted, and give
+the names of the changed data keys for reasons. No decision depends on them alone, and losing them
+loses no change. Nevertheless the changes of followed sources are stored with the records: only they
+show that a pod started between an edit and its revert, even if the controller was killed in
+between.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from hotmap.core.text import parse_number
 
 __all__ = ["History"]
 
-#: Changes kept per source; a window needs the first and the last since something was asked.
+#: Changes kept per source; a window needs the first and the last since the last applied version.
 _KEPT = 32
 
-#: Data keys that are named in one change; with more, nobody saw which.
+#: Data keys that are named in one change; with more, the keys count as unknown.
 _KEYS = 256
 
 #: Seconds for which the changes of a deleted source are kept, in case that it returns, and how many
@@ -37,29 +38,29 @@ class History:
     """The latest data changes of each source."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` tells POSIX seconds as the API server does."""
+        """`clock` returns POSIX seconds of the API server."""
         self._clock = clock
         self._changes: dict[ObjectKey, list[ObservedChange]] = {}
-        #: What an earlier controller saw and kept.
+        #: The changes that an earlier controller stored.
         self._saved: dict[ObjectKey, tuple[ObservedChange, ...]] = {}
-        #: What was listed first of the sources that were written since: the resourceVersion, and
-        #: when managedFields said that it was written.
+        #: The first listed version of each source that was written since: the resourceVersion,
+        #: and its time in managedFields.
         self._listed: dict[ObjectKey, tuple[str, float | None]] = {}
-        #: When the last object of the first lists came, and by when an earlier controller had
-        #: seen every change.
+        #: When the last object of the first lists arrived, and the time until which an earlier
+        #: controller observed every change.
         self._listed_at: float | None = None
         self._watched_until: float | None = None
-        #: What bounds a source's last data change more tightly than its own last write.
+        #: The time of a source's last data change, if later writes changed only its metadata.
         self._changed_at: dict[ObjectKey, float | None] = {}
-        #: When sources were deleted that are not back, the first one first.
+        #: When sources were deleted that have not been recreated, oldest first.
         self._deleted: dict[ObjectKey, float] = {}
 
     def record_list(self) -> None:
-        """Note that an object came with the first list."""
+        """Record that an object arrived with the first list."""
         self._listed_at = self._clock()
 
     def record_change(self, key: ObjectKey, old: Source | None, new: Source | None) -> bool:
-        """Note a change; False when no data key changed (labels, annotations, the same data)."""
+        """Record a change; return False if no data key changed, but only labels, for example."""
         keys = changed_keys(old, new)
         self._deleted.pop(key, None)
         if key not in self._listed:
@@ -88,7 +89,7 @@ class History:
         return True
 
     def _drop_deleted(self, now: float) -> None:
-        """Forget the sources that were deleted long ago, and of too many the first ones."""
+        """Drop sources that were deleted long ago, and the oldest if there are too many."""
         while self._deleted:
             key, at = next(iter(self._deleted.items()))
             if len(self._deleted) <= _DELETED_AT_MOST and now - at <= _DELETED_FOR:
@@ -98,7 +99,7 @@ class History:
                 kept.pop(key, None)
 
     def bounded(self, source: Source) -> Source:
-        """Put back the time that writes of labels and annotations alone have moved on."""
+        """Restore the time of the last data change if later writes changed only metadata."""
         if source.key not in self._changed_at:
             return source
         return msgspec.structs.replace(source, changed_at=self._changed_at[source.key])
@@ -120,10 +121,11 @@ class History:
     def restore(
         self, saved: Mapping[ObjectKey, Sequence[ObservedChange]], *, until: float | None
     ) -> None:
-        """Put before what was seen here what another controller saw and kept.
+        """Prepend the changes that another controller stored.
 
-        `until` is by when that one had seen every change, POSIX seconds of the API server; None:
-        unknown. What this one saw itself counts, should both have watched for a while.
+        `until` is the time until which that controller observed every change, POSIX seconds of the
+        API server; None: unknown. Where both observed the same period, this controller's own
+        changes are used.
         """
         self._watched_until = until
         for key, changes in saved.items():

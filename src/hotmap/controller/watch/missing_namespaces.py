@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class MissingNamespaces:
     """Checks namespaces until each was seen once.
 
-    `known` is set once the stores distinguish an empty namespace from one that is not listed yet.
+    `known` is set once the stores distinguish an empty namespace from an unlisted one.
     If the request is forbidden, the namespace counts as existing.
     """
 

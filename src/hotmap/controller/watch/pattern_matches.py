@@ -1,9 +1,9 @@
-"""Which sources of a namespace name patterns match, worked out a little at a time.
+"""Matches name patterns with the sources of a namespace, in short time slices.
 
-RE2 is linear, and still a list of patterns that is allowed may take 10 ms for one long name: with
-enough names it would hold up everybody. So results are kept, each turn of work is short, and what
-patterns cost a namespace is bounded: until its time has come again, its consumers with patterns
-wait, and nobody else does.
+RE2 runs in linear time, but a permitted list of patterns may still take 10 ms for one long name, so
+many names could block the event loop. Therefore results are cached, each slice is short, and each
+namespace has a limited share of the processor time. When it is used up, only the consumers with
+patterns in that namespace wait.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from hotmap.core.model.patterns import SourcePatterns
 
 __all__ = ["PatternMatches"]
 
-#: Processor seconds of one turn, and what share of the time one namespace may have.
+#: Processor seconds of one slice, and the maximum share of the time for one namespace.
 _TURN = 0.01
 _SHARE = 0.05
 
-#: Lists of patterns, and names that were tried on one of them, whose results are kept.
+#: The number of pattern lists, and of names per list, whose results are cached.
 _LISTS = 128
 _NAMES = 10_000
 
 
 class PatternMatches:
-    """What was found out about the patterns of all consumers."""
+    """The cached matches of all consumers' patterns."""
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         spent: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`clock` gives seconds that never run backwards, `spent` those of the processor."""
+        """`clock` returns monotonic seconds, `spent` processor seconds."""
         self._clock = clock
         self._spent = spent
         #: Latest used last.
@@ -44,9 +44,9 @@ class PatternMatches:
     def resolve(
         self, patterns: SourcePatterns, namespace: str, sources: Iterable[ObjectKey]
     ) -> SourcePatterns | None:
-        """Replace expressions by the names of those sources that they match.
+        """Replace expressions with the names of the sources that they match.
 
-        None: that takes longer; call again after `wait`.
+        None: not finished yet; call again after `wait`.
         """
         if not patterns.expressions:
             return patterns

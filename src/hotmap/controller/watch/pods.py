@@ -17,8 +17,8 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
     """List the pods that a consumer selects and owns, including terminating ones.
 
     `resourceVersion=0`: any cached state is sufficient, since a pod that started too recently to be
-    in it read the new content, and one that is gone does not matter. A bare Pod is its own only
-    pod; any other consumer without a selector (CronJob) has none.
+    in it read the new content, and deleted pods do not matter. A bare Pod is its own only pod;
+    any other consumer without a selector (CronJob) has none.
 
     Raises:
         ApiError, Unreachable: as the client raises them.

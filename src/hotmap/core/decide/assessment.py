@@ -1,4 +1,4 @@
-"""What the freshness rules say of a consumer and of each of its sources."""
+"""The results of the freshness rules for a consumer and for each of its sources."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Verdict(enum.Enum):
     """The verdict of the rules on one source, and on the consumer as a whole."""
 
     UP_TO_DATE = "up to date"
-    #: Note what is there without acting.
+    #: Record the current content without acting.
     ADOPT = "adopt"
     #: Decide again later; something is about to change.
     WAIT = "wait"
-    #: Come back with the pods' starts.
+    #: List the pods and decide again with their starts.
     CHECK_PODS = "check pods"
     LIVE = "live change"
     FROZEN = "frozen change"
@@ -51,7 +51,7 @@ class Facts(NamedTuple):
     reload_on_delete: bool = False
     #: Windows in which sources of this consumer had other content, not examined yet.
     windows: tuple[Window, ...] = ()
-    #: Seconds since when this consumer's rollout is waited for (rule 6).
+    #: Seconds since the consumer's own rollout has been awaited (rule 6).
     waited: float = 0.0
     #: Sources whose last change was observed before that of the consumer's pod template, and when
     #: that was.

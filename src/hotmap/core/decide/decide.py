@@ -50,7 +50,7 @@ _LAG = 10.0
 
 
 class Decision(NamedTuple):
-    """The decision on one consumer."""
+    """The decision on one consumer, as a value."""
 
     snapshot: Snapshot
     assessment: Assessment

@@ -1,24 +1,24 @@
-"""May a consumer be rolled now? The flap breaker.
+"""The flap breaker: limits how often one consumer is rolled out.
 
-Three bounds, each on what was rolled lately; LIMIT is `hotmap.dev/flap-limit`:
+There are three limits; LIMIT is `hotmap.dev/flap-limit`:
 
-    bound       held is a rollout …                                  after
+    limit       suppresses a rollout …                               after this many rollouts
     ----------  ---------------------------------------------------  -----------------------------
-    flapping    back to content that it was rolled to or from        LIMIT in ten minutes, between
+    flapping    to content that was recently rolled to or from       LIMIT in ten minutes, between
                                                                      few contents (A→B→A→B→A)
     burst       to any content                                       LIMIT in a minute
     sustained   to any content                                       4 times LIMIT in half an hour
 
-So a person's own edits, minutes apart and each with other content, are never held. Whoever has to
-be held gets windows twice as wide the next time, up to eight times as wide, so that two writers
-who fight over a source cost fewer and fewer rollouts. An hour without any gives everything back,
-and so does a person with the annotation `hotmap.dev/release`: a value that was not seen before.
+Manual edits, minutes apart and each with other content, are never suppressed. After each
+suppression the windows of the consumer are twice as wide, up to eight times, so two writers that
+keep overwriting each other cause fewer and fewer rollouts. An hour without a rollout resets this,
+and so does a new value of the annotation `hotmap.dev/release`.
 
-Rollouts that follow each other closely are spaced, also without a settle time: a second after the
-first of a minute, two after the second, then four, up to sixteen. A burst of edits so ends in a
-few rollouts, the last of them with the last content.
+Rollouts in quick succession are spaced, even without a settle time: one second after the first
+within a minute, two seconds after the second, then four, up to sixteen. A burst of edits results
+in a few rollouts, the last of them with the final content.
 
-The times are kept in the consumer's record, so a change of leader does not forget them.
+The times are stored in the consumer's record, so they survive a change of leader.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ __all__ = [
     "remaining_spacing",
 ]
 
-#: Rollouts of one consumer within a window, where nobody says otherwise.
+#: The default number of rollouts of one consumer within a window.
 LIMIT = 5
 
 #: Seconds of the window in which returns to the same contents are counted.
 WINDOW = 600.0
 
-#: Seconds of the windows in which all rollouts are counted, and of how many limits the wide one is.
+#: Seconds of the windows in which all rollouts are counted, and the factor of the wide window's
+#: limit.
 _BURST = 60.0
 _SUSTAINED = 1800.0
 _SUSTAINED_LIMITS = 4
@@ -64,25 +65,25 @@ _EXPIRES_AFTER = 3600.0
 _SPACING = 1.0
 _SPACING_DOUBLINGS = 4
 
-#: Seconds that a clock may have been set back before a time in the future is not believed.
+#: Seconds by which a clock may have been set back; later times in the future are ignored.
 _CLOCK_STEP = 5.0
 
 
 class Hold(NamedTuple):
-    """Why a consumer may not be rolled now."""
+    """Why a consumer may not be rolled out now."""
 
     #: POSIX seconds.
     until: float
-    #: What was counted, in words.
+    #: The exceeded rate, such as "5 rollouts in 10m".
     rate: str
 
 
 def find_hold(
     rollouts: RolloutTimes, content: str, now: float, *, limit: int = LIMIT
 ) -> Hold | None:
-    """Return what forbids to roll a consumer to some content now; None: it may be rolled.
+    """Return why a consumer may not be rolled out to some content now; None: it may.
 
-    `content` names what it would be rolled to. `limit` 0 holds nobody.
+    `content` names the new content. `limit` 0 disables the flap breaker.
     """
     if not limit or _is_expired(rollouts, now):
         return None
@@ -101,7 +102,7 @@ def find_hold(
 
 
 def _is_flapping(rollouts: RolloutTimes, content: str, limit: int) -> bool:
-    """Return whether the last rollouts went back and forth, and this one returns once more."""
+    """Return whether the last rollouts alternated between few contents, and this one does too."""
     lately = rollouts.contents[-limit - 1 :]
     return content in lately and len(set(lately[1:])) <= max(2, (limit + 1) // 2)
 
@@ -115,10 +116,10 @@ def add_rollout(
     since: float | None = None,
     limit: int = LIMIT,
 ) -> RolloutTimes:
-    """Return rollouts with one to `content` that is written now; only what the bounds need is kept.
+    """Add a rollout to `content` at `now`; drop the times that no limit needs.
 
-    `previous` names the content before, and `since` is when the change was first seen: it was
-    held meanwhile if it was not permitted then.
+    `previous` names the content before, `since` is when the change was first observed: if the
+    rollout was not permitted then, it was suppressed meanwhile.
     """
     if not limit:
         return RolloutTimes(release=rollouts.release)
@@ -138,14 +139,14 @@ def add_rollout(
 
 
 def _was_flapping(rollouts: RolloutTimes, content: str, now: float, limit: int) -> bool:
-    """Return whether a hold for flapping ended less than its own length ago."""
+    """Return whether a suppression for flapping ended less than its own duration ago."""
     if len(rollouts.times) < limit or not _is_flapping(rollouts, content, limit):
         return False
     return now - rollouts.times[-limit] < 2 * WINDOW * _scale(rollouts)
 
 
 def remaining_spacing(rollouts: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
-    """Return seconds until the next rollout is not too close to the last ones; 0: it is not."""
+    """Return seconds until the next rollout may follow the last ones; 0: it may now."""
     times = _past_times(rollouts.times, now)
     count = sum(now - at < _BURST for at in times)
     if not limit or not count:
@@ -155,7 +156,7 @@ def remaining_spacing(rollouts: RolloutTimes, now: float, *, limit: int = LIMIT)
 
 
 def release(rollouts: RolloutTimes, request: str | None) -> RolloutTimes:
-    """Return no rollouts where somebody asks for that in words not seen before.
+    """Forget the rollouts if a new release was requested.
 
     `request` is the value of `hotmap.dev/release`, None without it.
     """
@@ -175,11 +176,11 @@ def limit_flapping(
     writers: Sequence[str],
     limit: int = LIMIT,
 ) -> Plan:
-    """Return a plan without what starts new pods while that has been done to a consumer too often.
+    """Remove the actions that start new pods from a plan while a limit is exceeded.
 
-    `writers` are the field managers that wrote the changed sources last; they are named, since one
-    of them has to stop. Nothing else in the plan is held: a nudge disturbs nobody. The reason
-    stays the same for as long as the hold lasts, which began with the last rollout.
+    `writers` are the field managers that last wrote the changed sources; the reason names them.
+    Other actions stay, since they do not disrupt pods. The reason does not change during the
+    suppression, which began with the last rollout.
     """
     if not any(action.type in NEW_PODS for action in plan.actions):
         return plan
@@ -208,7 +209,7 @@ def _is_expired(rollouts: RolloutTimes, now: float) -> bool:
 
 
 def _past_times(times: Sequence[float], now: float) -> tuple[float, ...]:
-    """Return times without those in the future: the clock was set back since."""
+    """Drop times in the future, which remain after a clock was set back."""
     return tuple(at for at in times if at <= now + _CLOCK_STEP)
 
 
@@ -217,6 +218,6 @@ def _rate(count: int, seconds: float) -> str:
 
 
 def _format_time(at: float) -> str:
-    """Return POSIX seconds as a time of the day in UTC."""
+    """Format POSIX seconds as a time of day in UTC."""
     minutes, second = divmod(int(at) % 86400, 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"

@@ -295,7 +295,7 @@ def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]])
     if assessment.verdict is not Verdict.UP_TO_DATE:
         return ""
     parts = [
-        f"{finding.current.source} {listed(sorted(seen))} changed, which is not used"
+        f"{finding.current.source} {listed(sorted(seen))} changed, but is not used"
         for finding in assessment.findings
         if (seen := changed.get(finding.current.source))
         and not any(use.keys.reads(key) for use in finding.current.uses for key in seen)

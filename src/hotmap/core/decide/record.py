@@ -123,13 +123,13 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     if _leaves_older_pods(decision):
         return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
     if snapshot.policy.agent is not None and decision.assessment.verdict is Verdict.LIVE:
-        # The agents load it, or refuse it: they are asked.
+        # The agents load or refuse it, so the pods are checked again.
         return msgspec.structs.replace(record, pods_checked=PodCheck.NOT_YET)
     return record
 
 
 def _with_release(decision: Decision) -> Record | None:
-    """Keep which request for a release was followed, also where nothing was to be done."""
+    """Record which release request was applied, even if the plan has no actions."""
     record = decision.snapshot.record
     if record is None or record.rollouts == decision.rollouts:
         return record

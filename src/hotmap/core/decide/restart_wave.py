@@ -1,4 +1,4 @@
-"""Which pods of a workload may restart in place now, and which wait.
+"""Chooses the pods of a workload that may restart in place now.
 
     a pod that is told            counts as restarting until it is Ready again, and its agent says
                                   that it has loaded the content, where it can be asked
@@ -8,8 +8,8 @@
                                   PodDisruptionBudget of the pod permits
     a pod that does not come back stops the wave, until there is other content
 
-The budget is the one of a rolling update (kubernetes: pkg/controller/deployment, ResolveFenceposts;
-ours: never less than one pod, since a restart in place has no surge).
+maxUnavailable is that of a rolling update (kubernetes: pkg/controller/deployment,
+ResolveFenceposts; ours: at least one pod, since a restart in place has no surge).
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from hotmap.core.decide.disruption_budget import DisruptionBudget
 
 __all__ = ["RestartPod", "RestartProgress", "Wave", "next_wave", "pending_disruptions"]
 
-#: Seconds for which a pod has to be Ready after it was told, where no agent says that it has
-#: loaded: the announcement takes a moment, and so does the probe that notices the restart.
+#: Seconds after the request before a Ready pod counts as restarted if no agent confirms it: the
+#: announcement and the readiness probe take some seconds.
 _UNCONFIRMED_READY_TIME = 15.0
 
-#: Seconds for which it has to be Ready although its agent says that it has loaded: the process has
-#: started, and a readiness probe runs every ten seconds by default.
+#: The same if its agent confirms it: the process has started, but a readiness probe runs only every
+#: ten seconds by default.
 _CONFIRMED_READY_TIME = 10.0
 
-#: Seconds after which a pod that is not back has failed; a Deployment's progressDeadlineSeconds.
+#: Seconds after which a restart has failed; the default progressDeadlineSeconds of a Deployment.
 _DEADLINE = 600.0
 
 
 class RestartProgress(NamedTuple):
-    """What the agent of a pod says: whether its process has loaded what the pod was told."""
+    """The progress of a restart as the pod's agent reports it."""
 
     loaded: bool
-    #: Why it could not; "" while it may.
+    #: Why it failed; "" otherwise.
     failure: str = ""
 
 
 class RestartPod(NamedTuple):
-    """What is known of one pod."""
+    """The state of one pod in a restart wave."""
 
     name: str
     ready: bool
-    #: Seconds since it was told to restart for the desired content; None: it was not.
+    #: Seconds since it was requested to restart for the desired content; None: not requested yet.
     since_request: float | None
-    #: What its agent says: whether it has loaded the content; None where it cannot be asked.
+    #: Whether its agent reports that it has loaded the content; None: it cannot be queried.
     loaded: bool | None = None
-    #: Why its agent could not load it; "" while it may.
+    #: Why its agent failed to load it; "" otherwise.
     failure: str = ""
 
     @property
     def is_back(self) -> bool:
-        """Whether it has restarted, as far as can be known."""
+        """Whether it has restarted, as far as known."""
         if self.since_request is None or not self.ready:
             return False
         if self.loaded is None:
@@ -64,11 +64,11 @@ class RestartPod(NamedTuple):
 
 
 class Wave(NamedTuple):
-    """The pods to tell now; why the others wait, or "" when there are none."""
+    """The pods that restart now, and why the others wait; "" if none waits."""
 
     names: tuple[str, ...]
     reason: str = ""
-    #: Whether no other pod is told until the content changes: a pod did not come back.
+    #: Whether no other pod restarts until the content changes, since a restart failed.
     stopped: bool = False
     #: Whether a PodDisruptionBudget permits none of them although all pods are healthy.
     forbidden: bool = False
@@ -156,5 +156,5 @@ def _find_failed(pods: Sequence[RestartPod]) -> tuple[str, str] | None:
             return pod.name, pod.failure
         if not pod.is_back and pod.since_request >= _DEADLINE:
             what = "is not ready" if not pod.ready else "has not loaded the content"
-            return pod.name, f"{what} {_DEADLINE:g}s after it was told to restart"
+            return pod.name, f"{what} {_DEADLINE:g}s after it was requested to restart"
     return None

@@ -349,7 +349,10 @@ def recorded_revision(
 
 
 def name_content(snapshots: Sequence[SourceSnapshot], *, live_needs_rollout: bool) -> str:
-    """Name what new pods would run with, whoever the consumer is: a Job comes back as another."""
+    """Name the content that new pods would have.
+
+    Independent of the consumer's uid, since a recreated Job has a new one.
+    """
     return digest(
         f"{current.source.kind}/{current.source.name}|{current.frozen}|"
         f"{current.live if live_needs_rollout else ''}"
@@ -358,7 +361,7 @@ def name_content(snapshots: Sequence[SourceSnapshot], *, live_needs_rollout: boo
 
 
 def name_recorded_content(record: Record, *, live_needs_rollout: bool) -> str:
-    """Name what was last asked for, as `name_content` names what is present."""
+    """Name the last applied content, as `name_content` names the current one."""
     sources = sorted(record.sources, key=lambda source: (source.kind, source.name))
     return digest(
         f"{source.kind}/{source.name}|{source.frozen}|{source.live if live_needs_rollout else ''}"

@@ -1,16 +1,17 @@
-"""When a source changed, as far as anybody can know.
+"""Determines when a source changed, as precisely as the available information permits.
 
-Three things tell: what a controller saw on its watch, what the record says, and managedFields. Of
-these the times in managedFields bound nothing from above by themselves, since the removal of a data
-key, by any manager, moves none (seen on Kubernetes 1.36). So
+There are three sources of information: the changes that a controller observed on its watch, the
+record, and managedFields. A time in managedFields is not an upper bound: removing a data key does
+not update it, whichever manager removes the key (observed on Kubernetes 1.36). Therefore:
 
-* a change that was seen happened when it was seen, or at its written time where nothing was removed
-* content that is what was recorded changed when the record says
-* content that moved while no controller watched had moved by the time the next one listed it; its
-  written time counts only where no data key that is used can have been removed unnoticed
-* a version that moved while nobody watched may have been an edit and its revert: a window
+* an observed change happened when it was observed; if nothing was removed, at its written time
+* content that equals the record changed at the time in the record
+* content that changed while no controller was watching had changed by the time of the next list;
+  its written time is used only if no used data key can have been removed unnoticed
+* a resourceVersion that changed while no controller was watching may have been an edit and its
+  revert: a window
 
-Everything else is an estimate, which is never called proof.
+Everything else is an estimate and is never reported as proven.
 """
 
 from __future__ import annotations
@@ -31,34 +32,34 @@ _SAME_WRITE = 2.0
 
 
 class WatchGap(NamedTuple):
-    """A time in which no controller watched the sources; POSIX seconds of the API server."""
+    """A period in which no controller watched the sources; POSIX seconds of the API server."""
 
-    #: By when an earlier controller had seen every change; None: unknown.
+    #: The time until which an earlier controller observed every change; None: unknown.
     since: float | None
-    #: When this one had listed them.
+    #: When this controller had listed the sources.
     until: float
 
 
 class SourceHistory(NamedTuple):
     """What is known of one source's changes."""
 
-    #: What an earlier controller saw and kept, and what this one saw; oldest first.
+    #: The changes that an earlier controller stored, and those that this one observed; oldest
+    #: first.
     saved: Sequence[ObservedChange] = ()
     own: Sequence[ObservedChange] = ()
-    #: The resourceVersion that this controller listed first, and when managedFields said that it
-    #: was written; "" where the source did not exist then. None: the present one.
+    #: The resourceVersion in the first list of this controller, and its time in managedFields; ""
+    #: if the source did not exist then. None: the current version.
     listed: tuple[str, float | None] | None = None
-    #: None: nobody has asked yet.
+    #: None: not determined yet.
     gap: WatchGap | None = None
 
 
 def make_observed_change(
     new: Source | None, keys: frozenset[str], *, removed: bool, created: bool, now: float
 ) -> ObservedChange:
-    """Note a change that is seen now.
+    """Describe a change that is observed now.
 
-    `removed` says that a data key is not there any more, `created` that nothing is known of the
-    source before.
+    `removed` means that a data key was removed, `created` that the source was not known before.
     """
     written = new.changed_at if new is not None and not removed else None
     if written is not None and not 0 <= now - written < _SAME_WRITE:
@@ -73,9 +74,9 @@ def summarize_changes(
     *,
     is_known: bool = True,
 ) -> ChangeSummary:
-    """Say what is known of a source's changes since the version that was last asked for.
+    """Summarize what is known of a source's changes since the last applied version.
 
-    `is_known` says that the consumer has a record; without one, nobody watched for it.
+    `is_known` means that the consumer has a record; otherwise its sources were not watched.
     """
     listed = history.listed or (source.resource_version, source.changed_at)
     last_saved = history.saved[-1].resource_version if history.saved else ""
@@ -118,7 +119,7 @@ def summarize_changes(
 
 
 def _bound_unobserved(source: SourceSnapshot, written: float | None, listed_at: float) -> float:
-    """Bound from above what changed in a gap, by the source's state at its end."""
+    """Return an upper bound for the time of a change in a gap, from the source's state after it."""
     if written is None or may_lack_keys(source):
         return listed_at
     return min(written + 1, listed_at)  # times are cut to whole seconds
@@ -127,17 +128,17 @@ def _bound_unobserved(source: SourceSnapshot, written: float | None, listed_at: 
 def _unobserved_windows(
     gap: WatchGap | None, saved: Sequence[ObservedChange], until: float | None
 ) -> list[Window]:
-    """Say when other content may have been there that nobody saw: one window, or none."""
+    """Return the window in which the source may have had other content unobserved, if any."""
     if gap is None or until is None:
         return []
-    # Whoever kept a change of the source watched until then.
+    # A controller that stored a change was watching at that time.
     known = [at for at in (gap.since, *(one.at for one in saved[-1:])) if at is not None]
     since = max(known, default=None)
     return [] if since is None or until < since else [Window(since, until)]
 
 
 def _latest(source: SourceSnapshot, changes: Sequence[ObservedChange]) -> float | None:
-    """Say by when a data key that is used was last seen to change."""
+    """Return when a used data key was last observed to change; None: never."""
     for change in reversed(changes):
         if _concerns(change, source):
             return change.at if change.written is None else change.written
@@ -145,9 +146,9 @@ def _latest(source: SourceSnapshot, changes: Sequence[ObservedChange]) -> float 
 
 
 def _since(kept: Sequence[ObservedChange], resource_version: str) -> Sequence[ObservedChange]:
-    """Select what was seen after a resourceVersion.
+    """Select the changes after a resourceVersion.
 
-    A deletion carries none; it belongs to what was seen before it.
+    A deletion has no resourceVersion; it counts as part of the change before it.
     """
     version = _number(resource_version)
     for position, change in enumerate(kept):
@@ -167,7 +168,7 @@ def _number(resource_version: str) -> int:
 
 
 def _concerns(change: ObservedChange, source: SourceSnapshot) -> bool:
-    """Tell whether a data key that is used may have changed; without names, any may have."""
+    """Return whether a used data key may have changed; without names, any may have."""
     return not change.keys or _reads_any(source.uses, change.keys)
 
 
@@ -179,7 +180,7 @@ def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
 def bound_change(
     source: SourceSnapshot, recorded: SourceRecord | None, changes: ChangeSummary
 ) -> SourceSnapshot:
-    """Set by when the last change of a source had happened, and after when; see the module."""
+    """Set the bounds of the time of a source's last change; see the module."""
     written = source.changed_at
     if not source.exists:
         return source
@@ -199,7 +200,7 @@ def bound_change(
 
 
 def _is_unchanged(source: SourceSnapshot, recorded: SourceRecord, changes: ChangeSummary) -> bool:
-    """Tell whether the data keys that are used have had what was recorded ever since."""
+    """Return whether the used data keys have had the recorded content ever since."""
     if (recorded.content, recorded.uid) == (source.content, source.uid):
         return True
     recorded_uses = (recorded.uses, recorded.uid, recorded.frozen, recorded.live)
@@ -208,7 +209,7 @@ def _is_unchanged(source: SourceSnapshot, recorded: SourceRecord, changes: Chang
 
 
 def may_lack_keys(source: SourceSnapshot) -> bool:
-    """Tell whether a data key that is used may have been removed without anybody missing it."""
+    """Return whether a used data key may have been removed without an error."""
     return bool(source.missing) or any(
         use.keys.names is None or use.optional for use in source.uses
     )

@@ -69,7 +69,7 @@ def _assess_known(
     current: SourceSnapshot,
     facts: Facts,
 ) -> Finding:
-    """Compare a source with what was last asked for (rules 2 to 7)."""
+    """Compare a source with what was last applied (rules 2 to 7)."""
 
     def found(verdict: Verdict, reason: str) -> Finding:
         return Finding(current, verdict, f"{current.source} {reason}")

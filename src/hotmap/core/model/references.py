@@ -1,7 +1,7 @@
 """Uses of ConfigMaps and Secrets as values: which source, which data keys, where, and how.
 
 A use is *frozen* when the value is fixed at the start of a container (environment, subPath,
-whatever an init container reads) and *live* when the kubelet rewrites the files while the
+everything that an init container reads) and *live* when the kubelet rewrites the files while the
 container runs. `template_uses` finds the uses of a pod template.
 """
 

@@ -1,7 +1,7 @@
 """Finds which ConfigMaps and Secrets a pod template uses, where, which data keys, and how.
 
 A use is *frozen* when the value is fixed at the start of a container (environment, subPath,
-whatever an init container reads) and *live* when the kubelet rewrites the files while the
+everything that an init container reads) and *live* when the kubelet rewrites the files while the
 container runs. `plan` decides what to do about a change; content plays no part here.
 
 Rules (kubernetes: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables and makeMounts,

@@ -379,7 +379,7 @@ def _parse_agent_restart(text: str) -> str:
 def _left_paused(consumer: Consumer, dialect: Dialect, paused_at: str) -> LeftPaused | None:
     """Return how long a Deployment that Reloader paused was to be paused.
 
-    Reloader keeps the time in memory only, so after its end nobody would resume it.
+    Reloader keeps the time in memory only, so it does not resume the Deployment after a restart.
     """
     if consumer.key.kind != "Deployment" or consumer.argo or not consumer.paused:
         return None

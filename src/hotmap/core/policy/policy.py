@@ -36,7 +36,7 @@ __all__ = [
 ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
 
 
-#: The most rollouts that the flap breaker may be told to allow: their times are kept.
+#: The maximum of `hotmap.dev/flap-limit`: the times of that many rollouts are stored.
 MAX_FLAP_LIMIT = 100
 
 

@@ -1,6 +1,6 @@
-"""What an agent in a pod says of the pod's content, and what that proves.
+"""The report of an agent about the content of its pod, and what the report proves.
 
-The controller asks the status port of an agent for this document (GET /v1/pod):
+The controller requests this document from the status port of an agent (GET /v1/pod):
 
     {"protocol": 1, "uid": "9d1…", "live": "uY3…", "frozen": "-", "exitStatus": null,
      "directories": [{"state": "loaded", "evidence": "exact", "payload": "Zk…", "age": 3.2}],
@@ -10,18 +10,18 @@ The controller asks the status port of an agent for this document (GET /v1/pod):
     live, frozen       the fingerprints that were announced to the pod; "" before the first time
     directories        one entry for each directory that the agent watches
       state            one of AgentState
-      evidence         how its files compare with what is announced: `exact` by payload digest,
-                       `order` by the order of announcements and updates, `assumed` where the
-                       agent did not see the update, "" where nothing was announced
-      payload          the payload digest of its files, where that is exact
-      age              seconds since its files changed; null where the agent saw no change
-    restart            how far the restart for content read at start is, where the agent does that
-    exitStatus         that of a check which did not pass
+      evidence         how its files were compared with the announcement: `exact` by payload
+                       digest, `order` by the order of announcements and updates, `assumed` if
+                       the agent did not observe the update, "" if nothing was announced
+      payload          the payload digest of its files, if the evidence is exact
+      age              seconds since its files changed; null if the agent observed no change
+    restart            the state of the restart for content read at start, if the agent does that
+    exitStatus         the exit status of a check that failed
 
-An answer is from inside the pod, so whoever controls the pod controls it: it counts for this pod
-alone, its size and values are bounded, nothing in it is shown but these words and numbers, and
-what does not fit makes the pod unknown. The words of a check are not part of it, since they can
-quote content.
+The answer comes from inside the pod, so it can be forged by anyone who controls the pod. Therefore
+it counts for this pod only, its size and values are limited, only the values above are shown, and
+an answer that does not match this schema makes the pod unknown. The output of a check is not part
+of it, since it may quote content.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ __all__ = [
     "restart_stage",
 ]
 
-#: The version of the document. Another one is not understood, so it proves nothing.
+#: The version of the document. Other versions are not understood and prove nothing.
 PROTOCOL = 1
 
 
 class AgentState(enum.Enum):
-    """How far an agent is with one directory, or with a restart; best first."""
+    """The state of one directory, or of a restart; best first."""
 
     #: There is nothing to do.
     NONE = "none"
     #: The process has loaded the files, and a probe or its start confirms that.
     LOADED = "loaded"
-    #: The process was told, and nothing can confirm it.
+    #: The process was told to reload, and nothing can confirm that it did.
     TOLD = "told"
-    #: The files are not what was announced yet.
+    #: The announced files have not arrived yet.
     WAITING = "waiting"
     SETTLING = "settling"
     CHECKING = "checking"
@@ -92,10 +92,10 @@ class AgentState(enum.Enum):
 
 _BEST_FIRST = tuple(AgentState)
 
-#: Seconds by which our own and the agent's measure of a moment may differ.
+#: Seconds by which the controller's and the agent's measurements of a time may differ.
 _CLOCKS = 1.0
 
-#: What each is called of a pod, with the reason.
+#: The state of a pod for each state of its agent, with the reason.
 _TROUBLE = {
     AgentState.WAITING: (PodState.WAITING, "its files are not updated yet"),
     AgentState.SETTLING: (PodState.SETTLING, "its agent waits until the files are complete"),
@@ -110,7 +110,7 @@ _TROUBLE = {
 
 
 class Evidence(enum.Enum):
-    """How the files of a directory were compared with what is announced."""
+    """How the files of a directory were compared with the announcement."""
 
     EXACT = "exact"
     ORDER = "order"
@@ -122,7 +122,7 @@ _Name = Annotated[str, msgspec.Meta(max_length=128)]
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel"):
-    """Unknown fields are skipped: a later agent may say more."""
+    """Skips unknown fields, which later agents may add."""
 
 
 class AgentDirectory(_Part, frozen=True):
@@ -131,20 +131,20 @@ class AgentDirectory(_Part, frozen=True):
     state: AgentState
     evidence: Evidence = Evidence.NONE
     payload: _Name = ""
-    #: Seconds since its files changed; None: the agent saw no change.
+    #: Seconds since its files changed; None: the agent observed no change.
     age: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
 class AgentRestart(_Part, frozen=True):
-    """How far an agent is with content that is read at start."""
+    """The state of the restart for content that is read at start."""
 
     state: AgentState = AgentState.NONE
-    #: The announced one that it last restarted for, or took as given.
+    #: The announced fingerprint of the last restart, or the first one seen.
     fingerprint: _Name = ""
 
 
 class AgentAnswer(_Part, frozen=True):
-    """The document, as far as it is used."""
+    """The used fields of the document."""
 
     protocol: int
     uid: _Name
@@ -156,7 +156,7 @@ class AgentAnswer(_Part, frozen=True):
 
     @property
     def worst(self) -> AgentState:
-        """The state that is furthest from loaded, of all directories."""
+        """The worst state of all directories."""
         states = [directory.state for directory in self.directories]
         return max(states, key=_BEST_FIRST.index, default=AgentState.NONE)
 
@@ -166,31 +166,31 @@ class _Version(msgspec.Struct):
 
 
 class AgentReport(NamedTuple):
-    """What came of asking an agent."""
+    """The result of querying an agent."""
 
-    #: None: it gave no answer that counts.
+    #: None: there is no valid answer.
     answer: AgentAnswer | None
-    #: Why not, in words; "" for an answer.
+    #: Why there is no answer; "" if there is one.
     problem: str = ""
 
 
 class AgentAddress(NamedTuple):
-    """Where an agent is asked."""
+    """Where an agent is queried."""
 
     host: str
     port: int
-    #: The pod's uid, which the answer has to show.
+    #: The pod's uid, which the answer must contain.
     uid: str
 
 
 class AgentAnnouncement(NamedTuple):
-    """What the answer of an agent is compared with."""
+    """The data that the answer of an agent is compared with."""
 
-    #: What is to be there, and what the pod's annotation says.
+    #: The desired target, and that of the pod's annotation.
     desired: Target
     nudged: Target | None
-    #: When sources in live use last changed that payload digests do not cover: POSIX seconds of
-    #: the API server, -inf where there are none, None where it is not known.
+    #: The last change of the sources in live use that payload digests do not cover: POSIX seconds
+    #: of the API server, -inf if there are none, None if it is unknown.
     order_changed: float | None
     #: POSIX seconds of the API server.
     now: float
@@ -201,7 +201,7 @@ _versions = msgspec.json.Decoder(_Version)
 
 
 def read_answer(body: bytes, uid: str) -> AgentReport:
-    """Read an agent's answer for the pod with this uid; whatever does not fit is no answer."""
+    """Read an agent's answer for the pod with this uid."""
     try:
         protocol = _versions.decode(body).protocol
         if protocol != PROTOCOL:
@@ -218,7 +218,7 @@ def read_answer(body: bytes, uid: str) -> AgentReport:
 
 # -- where ---------------------------------------------------------------------------------------
 
-#: Where clouds serve credentials to whoever asks from inside.
+#: The addresses of cloud metadata services, which serve credentials.
 _METADATA_SERVICES = (ipaddress.ip_address("fd00:ec2::254"),)
 
 #: The agent's container and program, as injection names them.
@@ -231,9 +231,9 @@ _MAX_AGENTS = 16
 def agent_addresses(pod: Pod, *, loopback: bool) -> tuple[AgentAddress, ...] | str:
     """Find where the agents of a pod are asked, or say why one cannot be.
 
-    Only the pod's own address is, as its kubelet reports it; never one that means this machine or
-    its link, where other services trust who asks. `loopback` allows this machine's, for a local
-    control plane, whose pods have such addresses.
+    Only the pod IP that the kubelet reports is queried, never a loopback or link-local address,
+    where other services may trust local requests. `loopback` permits loopback addresses, which the
+    pods of a local control plane have.
     """
     value = (pod.metadata.annotations or {}).get(AGENT)
     if value is None:
@@ -255,7 +255,7 @@ def agent_addresses(pod: Pod, *, loopback: bool) -> tuple[AgentAddress, ...] | s
     except ValueError:
         return "it has no address yet"
     if not _may_be_asked(address, loopback=loopback):
-        return f"its address {address} is not one that agents are asked at"
+        return f"agents are not queried at addresses such as {address}"
     return tuple(AgentAddress(str(address), port, pod.metadata.uid) for port in ports)
 
 
@@ -308,7 +308,7 @@ def _may_be_asked(
 
 
 def agent_log_command(pod: Pod) -> str:
-    """Return the command that shows what a pod's agent has written, its check's words too."""
+    """Return the command that shows the log of a pod's agent with the output of its checks."""
     containers = [
         *(pod.spec.containers or ()),
         *(one for one in pod.spec.init_containers or () if one.restart_policy == "Always"),
@@ -332,7 +332,7 @@ def _runs_agent(container: Container) -> bool:
 
 
 def is_final(report: AgentReport, announcement: AgentAnnouncement) -> bool:
-    """Tell whether asking again about the same content would show nothing new."""
+    """Return whether another query about the same content would return nothing new."""
     answer = report.answer
     if answer is None or answer.live != announcement.desired.live:
         return False
@@ -341,13 +341,12 @@ def is_final(report: AgentReport, announcement: AgentAnnouncement) -> bool:
 
 
 def agent_stage(report: AgentReport, announcement: AgentAnnouncement, *, synced: Stage) -> Stage:
-    """Conclude from an agent whether the process has loaded the files that should be there.
+    """Determine from an agent's report whether the process has loaded the desired files.
 
     `synced` says by time alone whether the kubelet has updated the files.
 
-    An answer about an earlier announcement says nothing of this one. Where the pod was told
-    nothing, as after an adoption, the agent's word counts for the files that time shows to be
-    there.
+    An answer about an earlier announcement proves nothing about this one. If the pod was not
+    nudged, as after an adoption, the report counts for the files that are present by time.
     """
     answer, desired = report.answer, announcement.desired
     if answer is None:
@@ -372,7 +371,7 @@ def agent_stage(report: AgentReport, announcement: AgentAnnouncement, *, synced:
 def projected_by_agent(
     report: AgentReport, announcement: AgentAnnouncement, *, synced: Stage
 ) -> Stage | None:
-    """Conclude from an agent whether the files should be there; None: it does not say."""
+    """Determine from an agent's report whether the files are present; None: unknown."""
     answer = report.answer
     if answer is None or answer.live != announcement.desired.live:
         return None
@@ -382,7 +381,7 @@ def projected_by_agent(
 
 
 def _matched(answer: AgentAnswer, announcement: AgentAnnouncement, synced: Stage) -> Stage:
-    """Compare the files of a pod with what is announced to it."""
+    """Compare the files of a pod with the announcement."""
     exact = {one.payload for one in answer.directories if one.evidence is Evidence.EXACT}
     if not exact.issuperset(announcement.desired.payloads):
         return _waiting("its agent does not find all announced files in the directories it watches")
@@ -399,11 +398,11 @@ def _matched(answer: AgentAnswer, announcement: AgentAnnouncement, synced: Stage
 def _is_updated(
     directories: Sequence[AgentDirectory], announcement: AgentAnnouncement, *, ordered: bool
 ) -> bool:
-    """Tell whether the last update of some directories is one of the last change.
+    """Return whether the last update of some directories belongs to the last change.
 
-    Where announcements and updates came in order it only has to be no older: an announcement that
-    was replaced before the agent read it leaves the update of the change before. Otherwise it has
-    to be so much younger that it cannot be of that one either.
+    If announcements and updates arrived in order, the update must not be older than the change: if
+    an announcement was replaced before the agent read it, the update may belong to the change
+    before. Otherwise the update must be clearly younger than the change.
     """
     changed = announcement.order_changed
     ages = [one.age for one in directories if one.age is not None]
@@ -414,9 +413,9 @@ def _is_updated(
 
 
 def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage | None:
-    """Say how far an agent is with a restart for content read at start; None: it does not say.
+    """Return the state of a restart for content read at start; None: no problem is reported.
 
-    That it is done shows in the start of the containers, so an agent's word is no proof of it.
+    A completed restart shows in the start of the containers, so the report is no proof of it.
     """
     answer, desired = report.answer, announcement.desired
     if answer is None:
@@ -428,7 +427,7 @@ def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage
 
 
 def restart_progress(report: AgentReport, desired: Target) -> RestartProgress | None:
-    """Say whether an agent has restarted its process for what its pod was told; None: unknown."""
+    """Return whether an agent has restarted its process for the desired content; None: unknown."""
     answer = report.answer
     if answer is None:
         return None
@@ -445,7 +444,7 @@ def _trouble(worst: AgentState, answer: AgentAnswer) -> Stage:
     state, reason = _TROUBLE[worst]
     if answer.exit_status is not None and worst in (AgentState.REFUSED, AgentState.CHECK_FAILED):
         reason += f" (exit status {answer.exit_status})"
-    # The shell's exit statuses for a program that is not there or cannot be executed.
+    # The shell's exit statuses for a program that does not exist or cannot be executed.
     permanent = worst is AgentState.CHECK_FAILED and answer.exit_status in (126, 127)
     return Stage(Confidence.UNKNOWN, reason, state, permanent)
 

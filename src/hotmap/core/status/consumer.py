@@ -68,7 +68,7 @@ class ConsumerStatus(NamedTuple):
     reason: str
     #: How many of its pods are not known to be up to date, as far as they were counted.
     behind: int = 0
-    #: Whether it stays like this until somebody does something, whatever the state says.
+    #: Whether a user has to act, independent of the state.
     needs_action: bool = False
 
     @property
@@ -77,7 +77,7 @@ class ConsumerStatus(NamedTuple):
         return self.needs_action or self.state in _FINAL
 
 
-#: The states that somebody has to end.
+#: The states that last until a user acts.
 _FINAL = (State.STUCK, State.HELD, State.REFUSED, State.LATENT)
 
 
@@ -144,7 +144,7 @@ def _missing_source_status(sources: Sequence[ObjectKey]) -> ConsumerStatus:
     verb = "is" if len(sources) == 1 else "are"
     return ConsumerStatus(
         State.WAITING,
-        f"{names} {verb} gone; running pods keep what they have, new pods cannot start",
+        f"{names} {verb} gone; running pods keep their content, new pods cannot start",
         needs_action=True,
     )
 

@@ -120,7 +120,7 @@ class ObservedPod(NamedTuple):
     #: The target of its last nudge.
     nudged: Target | None
     uid: str = ""
-    #: The command that shows the words of its agent.
+    #: The command that shows the log of its agent.
     log_command: str = ""
 
     @property
@@ -130,7 +130,7 @@ class ObservedPod(NamedTuple):
 
 
 class PodProof(NamedTuple):
-    """How far the desired content has got in one pod."""
+    """The stages that the desired content has reached in one pod."""
 
     pod: ObservedPod
     #: None: no files of a source are mounted.
@@ -143,7 +143,7 @@ class PodProof(NamedTuple):
 
     @property
     def state(self) -> PodState:
-        """The pod's state in one word; what an agent says goes first."""
+        """The pod's state; the state that its agent reports takes precedence."""
         if self.loaded.state is not None:
             return self.loaded.state
         if self.loaded.reached:
@@ -291,7 +291,7 @@ def pod_proofs(
     )
 
 
-_NOT_ASKED = AgentReport(None, "its agent was not asked yet")
+_NOT_ASKED = AgentReport(None, "its agent was not queried yet")
 
 
 class _Judge:
@@ -391,7 +391,7 @@ class _Judge:
         return by_time
 
     def _known_by_time(self, at: float, changed: float | None) -> Stage:
-        """Compare times; nothing is proven by one that a removed data key would not have moved."""
+        """Compare times; a time that the removal of a data key does not update proves nothing."""
         stage = stage_by_time(at, changed, edited=self._desired.edited)
         if self._desired.estimated and stage.reached and changed != -inf:
             return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
@@ -407,7 +407,7 @@ class _Judge:
         if content_of(self._pod.start.revision) == self._desired.template:
             return Stage(Confidence.INFERRED, "its template was written for this content")
         if self._template_current:
-            why = "all pods are of the template written for this content"
+            why = "all pods have the template written for this content"
             return Stage(Confidence.INFERRED, why)
         return by_time
 

@@ -1,4 +1,4 @@
-"""A stage of a pod's content, how it is known to be reached, and the state of a pod in one word."""
+"""The stages that content reaches in a pod, the confidence in each, and the state of a pod."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STRENGTH = tuple(Confidence)
 
 
 class PodState(enum.Enum):
-    """Whether a pod has the desired content, in one word; all but the first two say why not."""
+    """Whether a pod has the desired content; all but the first two values say why it does not."""
 
     CURRENT = "current"
     #: The process was told to reload, and nothing confirms that it did.
@@ -52,9 +52,9 @@ class Stage(NamedTuple):
 
     confidence: Confidence
     reason: str
-    #: What an agent says of it; None: nothing was asked.
+    #: The state that its agent reports; None: it was not queried.
     state: PodState | None = None
-    #: Whether retrying cannot help, since what is missing is in the pod.
+    #: Whether retrying cannot help, since the cause is in the pod.
     permanent: bool = False
 
     @property
