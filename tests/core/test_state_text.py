@@ -207,7 +207,7 @@ SEEN = SourceChanges(
 
 SEEN_LINE = (
     '{"source":["ConfigMap","shop","app"],'
-    '"changes":[[1.5,"1042",["a","b"],1.0,false],[2.0,"",[],null,false]]}'
+    '"sightings":[[1.5,"1042",["a","b"],1.0,false],[2.0,"",[],null,false]]}'
 )
 
 

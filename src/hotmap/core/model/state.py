@@ -13,7 +13,7 @@ The latest observed changes of followed sources are stored with them, so that an
 reverted is still known after a crash; these are JSON objects, one line each, which a reader of
 records skips:
 
-    {"source":["ConfigMap","shop","app"],"changes":[[1789.5,"1042",["LEVEL"]]]}
+    {"source":["ConfigMap","shop","app"],"sightings":[[1789.5,"1042",["LEVEL"]]]}
 
 The first shard also has the time until which sources were watched, so that the next controller
 knows since when it may have missed a change:
