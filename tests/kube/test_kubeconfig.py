@@ -226,9 +226,9 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
             " 'c:6443'",
         ),
         (
-            kubeconfig(cluster={"proxy-url": "socks5://p"}),
-            "cluster 'c' in kubeconfig {path} has a proxy-url that is not http://; no other is"
-            " supported yet",
+            kubeconfig(cluster={"proxy-url": "socks4://p"}),
+            "cluster 'c' in kubeconfig {path} has a proxy-url that is not a URL with one of the"
+            " schemes http, https, socks5, socks5h",
         ),
         (
             kubeconfig(cluster={"server": ["geheim"]}),

@@ -167,7 +167,7 @@ class ClusterConfig(NamedTuple):
     tls: TLS = TLS()
     #: the default namespace
     namespace: str = "default"
-    #: URL of an HTTP proxy, "" for none
+    #: URL of an HTTP or SOCKS proxy, "" for none; may hold a password
     proxy: str = ""
     #: file of the trusted certificates if it may change: it is read again
     ca_file: Path | None = None

@@ -29,6 +29,7 @@ from hotmap.kube.config import (
     read_file,
 )
 from hotmap.kube.exec_plugin import ExecCredentials, ExecPlugin
+from hotmap.kube.proxy import PROXY_SCHEMES, is_proxy, proxy_from_environment
 
 __all__ = ["load_config", "load_kubeconfig"]
 
@@ -246,10 +247,11 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
         raise SettingsError(
             f"{cluster_name} needs a server like https://host:6443, but has {server!r}"
         )
-    proxy = cluster.proxy_url or ""
-    if proxy and not (proxy.startswith("http://") and _is_server(proxy)):
+    proxy = cluster.proxy_url or proxy_from_environment(server, os.environ)
+    if not is_proxy(proxy or "http://none"):
         raise SettingsError(
-            f"{cluster_name} has a proxy-url that is not http://; no other is supported yet"
+            f"{cluster_name} has a proxy-url that is not a URL with one of the schemes"
+            f" {', '.join(PROXY_SCHEMES)}"
         )
     tls = _tls(cluster_name, cluster, context.user, user)
     return ClusterConfig(

@@ -21,7 +21,9 @@ from yarl import URL
 from hotmap.core.errors import ApiError, SettingsError, Unauthorized, Unreachable, api_error
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.proxy import describe_proxy, is_socks
 from hotmap.kube.server_clock import ServerClock
+from hotmap.kube.socks import SocksConnector
 from hotmap.kube.status import read_status, retry_after
 
 __all__ = ["Request", "Transport", "WatchStream", "is_certificate_error"]
@@ -110,18 +112,20 @@ class Transport:
         self._ssl = context if context is not None else True
         self._ca_read_at = loop_time()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                ssl=self._ssl,
-                # Each watch holds a connection; with the default of 100 they could starve calls.
-                limit=0,
-            ),
+            connector=self._connector(),
             # 256 KiB: fewer wake-ups on bursts, and still bounded.
             read_bufsize=1 << 18,
-            # Proxies are taken from the kubeconfig alone, so that environment variables cannot
-            # redirect a pod.
+            # Kubeconfigs name the proxy, or were read with the environment's: a variable that is
+            # meant for something else cannot redirect a pod.
             trust_env=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
+
+    def _connector(self) -> aiohttp.TCPConnector:
+        # Each watch holds a connection; with the default limit of 100 they could starve calls.
+        if not is_socks(self.config.proxy):
+            return aiohttp.TCPConnector(ssl=self._ssl, limit=0)
+        return SocksConnector(self.config.proxy, ssl=self._ssl, limit=0)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -186,7 +190,7 @@ class Transport:
                 headers=self._request_headers(request, authorization),
                 timeout=limits,
                 allow_redirects=False,
-                proxy=self.config.proxy or None,
+                proxy=None if is_socks(self.config.proxy) else self.config.proxy or None,
                 server_hostname=self.config.tls.server_name or None,
                 ssl=self._ssl,
             )
@@ -257,6 +261,9 @@ class Transport:
             retry_after=retry_after(status, header=response.headers.get("Retry-After", "")),
         )
 
+    def _route(self) -> str:
+        return f"the proxy {describe_proxy(self.config.proxy)}"
+
     def _unreachable(self, request: Request, error: Exception) -> NoReturn:
         self.answers[request.method, "unreachable"] += 1
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -265,10 +272,13 @@ class Transport:
                 f"cannot trust {self.server}: {_describe(error.certificate_error)}; check the"
                 f" certificate authority and the server's name in {self.config.origin}"
             )
+        elif isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+            text = f"cannot reach {self.server} through {self._route()}: {_describe(error)}"
         elif isinstance(error, aiohttp.ClientConnectorError | TimeoutError):
+            through = f" through {self._route()}" if self.config.proxy else ""
             text = (
-                f"cannot reach {self.server}: {_describe(error)}; is the cluster up, and is the"
-                f" address in {self.config.origin} right?"
+                f"cannot reach {self.server}{through}: {_describe(error)}; is the cluster up, and"
+                f" is the address in {self.config.origin} right?"
             )
         else:
             text = (
@@ -287,6 +297,8 @@ def _describe(error: BaseException) -> str:
     """Describe a network error briefly."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message or "its certificate cannot be verified"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"it answered {error.status} {error.message}".rstrip()
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"cannot resolve {error.host!r}"
     if isinstance(error, aiohttp.ClientConnectorError):
