@@ -84,8 +84,8 @@ class FakeAgent:
 class FakeAgents:
     """Starts agents and stops them all at the end of a block."""
 
-    #: The port of all of them; each has its own address.
-    PORT = 9533
+    #: The port of all of them, which is no default of anything; each has its own address.
+    PORT = 29533
 
     def __init__(self) -> None:
         self._agents: list[FakeAgent] = []
