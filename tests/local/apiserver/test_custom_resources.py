@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from hotmap.core.errors import ApiError, BadRequest, Invalid, NotFound
+from hotmap.core.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.custom.jsonpath import find, is_valid_path
 from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
@@ -349,6 +349,72 @@ async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
     assert answered.warnings == ('unknown field "spec.junk"',)
     with pytest.raises(BadRequest, match=r'strict decoding error: unknown field "spec\.junk"'):
         await answer(registry, "create", path, Request({"fieldValidation": "Strict"}, body=body))
+
+
+LISTS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "ports": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["port", "protocol"],
+            "items": {
+                "type": "object",
+                "properties": {
+                    "port": {"type": "integer"},
+                    "protocol": {"type": "string", "default": "TCP"},
+                    "name": {"type": "string"},
+                },
+            },
+        },
+        "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+        "words": {"type": "array", "items": {"type": "string"}},
+        "whole": {"type": "object", "x-kubernetes-map-type": "atomic", **FREE},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
+
+
+async def test_apply_follows_list_types_of_schema(registry: Registry) -> None:
+    """Lists are maps or sets where the schema says so; each applier owns what it sends."""
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": LISTS}}}
+    await establish(registry, definition(schema=schema))
+
+    async def apply(manager: str, **spec: Any) -> Any:
+        config = {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+        return await registry.patch(
+            "widgets.example.com", "default", "a", config, kind="apply", manager=manager
+        )
+
+    await apply("m1", ports=[{"port": 80, "name": "web"}], tags=["a"], labels={"x": "1"})
+    shared = await apply("m2", ports=[{"port": 81}], tags=["b"], labels={"y": "2"})
+    assert [port["port"] for port in shared["spec"]["ports"]] == [80, 81]
+    assert sorted(shared["spec"]["tags"]) == ["a", "b"]
+    assert shared["spec"]["labels"] == {"x": "1", "y": "2"}
+    owned = {entry["manager"]: entry["fieldsV1"] for entry in shared["metadata"]["managedFields"]}
+    assert owned["m1"] == {
+        "f:spec": {
+            "f:labels": {"f:x": {}},
+            "f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:name": {}, "f:port": {}}},
+            "f:tags": {'v:"a"': {}},
+        }
+    }
+    with pytest.raises(
+        Conflict, match=r'conflict with "m1": .spec.ports\[port=80,protocol="TCP"\]'
+    ):
+        await apply("m2", ports=[{"port": 80, "name": "other"}])
+    left = await apply("m1", words=["x"], whole={"a": 1})
+    assert left["spec"]["ports"] == [{"port": 81, "protocol": "TCP"}]
+    assert (left["spec"]["tags"], left["spec"]["labels"]) == (["b"], {"y": "2"})
+    with pytest.raises(Conflict, match=r"\.spec\.whole"):
+        await apply("m2", whole={"b": 2})
+    with pytest.raises(Conflict, match=r"\.spec\.words"):
+        await apply("m2", words=["y"])
 
 
 async def test_schema_is_published(registry: Registry) -> None:

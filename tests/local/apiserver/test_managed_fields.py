@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from tests.local.apiserver.api import CONFIGMAPS, configmap, deployment
+
+from hotmap.local.apiserver.api_types import Field
+from hotmap.local.apiserver.field_sets import merge
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
@@ -122,3 +126,20 @@ async def test_user_agent_is_default_field_manager(api: Api) -> None:
         'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: '
         "may not be more than 128 bytes"
     )
+
+
+@pytest.mark.parametrize(
+    ("live", "applied", "merged"),
+    [
+        ("a", "b", "ab"),
+        ("abc", "ca", "bca"),
+        ("xay", "az", "xayz"),
+        ("abc", "abc", "abc"),
+        ("abc", "cba", "cba"),
+        ("", "ba", "ba"),
+    ],
+)
+def test_merged_list_keeps_the_applied_order(live: str, applied: str, merged: str) -> None:
+    """Items that only the live list has stay where they were before the applied ones."""
+    field = Field("[]string", list_type="set")
+    assert merge(field, list(live), list(applied)) == list(merged)

@@ -2,17 +2,19 @@
 
 sigs.k8s.io/structured-merge-diff: fieldpath (sets), typed (compare, merge). A path is a tuple of
 elements as FieldsV1 writes them: `f:<field>`, `k:<keys of a list item>`, `v:<value of a set>`. The
-structure comes from `api_types`; kinds without a type have maps of fields and atomic lists.
+structure comes from `api_types`, that of custom resources from their schemas (`schema_structure`);
+what neither knows has maps of fields and atomic lists.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from hotmap.local.apiserver.api_types import METADATA, Field, api_types, type_of
+from hotmap.local.apiserver.api_types import Field, api_types, type_of
+from hotmap.local.apiserver.schema_structure import SchemaField, custom_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,11 +37,6 @@ class Difference(NamedTuple):
     removed: FieldSet
 
 
-@cache
-def _custom_root() -> dict[str, Field]:
-    return {"metadata": Field(f"#{METADATA}")}
-
-
 def _children(field: Field, value: Any) -> _Children | None:
     """Split a value by its structure, None for a scalar or what is written as a whole."""
     if isinstance(value, dict):
@@ -56,9 +53,11 @@ def _map_children(field: Field, value: JsonObject) -> _Children | None:
     if text.startswith("{}"):
         inner = Field(text[2:], pointer=True, omitempty=True)
         return {f"f:{name}": (inner, value[name]) for name in value}
-    if text in ("any", "custom"):
-        known = _custom_root() if text == "custom" else {}
-        return {f"f:{name}": (known.get(name, _ANY), value[name]) for name in value}
+    if isinstance(field, SchemaField):
+        known = field.fields
+        return {f"f:{name}": (known.get(name, field.inner), value[name]) for name in value}
+    if text == "any":
+        return {f"f:{name}": (_ANY, value[name]) for name in value}
     table = api_types()
     fields = table.types.get(text[1:])
     if fields is None or text[1:] in table.atomic_types:
@@ -67,19 +66,23 @@ def _map_children(field: Field, value: JsonObject) -> _Children | None:
 
 
 def _list_children(field: Field, value: list[Any]) -> _Children | None:
-    inner = Field(field.type[2:], pointer=True, omitempty=True)
+    if isinstance(field, SchemaField):
+        inner, defaults = field.inner, field.defaults
+    else:
+        inner = Field(field.type[2:], pointer=True, omitempty=True)
+        fields = api_types().types.get(inner.type[1:], {})
+        defaults = {name: known.default for name, known in fields.items() if known.default}
     if field.list_type == "set":
         values = {f"v:{_json(item)}": (inner, item) for item in value}
         return values if len(values) == len(value) else None
-    defaults = api_types().types.get(inner.type[1:], {})
     found: _Children = {}
     for item in value:
         if not isinstance(item, dict):
             return None
         keys = {
-            key: item.get(key, defaults[key].default)
+            key: item.get(key, defaults.get(key))
             for key in sorted(field.list_keys)
-            if key in item or defaults[key].default
+            if key in item or key in defaults
         }
         if not keys:
             return None
@@ -95,7 +98,7 @@ def _json(value: object) -> str:
 def root_field(kind: Kind) -> Field:
     """Return the structure of a kind's objects."""
     name = type_of(kind)
-    return Field("custom") if name is None else Field(f"#{name}")
+    return custom_root(kind.strategy) if name is None else Field(f"#{name}")
 
 
 def fields_of_object(field: Field, value: Any, path: Path = ()) -> FieldSet:
@@ -105,9 +108,10 @@ def fields_of_object(field: Field, value: Any, path: Path = ()) -> FieldSet:
         return {path}
     found: FieldSet = set()
     is_struct = field.type.startswith("#")
+    known = field.fields if isinstance(field, SchemaField) else {}
     for element, (inner, item) in children.items():
         at = (*path, element)
-        if not is_struct or item in ({}, []):
+        if not (is_struct or element[2:] in known) or item in ({}, []):
             found.add(at)
         found |= fields_of_object(inner, item, at)
     return found
@@ -172,16 +176,34 @@ def merge(field: Field, live: Any, applied: Any) -> Any:
 
 
 def _merged_order(before: list[str], after: list[str]) -> list[str]:
-    """Keep the applied order; items that only the live list has stay before their successors."""
+    """Put items into the applied order, those of the live list alone where they were.
+
+    structured-merge-diff: typed/merge.go, visitListItems.
+    """
+    live, applied = set(before), set(after)
+    shared = deque(element for element in after if element in live)
     order: list[str] = []
-    rest = list(before)
-    for element in after:
-        if element in rest:
-            at = rest.index(element)
-            order += [other for other in rest[:at] if other not in after]
-            rest = rest[at + 1 :]
-        order.append(element)
-    return order + [other for other in rest if other not in after]
+    taken: set[str] = set()
+    left, right = deque(before), deque(after)
+    wanted = shared.popleft() if shared else None
+    while left or right:
+        if left and right and left[0] == right[0]:
+            taken.add(left.popleft())
+            order.append(right.popleft())
+            wanted = shared.popleft() if shared else None
+        elif left and right and left[0] in applied and wanted not in (None, left[0]):
+            left.popleft()
+        elif left and left[0] not in applied:
+            order.append(left.popleft())
+        else:
+            if left and left[0] in taken:
+                left.popleft()
+            if right:
+                taken.add(right[0])
+                order.append(right.popleft())
+                if order[-1] == wanted:
+                    wanted = shared.popleft() if shared else None
+    return order
 
 
 def remove(field: Field, value: Any, paths: Iterable[Path]) -> Any:
