@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.local.kubelet.conftest import LocalNode
+from tests.support.requires import requires
 
 from hotmap.core.errors import ApiError, BadRequest
 from hotmap.local.kubelet_api import LogOptions, StreamOptions
@@ -204,3 +206,17 @@ async def test_connection_to_a_port_of_a_pod(node: LocalNode) -> None:
     writer.close()
     with pytest.raises(ApiError, match="connection refused"):
         await node.kubelet.connect("default", "server", 1)
+
+
+async def test_user_and_groups_of_container_and_its_commands(node: LocalNode) -> None:
+    """A user without a group has the root group; fsGroup and more groups are supplementary."""
+    requires("root", available=os.geteuid() == 0, reason="only root can change users")
+    script = "id -u; id -g; id -G"
+    context = {"runAsUser": 4001, "fsGroup": 4002, "supplementalGroups": [4003]}
+    await node.run_pod(
+        "user", f"{script}; exec sleep 600", pod={"securityContext": context}, workingDir="/"
+    )
+    await node.phase("user", "Running")
+    wanted = "4001\n0\n0 4002 4003\n"
+    assert await node.execute("user", script) == wanted
+    assert await node.logs("user") == wanted

@@ -85,7 +85,9 @@ class GarbageCollector(Controller[_Key]):
 
     def _listener(self, resource: str) -> Callable[[Object | None, Object | None], None]:
         def listen(old: Object | None, new: Object | None) -> None:
-            if new is not None and (old is None or _fields(old) != _fields(new)):
+            # Most objects have no owner, so nothing is to be looked up for them.
+            is_new = old is None or new is None or _fields(old) != _fields(new)
+            if new is not None and is_new and (owners_of(new) or is_deleted(new)):
                 self._loop.add((resource, *name_of(new)))
             if old is not None and (new is None or owners_of(old) != owners_of(new)):
                 self._add_owners(old)

@@ -15,7 +15,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from hotmap.core.errors import HotmapError, NotFound
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
@@ -235,10 +235,6 @@ class PodContainers:
             ),
             hostname=hostname,
         )
-        context = {
-            **(pod["spec"].get("securityContext") or {}),
-            **(container.get("securityContext") or {}),
-        }
         mounts = self._volumes.mounts_of(pod, container, env)
         image = self._node.runtime.images.find(container.get("image", ""))
         if image is None and not container.get("command"):
@@ -258,8 +254,7 @@ class PodContainers:
             "hostname": hostname[:63],
             "mounts": mounts,
             "root": image.root,
-            "user": context.get("runAsUser"),
-            "group": context.get("runAsGroup"),
+            **_identity(pod["spec"], container),
             "processes": self._uid if pod["spec"].get("shareProcessNamespace") else "",
         }
 
@@ -361,12 +356,16 @@ class PodContainers:
         state = self.states.get(name)
         if state is None or state.process is None or not state.process.running:
             raise StartFailed("the container is not running")
+        container = named_container(self.pod["spec"], name)
         spec: ContainerSpec = {
             "argv": list(command),
             "env": {"TERM": "xterm", **state.env} if tty else state.env,
-            "cwd": named_container(self.pod["spec"], name).get("workingDir") or "/",
+            "cwd": container.get("workingDir") or "/",
             "hostname": "",
             "mounts": [],
+            "root": "",
+            "processes": "",
+            **_identity(self.pod["spec"], container),
         }
         return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
 
@@ -450,6 +449,24 @@ def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Find the definition of a container, init container or not."""
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     return next(container for container in containers if container["name"] == name)
+
+
+class _Identity(TypedDict):
+    user: int | None
+    group: int | None
+    groups: list[int]
+
+
+def _identity(spec: Mapping[str, Any], container: Mapping[str, Any]) -> _Identity:
+    """Return as whom a container and the commands in it run (core/v1 PodSecurityContext)."""
+    of_pod = spec.get("securityContext") or {}
+    context = {**of_pod, **(container.get("securityContext") or {})}
+    own = [of_pod["fsGroup"]] if of_pod.get("fsGroup") is not None else []
+    return {
+        "user": context.get("runAsUser"),
+        "group": context.get("runAsGroup"),
+        "groups": [*own, *(of_pod.get("supplementalGroups") or ())],
+    }
 
 
 def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
         mounts: list[Mount]
         user: NotRequired[int | None]
         group: NotRequired[int | None]
+        #: Supplementary groups, such as the pod's fsGroup.
+        groups: NotRequired[list[int]]
         #: The directory of an image, as the root; "" for the machine's own.
         root: NotRequired[str]
         #: The name of the PID namespace that it shares with others; "" for one of its own.

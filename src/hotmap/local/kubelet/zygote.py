@@ -251,7 +251,7 @@ def _exec_container(
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         prepare()
         _enter_directory(spec["cwd"])
-        _take_identity(spec.get("user"), spec.get("group"))
+        _take_identity(spec.get("user"), spec.get("group"), spec.get("groups"))
         os.umask(0o022)
         _execute(spec["argv"], spec["env"])
     except BaseException as error:
@@ -265,11 +265,15 @@ def _enter_directory(path: str) -> None:
     os.chdir(path)
 
 
-def _take_identity(user: int | None, group: int | None) -> None:
+def _take_identity(user: int | None, group: int | None, groups: list[int] | None) -> None:
     try:
-        if group is not None:
-            os.setgroups([])
-            os.setgid(group)
+        if groups or group is not None or user is not None:
+            # A user namespace has only the kubelet's groups.
+            with contextlib.suppress(PermissionError):
+                os.setgroups(groups or [])
+        if group is not None or user is not None:
+            # A user without a group has the root group (CRI: LinuxContainerSecurityContext).
+            os.setgid(group or 0)
         if user is not None:
             os.setuid(user)
     except OSError as error:
