@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import urllib.error
 import urllib.request
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from tests.agent.agents import Volume, eventually
 from tests.agent.test_drop_in_command_lines import RELOADER, drop_in, run
 from tests.support.certificates import Authority
 
+from hotmap.agent.report.basic_auth import BasicAuth
 from hotmap.agent.settings.web_config_file import load_web_config, parse_block_yaml
 from hotmap.core.errors import SettingsError
 
@@ -83,7 +86,15 @@ def test_port_has_tls_client_certificates_and_headers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("basic_auth_users:\n  a: $2y$10$x\n", "basic_auth_users is not supported"),
+        ("rate_limit:\n  burst: 1\n", "rate_limit is not supported"),
+        (
+            "basic_auth_users:\n  a: secret\n",
+            "basic_auth_users: the value of 'a' is not a hash of bcrypt",
+        ),
+        (
+            f"basic_auth_users:\n  a: $2y$31${'x' * 53}\n",
+            "basic_auth_users: the hash of 'a' has cost 31; 4 to 14 are supported",
+        ),
         ("tls_server_config:\n  cert: x\n", "tls_server_config.cert is not supported"),
         (
             "tls_server_config:\n  cert_file: x\n",
@@ -107,6 +118,84 @@ def test_invalid_web_config_is_one_sentence(tmp_path: Path, text: str, message: 
     with pytest.raises(SettingsError) as caught:
         load_web_config(str(config), "--web-config-file")
     assert str(caught.value) == f"--web-config-file: {config}: {message}"
+
+
+#: Of the password "secret", with the lowest cost.
+HASH = "$2b$04$NUwo74TP0NOfdcKx0n5mJ.pjy..R4LEcJTmF4PKjcmY95N92omoEG"
+
+
+def authorization(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def test_port_asks_for_a_password(tmp_path: Path) -> None:
+    """Health included, as exporters do; the unix socket is the pod's own."""
+    config, volume = tmp_path / "web.yaml", Volume(tmp_path / "volume", a="1")
+    config.write_text(f"basic_auth_users:\n  scraper: {HASH}\n")
+    flags = (f"--watched-dir={volume}", f"--web-config-file={config}")
+    with drop_in(tmp_path, RELOADER, *flags) as running:
+
+        def status(path: str, headers: dict[str, str]) -> int | None:
+            address = f"http://127.0.0.1:{running.port}{path}"
+            try:
+                with urllib.request.urlopen(
+                    urllib.request.Request(address, headers=headers), timeout=5
+                ) as page:
+                    return int(page.status)
+            except urllib.error.HTTPError as error:
+                challenge = error.headers["WWW-Authenticate"]
+                error.close()
+                assert (challenge == "Basic") is (error.code == 401)
+                return error.code
+            except OSError:
+                return None
+
+        assert eventually(lambda: status("/metrics", {})) == 401
+        assert status("/healthz", {}) == 401
+        assert status("/metrics", authorization("scraper", "secret")) == 200
+        assert eventually(lambda: status("/metrics", authorization("scraper", "wrong")) == 401)
+        assert eventually(lambda: status("/metrics", authorization("other", "secret")) == 401)
+        assert status("/metrics", authorization("scraper", "secret")) == 200
+
+
+def test_comparisons_take_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who guesses cannot keep the agent from its work; known users get in meanwhile."""
+    now = [0.0]
+    compared = []
+
+    def compare(password: bytes, known: bytes) -> bool:
+        now[0] += 0.1
+        compared.append(password)
+        return password == b"secret" and known == HASH.encode()
+
+    monkeypatch.setattr("hotmap.agent.report.basic_auth.bcrypt.checkpw", compare)
+    auth = BasicAuth((("scraper", HASH),), clock=lambda: now[0])
+
+    def status(name: str, password: str) -> int:
+        header = authorization(name, password)["Authorization"]
+        return auth.status(f"GET / HTTP/1.1\r\nauthorization: {header}\r\n\r\n".encode())
+
+    assert status("scraper", "secret") == 200
+    assert status("scraper", "guess") == 429
+    assert status("scraper", "secret") == 200
+    now[0] += 1
+    assert status("scraper", "guess") == 401
+    assert compared == [b"secret", b"guess"]
+    for number in range(200):
+        now[0] += 1
+        assert status("stranger", f"{number}") == 401
+    assert status("scraper", "secret") == 200
+    assert auth.status(b"GET / HTTP/1.1\r\nAuthorization: Basic ***\r\n\r\n") == 401
+    assert auth.status(b"GET / HTTP/1.1\r\nAuthorization: Basic x\r\n\r\n") == 401
+
+
+def test_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port is not opened without the passwords that the file asks for."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    config = tmp_path / "web.yaml"
+    config.write_text(f"basic_auth_users:\n  scraper: {HASH}\n")
+    with pytest.raises(SettingsError, match=r"install hotmap\[bcrypt\]"):
+        load_web_config(str(config), "--web-config-file")
 
 
 def test_unreadable_web_config_ends_the_start(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
+    from hotmap.agent.report.basic_auth import BasicAuth
     from hotmap.agent.report.secure_sockets import SecureSocket
     from hotmap.agent.runtime.loop import Loop, Timer
     from hotmap.agent.settings.settings import WebSettings
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 #: Environment variable with the address that `:PORT` means where pods share a network.
 _LISTEN_HOST = "HOTMAP_LISTEN_HOST"
 
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found",
+            405: "Method Not Allowed", 429: "Too Many Requests",
             500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 #: Connections at the same time, bytes of a request, seconds for request and response. The oldest
@@ -55,8 +57,9 @@ class Server:
         *,
         web: WebSettings | None = None,
     ) -> None:
-        """`path`: of the unix socket; `web`: TLS and headers of the TCP port."""
+        """`path`: of the unix socket; `web`: TLS, users and headers of the TCP port."""
         self._web = web
+        self._auth = _basic_auth(web)
         self._loop = loop
         self._respond = respond
         self._wanted: dict[str, Callable[[], socket.socket]] = {}
@@ -166,6 +169,8 @@ class Server:
             status, kind, body = 400, "text/plain", b"not an HTTP request\n"
         elif words[0] not in ("GET", "HEAD"):
             status, kind, body = 405, "text/plain", b"only GET is supported\n"
+        elif (denied := self._denied(connection)) != 200:
+            status, kind, body = denied, "text/plain", f"{_REASONS[denied]}\n".encode()
         else:
             try:
                 status, kind, body = self._respond(
@@ -178,10 +183,18 @@ class Server:
             f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n"
         )
+        if status == 401:
+            head += "WWW-Authenticate: Basic\r\n"
         for name, text in self._web.headers if self._web else ():
             head += f"{name}: {text}\r\n"
         head += "\r\n"
         return head.encode() + (b"" if words[:1] == ["HEAD"] else body)
+
+    def _denied(self, connection: _Connection) -> int:
+        """Return 200, or the status of a request on the TCP port without a user's password."""
+        if self._auth is None or connection.is_local:
+            return 200
+        return self._auth.status(connection.request)
 
     def _send(self, connection: _Connection) -> None:
         try:
@@ -203,6 +216,14 @@ class Server:
         if connection.timer is not None:
             connection.timer.cancel()
         connection.socket.close()
+
+
+def _basic_auth(web: WebSettings | None) -> BasicAuth | None:
+    if web is None or not web.users:
+        return None
+    from hotmap.agent.report.basic_auth import BasicAuth
+
+    return BasicAuth(web.users)
 
 
 class _Connection:

@@ -204,10 +204,11 @@ class ApplicationSettings(Value):
 
 
 class WebSettings(Value):
-    """TLS and headers of the TCP port; certificate "" for plain HTTP.
+    """TLS, users and headers of the TCP port; certificate "" for plain HTTP.
 
     client_auth: none, optional or required
     min_version, max_version: TLS10 to TLS13
+    users: names and their bcrypt hashes; none where everybody may read
     """
 
     certificate: str
@@ -217,6 +218,7 @@ class WebSettings(Value):
     min_version: str
     max_version: str
     headers: tuple[tuple[str, str], ...] = ()
+    users: tuple[tuple[str, str], ...] = ()
 
 
 class ReportSettings(Value):

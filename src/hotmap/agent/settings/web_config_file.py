@@ -1,7 +1,7 @@
 """The web configuration of Prometheus' exporters, for TLS on the agent's port.
 
-A file with `tls_server_config` and `http_server_config`, as prometheus-operator writes it: JSON, or
-YAML in block style with plain and quoted scalars, and lists in brackets.
+A file with `tls_server_config`, `http_server_config` and `basic_auth_users`, as prometheus-operator
+writes it: JSON, or YAML in block style with plain and quoted scalars, and lists in brackets.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ _HEADERS = (
 )  # fmt: skip
 
 
+#: The variants of bcrypt that Go takes, and the highest cost: 12 takes a quarter of a second.
+_BCRYPT, _MAX_COST = ("2", "2a", "2b", "2y"), 14
+
+
 def load_web_config(path: str, where: str) -> WebSettings:
     """Load the file; `where` is the flag that names it.
 
@@ -52,15 +56,16 @@ def load_web_config(path: str, where: str) -> WebSettings:
         raise SettingsError(f"{where}: {path}: {error}") from None
     found = {key: value for key, value in document.items() if value}
     for key in found:
-        if key not in ("tls_server_config", "http_server_config"):
+        if key not in ("tls_server_config", "http_server_config", "basic_auth_users"):
             raise SettingsError(f"{where}: {path}: {key} is not supported")
     try:
         files = _tls_settings(found.get("tls_server_config") or {}, os.path.dirname(path))
         headers = _headers(found.get("http_server_config") or {})
+        users = _users(found.get("basic_auth_users") or {})
     except (ValueError, AttributeError, TypeError) as error:
         reason = str(error) if type(error) is ValueError else "not a web configuration"
         raise SettingsError(f"{where}: {path}: {reason}") from None
-    return WebSettings(*files, headers=headers)
+    return WebSettings(*files, headers=headers, users=users)
 
 
 def _tls_settings(table: dict[str, Any], folder: str) -> tuple[str, str, str, str, str, str]:
@@ -95,6 +100,27 @@ def _headers(table: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         if name not in _HEADERS or not str(text).isprintable():
             raise ValueError(f"the header {name!r} is not supported")
     return tuple((name, str(text)) for name, text in headers.items() if text)
+
+
+def _users(table: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Read names and hashes; a hash is never shown."""
+    for name, text in table.items():
+        words = str(text).split("$")
+        if len(words) != 4 or words[1] not in _BCRYPT or len(words[3]) != 53:
+            raise ValueError(f"basic_auth_users: the value of {name!r} is not a hash of bcrypt")
+        if not words[2].isdecimal() or not 4 <= int(words[2]) <= _MAX_COST:
+            raise ValueError(
+                f"basic_auth_users: the hash of {name!r} has cost {words[2]}; 4 to {_MAX_COST} are "
+                "supported"
+            )
+    if table:
+        from importlib.util import find_spec
+
+        if find_spec("bcrypt") is None:
+            raise ValueError(
+                "basic_auth_users requires the Python package bcrypt: install hotmap[bcrypt]"
+            )
+    return tuple((str(name), str(text)) for name, text in table.items())
 
 
 def _parse(text: str) -> dict[str, Any]:
