@@ -12,6 +12,7 @@ from hotmap.core.decide.source_changes import (
     WatchGap,
     bound_change,
     make_observed_change,
+    make_unobserved_write,
     summarize_changes,
 )
 from hotmap.core.model.source import Source
@@ -213,3 +214,119 @@ def test_record_without_bound_counts_as_first_sight() -> None:
     removed = app({"a": "1"})
     earlier = msgspec.structs.replace(record(BEFORE, None), content="")
     assert bound_change(removed, earlier, ChangeSummary()).estimated
+
+
+# -- no record, and keys that are not used ---------------------------------------------------------
+
+
+def test_new_use_is_bounded_by_the_listing_after_an_older_sighting() -> None:
+    """An earlier controller saw an edit, and ended before the removal of a key.
+
+    The consumer came to use the source while no controller ran, so there is no record of it.
+    """
+    saved = (ObservedChange(399.0, "5", frozenset("a"), 399.0),)
+    known = seen(AFTER, None, saved=saved, gap=GAP)
+    assert known.unobserved_by == 900.0
+    bounded = bound_change(AFTER, None, known)
+    assert (bounded.changed_at, bounded.changed_since) == (900.0, 500.0)
+
+
+def test_new_use_keeps_the_bound_of_a_sighting_that_is_as_new_as_the_listing() -> None:
+    """Nothing moved while nobody watched."""
+    saved = (ObservedChange(501.0, "7", frozenset("a"), 500.0),)
+    known = seen(AFTER, None, saved=saved, gap=GAP)
+    assert known.unobserved_by is None
+    assert bound_change(AFTER, None, known).changed_at == 500.0
+
+
+def test_new_use_of_a_consumer_without_record_has_no_bound_of_a_gap() -> None:
+    """Nobody watched for it before, so nothing is known of what it had."""
+    history = SourceHistory(gap=GAP)
+    assert summarize_changes(AFTER, None, history, is_known=False).unobserved_by is None
+
+
+OTHER_KEY = {"LEVEL": "info", "unused": "2"}
+
+
+def test_change_of_an_unused_key_keeps_the_recorded_bound() -> None:
+    """What the consumer uses is as it was recorded, whatever the rest of the source is."""
+    before = app({"LEVEL": "info", "unused": "1"}, ENV)
+    later = app(OTHER_KEY, ENV, written=500.0)._replace(resource_version="7")
+    asked = record(before, 100.0)
+    sighting = ObservedChange(500.5, "7", frozenset({"unused"}), 500.0)
+    known = seen(later, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
+    assert (known.first, known.window) == (None, None)
+    assert bound_change(later, asked, known).changed_at == 100.0
+
+
+def test_change_of_an_unused_key_that_nobody_saw_drops_the_recorded_bound() -> None:
+    """A key that is used may have changed and changed back along with it."""
+    before = app({"LEVEL": "info", "unused": "1"}, ENV)
+    later = app(OTHER_KEY, ENV, written=500.0)._replace(resource_version="7")
+    asked = record(before, 100.0)
+    assert bound_change(later, asked, seen(later, asked, gap=GAP)).changed_at == 500.0
+
+
+def test_unseen_window_starts_at_the_last_saved_sighting() -> None:
+    """Whoever saved a change watched until then, later than what was noted once a minute."""
+    asked = record(BEFORE, 100.0)
+    saved = (ObservedChange(650.0, "5", frozenset("a"), 650.0),)
+    assert seen(AFTER, asked, saved=saved, gap=GAP).window == Window(650.0, 900.0)
+
+
+# -- a watch that was interrupted ------------------------------------------------------------------
+
+
+def test_same_data_after_an_interrupted_watch_leaves_a_window() -> None:
+    """An edit and its revert before the list that replaced the watch; the bound stays."""
+    again = app({"a": "1", "b": "2"}, written=650.0)._replace(resource_version="7")
+    asked = record(BEFORE, 100.0)
+    new = source({"a": "1", "b": "2"}, written=650.0)
+    write = make_unobserved_write(new, since=600.0, now=660.0)
+    sighting = msgspec.structs.replace(write, resource_version="7")
+    known = seen(again, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
+    assert known.window == Window(600.0, 660.0)
+    assert bound_change(again, asked, known).changed_at == 100.0
+
+
+def test_change_that_arrives_late_happened_since_its_written_time() -> None:
+    """A watch that stalled, or was resumed, delivers an edit and its revert together."""
+    edit = source({"a": "9", "b": "2"}, written=610.0)
+    revert = source({"a": "1", "b": "2"}, written=640.0)
+    sightings = [
+        make_observed_change(new, frozenset("a"), removed=False, created=False, now=660.0)
+        for new in (edit, revert)
+    ]
+    assert [one.since for one in sightings] == [610.0, 640.0]
+    asked = record(BEFORE, 100.0)
+    again = BEFORE._replace(resource_version="7")
+    late = [msgspec.structs.replace(one, resource_version="7") for one in sightings]
+    known = seen(again, asked, *late, listed=(asked.resource_version, 100.0), gap=GAP)
+    assert known.window == Window(610.0, 660.0)
+
+
+def test_removal_that_arrives_late_happened_since_the_watch_was_interrupted() -> None:
+    """It moves no time, so the last progress of the watch is all that bounds it."""
+    new = source({"a": "1"}, written=610.0)
+    removal = make_observed_change(
+        new, frozenset("b"), removed=True, created=False, now=660.0, since=600.0
+    )
+    assert (removal.since, removal.written) == (600.0, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "since"),
+    [
+        pytest.param(659.5, None, id="just now"),
+        pytest.param(660.5, None, id="by a clock that is ahead"),
+        pytest.param(100.0, None, id="an old object that came into sight"),
+        pytest.param(630.0, 630.0, id="half a minute ago"),
+    ],
+)
+def test_time_of_a_late_change_is_believed_within_bounds(
+    written: float, since: float | None
+) -> None:
+    """Watch events are no later than a silent watch is trusted."""
+    new = source({"a": "2"}, written=written)
+    made = make_observed_change(new, frozenset("a"), removed=False, created=False, now=660.0)
+    assert made.since == since

@@ -202,12 +202,17 @@ def test_as_many_shards_as_records_want(records: int, least: int, shards: int) -
 
 SEEN = SourceChanges(
     ObjectKey("ConfigMap", "shop", "app"),
-    (ObservedChange(1.5, "1042", frozenset({"b", "a"}), 1.0), ObservedChange(2.0, "", frozenset())),
+    (
+        ObservedChange(1.5, "1042", frozenset({"b", "a"}), 1.0),
+        ObservedChange(2.0, "", frozenset()),
+        ObservedChange(9.0, "1050", frozenset(), since=3.0, same=True),
+    ),
 )
 
 SEEN_LINE = (
     '{"source":["ConfigMap","shop","app"],'
-    '"sightings":[[1.5,"1042",["a","b"],1.0,false],[2.0,"",[],null,false]]}'
+    '"changes":[[1.5,"1042",["a","b"],1.0,false,null,false],[2.0,"",[],null,false,null,false],'
+    '[9.0,"1050",[],null,false,3.0,true]]}'
 )
 
 
@@ -228,6 +233,13 @@ def test_source_changes_are_stored_with_records() -> None:
     assert text == f"{HEADER}\n{LINE}\n{SEEN_LINE}\n"
     assert read_shard(text) == {"6f0c": RECORD}
     assert read_changes(text) == {SEEN.source: SEEN}
+
+
+def test_changes_of_an_older_version_are_read() -> None:
+    """Their lines end where fields were added since."""
+    line = '{"source":["ConfigMap","shop","app"],"changes":[[1.5,"1042",["a"]]]}'
+    [each] = read_changes(f"{HEADER}\n{line}\n").values()
+    assert each.changes == (ObservedChange(1.5, "1042", frozenset("a")),)
 
 
 @pytest.mark.parametrize(

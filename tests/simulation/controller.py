@@ -17,14 +17,20 @@ from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.pod_reader import conclude_from_pods
 from hotmap.controller.storage.records import Records
-from hotmap.controller.watch import observation
+from hotmap.controller.watch import index, observation
 from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.plan import ActionType
-from hotmap.core.decide.record import Outcome, first_record, is_worth_writing, next_record
+from hotmap.core.decide.record import (
+    Outcome,
+    first_record,
+    is_worth_writing,
+    next_record,
+    with_windows,
+)
 from hotmap.core.decide.snapshot import SentNudge
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Workload
@@ -57,6 +63,7 @@ class Controller:
         self._chance = chance
         self._defaults = Defaults(follow="auto")
         self._annotations = {"hotmap.dev/rereads": "true"} if rereads else {}
+        self.is_cut_off = False
         #: The text of the state.
         self.state = write_shard([])
         self.is_up = False
@@ -69,7 +76,7 @@ class Controller:
     def start(self) -> None:
         """List everything, read the state, and look at every consumer."""
         clock = lambda: self.cluster.now  # noqa: E731
-        observation.loop_time = clock  # type: ignore[attr-defined]
+        index.loop_time = observation.loop_time = clock  # type: ignore[attr-defined]
         self.is_up = True
         self._index = Index(defaults=self._defaults, clock=clock)
         self._records = Records()
@@ -89,12 +96,15 @@ class Controller:
         for kind in (*SOURCE_KINDS, *CONSUMER_KINDS):
             store = self._store(kind)
             store.retain(store.keys(), resource_version="1")
+            store.progress.caught_up(None, self.cluster.now)
+        self.is_cut_off = False
         self._records.restore(read_shard(self.state).values(), ())
         saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
         self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}
         self._index.history.restore(saved, until=read_watched_until(self.state))
-        self._until = self.cluster.now
-        self._flush_soon()
+        self._until = read_watched_until(self.state)
+        #: Whether the consumer has been decided on since the start.
+        self._is_decided = False
         for sources in self._index.sources.values():
             sources.subscribe(self._store_changes)
         self._observer = Observer(
@@ -110,7 +120,7 @@ class Controller:
     def stop(self, *, crash: bool) -> None:
         """End; what an orderly end writes is lost in a crash."""
         if self.is_up and not crash:
-            self._write(until=self.cluster.now)
+            self._write(until=self._watched_until())
         self.is_up = False
 
     # -- what reaches it -----------------------------------------------------------------------
@@ -130,6 +140,12 @@ class Controller:
             )
         ready = [event for at, event in self._pending if at <= now]
         self._pending = [(at, event) for at, event in self._pending if at > now]
+        if self.is_cut_off:
+            held = [(event.at, event) for event in ready if event.kind == "ConfigMap"]
+            self._pending = held + self._pending
+            ready = [event for event in ready if event.kind != "ConfigMap"]
+        else:
+            self._sources().progress.received(None, now)
         for event in ready:
             self._keep(event.kind, event.name, event.object)
         for work in ("refresh", "reconcile"):
@@ -141,7 +157,7 @@ class Controller:
             self._check_pods()
         if now - self._noted_at >= 60:
             self._noted_at = now
-            self._write(until=now)
+            self._write(until=self._watched_until())
         elif self._flush_at is not None and self._flush_at <= now:
             self._write()
 
@@ -154,6 +170,37 @@ class Controller:
             store.put(key, self._source(found))
         else:
             store.put(key, self._consumer(found))
+
+    def cut_off(self) -> None:
+        """Interrupt the watch of ConfigMaps."""
+        self.is_cut_off = self.is_up
+
+    def reconnect(self, *, listing: bool) -> None:
+        """Resume the watch of ConfigMaps where it was, or list them and watch from there."""
+        if not (self.is_up and self.is_cut_off):
+            return
+        self.is_cut_off = False
+        missed = [one for _, one in self._pending if one.kind == "ConfigMap"]  # in their order
+        self._pending = [(at, one) for at, one in self._pending if one.kind != "ConfigMap"]
+        while self._position < len(self.cluster.events):
+            event = self.cluster.events[self._position]
+            self._position += 1
+            if event.kind == "ConfigMap":
+                missed.append(event)
+            else:
+                self._pending.append((event.at, event))
+        self._sources().progress.interrupted(None, listed=listing)
+        if listing:
+            for name in SOURCES:
+                there = self.cluster.data(name) is not None
+                self._keep("ConfigMap", name, self.cluster.config_map(name) if there else None)
+        else:
+            for event in missed:
+                self._keep(event.kind, event.name, event.object)
+        self._sources().progress.caught_up(None, self.cluster.now)
+
+    def _sources(self) -> Store[Source]:
+        return self._index.sources["ConfigMap"]
 
     def _store(self, kind: str) -> Store[Any]:
         stores: dict[str, Store[Any]] = {**self._index.sources, **self._index.consumers}
@@ -205,6 +252,10 @@ class Controller:
                 self._nudge(decision)
             return
         if decision.settle_in:
+            if snapshot.record is not None and decision.assessment.windows:
+                self._records.put(with_windows(snapshot.record, decision))
+                self._flush_soon()
+            self._decided()
             self._due["reconcile"] = self.cluster.now + decision.settle_in
             return
         outcome = self._execute(decision)
@@ -218,12 +269,19 @@ class Controller:
             self.stop(crash=True)
             return
         self._record(decision, next_record(decision, outcome))
+        self._decided()
         self.said.append(
             f"{self.cluster.now:.1f} {decision.plan.verdict.value}: {decision.plan.reason}"
         )
         self._log.add(decision)
         if decision.plan.requeue_after is not None:
             self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
+
+    def _decided(self) -> None:
+        if not self._is_decided:
+            self._is_decided = True
+            self._until = self._watched_until()
+            self._flush_soon()
 
     def _execute(self, decision: Decision) -> Outcome | None:
         """Carry out a plan; None: the Deployment moved on."""
@@ -260,9 +318,13 @@ class Controller:
         if self._flush_at is None:
             self._flush_at = self.cluster.now + self._chance.choice((0.0, 1.0))
 
+    def _watched_until(self) -> float:
+        return self._sources().progress.until() or self.cluster.now
+
     def _write(self, *, until: float | None = None) -> None:
         self._flush_at = None
-        self._until = self._until if until is None else until
+        if until is not None and self._is_decided:
+            self._until = until
         self.state = write_shard(
             self._records.values(), self._seen.values(), watched_until=self._until
         )

@@ -28,6 +28,7 @@ _OFTEN = {
     "evict": 2,
     "crash": 2,
     "down": 5,
+    "cut_off": 5,
 }
 
 
@@ -138,8 +139,15 @@ class _History:
         else:
             self._controller.start()
 
+    def _cut_off(self) -> None:
+        if self._controller.is_cut_off:
+            self._controller.reconnect(listing=self._chance.random() < 0.5)
+        else:
+            self._controller.cut_off()
+
     def _end(self) -> HistoryResult:
         cluster, controller = self._cluster, self._controller
+        controller.reconnect(listing=self._chance.random() < 0.5)
         for name in SOURCES:  # what everybody needs
             if cluster.data(name) is None or "a" not in (cluster.data(name) or {}):
                 cluster.write(name, {**(cluster.data(name) or {}), "a": "0"})

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import count
 from typing import NamedTuple, NoReturn, Self
 
 from hotmap.controller.reconcile.job_recreation import JobRecreations
@@ -45,6 +46,9 @@ _STORED_CHANGES = 8
 
 #: Seconds between two writes of how long the sources were watched.
 _PROGRESS = 60.0
+
+#: Minutes after which that is written although some consumer could not be decided on.
+_UNDECIDED_MINUTES = 10
 
 #: Seconds for workers to finish their key at the end.
 _GRACE = 5.0
@@ -103,6 +107,8 @@ class LeaderTerm:
         self._workers = supervisor.tasks()
         self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []
+        #: Consumers that were there at the start and have not been decided on since.
+        self._undecided: set[ObjectKey] = set()
 
     async def __aenter__(self) -> Self:
         """Start; returns when every consumer is queued for its first reconcile.
@@ -118,7 +124,6 @@ class LeaderTerm:
                 self._record_shards.load, what="the records cannot be read"
             )
         self._restore_changes()
-        self._records.set_watched_until(self._watched_until())
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._store_changes))
         if self._recreations is not None:
@@ -139,16 +144,15 @@ class LeaderTerm:
         )
         self._annotation_warnings.begin()
         consumers = list(self._index.all_consumers())
+        self._undecided = {consumer.key for consumer in consumers}
         for consumer in consumers:
             self._reconciles.add(consumer.key)
         for _ in range(self._settings.workers):
-            for name, queue, work in (
-                ("refresh", self._refreshes, self._reconciler.refresh),
-                ("reconcile", self._reconciles, self._reconciler.reconcile),
+            for name, queue, work, worked in (
+                ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
+                ("reconcile", self._reconciles, self._reconciler.reconcile, self._after_reconcile),
             ):
-                self._workers.start(
-                    name, partial(_work, queue, work, self._after_work), may_return=True
-                )
+                self._workers.start(name, partial(_work, queue, work, worked), may_return=True)
         if self._record_shards is not None:
             self._background.start("write records", self._record_shards.run)
             self._background.start("check records", self._record_shards.check)
@@ -175,7 +179,7 @@ class LeaderTerm:
         await self._background.stop()
         if self._may_write():
             self.pod_checker.write()
-            self._records.set_watched_until(watched_until)
+            self._write_progress(watched_until)
             if self._record_shards is not None:
                 await self._record_shards.flush()
 
@@ -199,6 +203,21 @@ class LeaderTerm:
         self.pod_checker.schedule_check(key)
         self.leader_view.consumer_states.update(key)
 
+    def _after_reconcile(self, key: ObjectKey) -> None:
+        self._after_work(key)
+        if self._undecided:
+            self._undecided.discard(key)
+            if not self._undecided:
+                self._write_progress(self._watched_until())
+
+    def _write_progress(self, watched_until: float) -> None:
+        """Write until when every change was observed, and what was only noted.
+
+        Not before every consumer has been decided on once: what moved while no controller watched
+        would be forgotten with the time in which it did.
+        """
+        self._records.set_watched_until(None if self._undecided else watched_until)
+
     def _restore_changes(self) -> None:
         """Restore the changes of sources that the previous leader observed and this one did not."""
         saved = {each.source: each.changes for each in self._records.changes()}
@@ -206,9 +225,12 @@ class LeaderTerm:
 
     async def _store_watch_progress(self) -> NoReturn:
         """Write once a minute until when every change was observed."""
-        while True:
+        for minute in count(1):
             await asyncio.sleep(_PROGRESS)
-            self._records.set_watched_until(self._watched_until())
+            if minute >= _UNDECIDED_MINUTES:
+                self._undecided.clear()  # failures that last must not keep the time for ever
+            self._write_progress(self._watched_until())
+        raise AssertionError
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Store a change of a followed source."""

@@ -442,11 +442,8 @@ class Controller:
 
     def _watched_until(self) -> float:
         """Return until when every change of a source was observed: POSIX seconds."""
-        ages = [
-            one.last_byte_age
-            for one in self.reflector_statistics()
-            if one.resource in ("configmaps", "secrets")
-        ]
+        until = [store.progress.until() for store in self.index.sources.values()]
+        ages = [loop_time() - at for at in until if at is not None]
         return self._client.server_time() - max(ages, default=0.0)
 
     def _latest_reason(self, consumer: ObjectKey) -> str:

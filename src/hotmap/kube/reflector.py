@@ -59,6 +59,10 @@ PAGE: Final = 500
 #: Bytes of one page after which the next ones get half the objects.
 LARGEST_PAGE: Final = 8 << 20
 
+#: Seconds without data, or before a bookmark that does not move the position, after which a watch
+#: that was resumed has delivered what it had missed.
+CAUGHT_UP_AFTER: Final = 2.0
+
 #: The kind of a failure that affects all watches of a server.
 _UNREACHABLE: Final = "unreachable"
 
@@ -132,6 +136,7 @@ class Reflector(Generic[T, S]):
         self._type = type
         self._decoder = msgspec.json.Decoder(type)
         self._writer = writer
+        self._progress = writer.store.progress
         self._timing = timing
         self._backoff = Backoff(timing.pause_first, timing.pause_last)
         #: Set once this reflector has all objects, or access was denied.
@@ -147,7 +152,7 @@ class Reflector(Generic[T, S]):
         #: The same for the next list: smaller where objects are large.
         self._most_listed = PAGE
         self._connected = False
-        self._last_byte = loop_time()
+        self._last_byte = self._watching_since = loop_time()
         self._lists = self._watches = self._events = self._bookmarks = 0
         self._silences = self._errors = 0
         self._last_error = ""
@@ -225,6 +230,8 @@ class Reflector(Generic[T, S]):
         """
         seen: set[ObjectKey] = set()
         complete = False
+        asked_at = loop_time()
+        self._progress.interrupted(self._selection.namespace, listed=True)
 
         def take(event: WatchEvent[T]) -> None:
             nonlocal complete
@@ -235,7 +242,7 @@ class Reflector(Generic[T, S]):
                     raise _NoMarker("a bookmark came before the initial objects were complete")
                 complete = True
                 self._bookmarks += 1
-                self._complete(seen, event.resource_version)
+                self._complete(seen, event.resource_version, as_of=asked_at)
                 seen.clear()  # the stream goes on for minutes
                 self._clear_error()
             elif isinstance(event, Failure):
@@ -257,6 +264,8 @@ class Reflector(Generic[T, S]):
     async def _list(self) -> None:
         """Get all objects in pages; objects on none of them were deleted."""
         self._lists += 1
+        asked_at = loop_time()
+        self._progress.interrupted(self._selection.namespace, listed=True)
         seen: set[ObjectKey] = set()
         token = ""
         while True:
@@ -286,7 +295,7 @@ class Reflector(Generic[T, S]):
             if not token:
                 break
         self._page = self._most_listed
-        self._complete(seen, page.resource_version)
+        self._complete(seen, page.resource_version, as_of=asked_at)
 
     def _take_listed(self, raw: msgspec.Raw) -> ObjectKey:
         # One by one, so that each decoded object is freed before the next: half the memory of a
@@ -363,8 +372,13 @@ class Reflector(Generic[T, S]):
         ):
             self._touch()
             self._connected = True
+            if self._position:
+                self._progress.interrupted(self._selection.namespace, listed=False)
+            waiting_since = self._watching_since = loop_time()
             async for chunk in stream.chunks():
                 self._touch()
+                if self._position:
+                    self._note_progress(pause=loop_time() - waiting_since)
                 for event in decoder.feed(chunk):
                     await share_loop()
                     take(event)
@@ -373,6 +387,9 @@ class Reflector(Generic[T, S]):
                     limit.reschedule(silent_at(loop_time(), deadline, self._timing.silence))
                 else:
                     limit.reschedule(loop_time() + first_silence)
+                waiting_since = loop_time()
+            if self._position:
+                self._note_progress(pause=loop_time() - waiting_since)  # it ended properly
         dropped = decoder.close()
         if dropped:
             _log.debug(
@@ -433,11 +450,19 @@ class Reflector(Generic[T, S]):
     def _touch(self) -> None:
         self._last_byte = loop_time()
 
-    def _complete(self, seen: set[ObjectKey], resource_version: str) -> None:
+    def _note_progress(self, *, pause: float) -> None:
+        """Note that data or the end arrived, `pause` seconds after the data before was taken."""
+        if pause >= CAUGHT_UP_AFTER:
+            self._progress.caught_up(self._selection.namespace, loop_time())
+        else:
+            self._progress.received(self._selection.namespace, loop_time())
+
+    def _complete(self, seen: set[ObjectKey], resource_version: str, *, as_of: float) -> None:
         self._position = resource_version
-        self._writer.retain(
-            seen, resource_version=resource_version, namespace=self._selection.namespace
-        )
+        namespace = self._selection.namespace
+        self._writer.retain(seen, resource_version=resource_version, namespace=namespace)
+        self._progress.caught_up(namespace, as_of)
+        self._progress.interrupted(namespace, listed=False)  # what came while it was listed
         self._refused = False
         self.answered.set()
 
@@ -448,6 +473,9 @@ class Reflector(Generic[T, S]):
         if isinstance(event, Bookmark):
             self._bookmarks += 1
             resource_version = event.resource_version
+            resumed = loop_time() - self._watching_since < CAUGHT_UP_AFTER
+            if resource_version != self._position or not resumed:
+                self._progress.caught_up(self._selection.namespace, loop_time())
         else:
             self._apply_object(event)
             resource_version = event.metadata.resource_version

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import Generic, NamedTuple, TypeVar
 
 from hotmap.core.model.objects import ObjectKey
+from hotmap.kube.watch_progress import WatchProgress
 
 __all__ = ["Listener", "Store", "StoreStatistics", "UnreadableObject"]
 
@@ -68,6 +69,8 @@ class Store(Generic[S]):
         #: not partial.
         self.synced = asyncio.Event()
         self.resource_version = ""
+        #: Until when the watches that fill it delivered every change.
+        self.progress = WatchProgress()
         self._objects: dict[ObjectKey, S] = {}
         #: Objects that exist and cannot be read: neither present nor absent.
         self.unreadable: dict[ObjectKey, UnreadableObject] = {}

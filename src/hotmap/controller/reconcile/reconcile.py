@@ -21,7 +21,12 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import pod_starts
-from hotmap.core.decide.record import first_record, is_worth_writing, next_record
+from hotmap.core.decide.record import (
+    first_record,
+    is_worth_writing,
+    next_record,
+    with_windows,
+)
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Conflict, Invalid, NotFound, Unreachable
 from hotmap.core.model.consumer import Consumer
@@ -111,10 +116,12 @@ class Reconciler:
                 return None
             decision = await self._decide(snapshot)
             if decision.settle_in:
+                self._keep_windows(decision)
                 return decision.settle_in
             try:
                 outcome = await self._executor.execute(decision)
             except (ApiError, Unreachable) as error:
+                self._keep_windows(decision)
                 return await self._on_error(decision, error)
             self._conflicts.pop(key, None)
             if waiting := self._executor.waiting_restarts(key):
@@ -164,6 +171,12 @@ class Reconciler:
         elif record is not None:
             self._records.put_in_memory(record)
         self._observer.remember(decision, record)
+
+    def _keep_windows(self, decision: Decision) -> None:
+        """Write what only this controller knows, before a change of it is carried out."""
+        record = decision.snapshot.record
+        if record is not None and decision.assessment.windows:
+            self._records.put(with_windows(record, decision))
 
     async def _on_error(self, decision: Decision, error: ApiError | Unreachable) -> float | None:
         """Handle an error: repeat a stale decision, report a failed write.

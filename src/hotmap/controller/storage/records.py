@@ -76,12 +76,13 @@ class Records:
         self._records[record.uid] = record
         self._unwritten.add(record.uid)
 
-    def set_watched_until(self, until: float) -> None:
-        """Write the time until which every source change was observed, and the unwritten records.
+    def set_watched_until(self, until: float | None) -> None:
+        """Write by when every change of a source had been observed, and what was only noted.
 
-        Nothing is written if there are no records.
+        None leaves the time as it is. Without any record nothing is written.
         """
-        self.watched_until = until
+        if until is not None:
+            self.watched_until = until
         if self._records:
             self._on_watched()
             self.write(tuple(self._unwritten))

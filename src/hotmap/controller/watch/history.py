@@ -14,7 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from hotmap.core.decide.source_changes import SourceHistory, WatchGap, make_observed_change
+from hotmap.core.decide.source_changes import (
+    SourceHistory,
+    WatchGap,
+    make_observed_change,
+    make_unobserved_write,
+)
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys, has_removed_keys
 from hotmap.core.model.state import ObservedChange
@@ -59,34 +64,57 @@ class History:
         """Record that an object arrived with the first list."""
         self._listed_at = self._clock()
 
-    def record_change(self, key: ObjectKey, old: Source | None, new: Source | None) -> bool:
-        """Record a change; return False if no data key changed, but only labels, for example."""
+    def record_change(
+        self,
+        key: ObjectKey,
+        old: Source | None,
+        new: Source | None,
+        *,
+        since: float | None = None,
+        listed: bool = False,
+    ) -> bool:
+        """Note a change; False when no data key changed (labels, annotations, the same data).
+
+        `since` is after when it happened, POSIX seconds, where the watch was interrupted; `listed`
+        says that states in between may be missing.
+        """
+        if listed and old is not None and new is not None and old.uid != new.uid:
+            self.record_change(key, old, None, since=since)
+            return self.record_change(key, None, new, since=since)
         keys = changed_keys(old, new)
         self._deleted.pop(key, None)
         if key not in self._listed:
             self._listed[key] = (old.resource_version, old.changed_at) if old else ("", None)
+        now = self._clock()
         if not keys and old is not None and new is not None:
             self._changed_at.setdefault(key, old.changed_at)
+            if listed and since is not None and old.resource_version != new.resource_version:
+                self._keep(key, make_unobserved_write(new, since=since, now=now))
+                return True
             return False
         self._changed_at.pop(key, None)
-        now = self._clock()
-        kept = self._changes.setdefault(key, [])
         named = keys if len(keys) <= _KEYS else frozenset[str]()
-        kept.append(
+        self._keep(
+            key,
             make_observed_change(
                 new,
                 named,
                 removed=has_removed_keys(old, new),
-                created=old is None and not kept and key not in self._saved,
+                created=old is None and not self.changes(key),
                 now=now,
-            )
+                since=since,
+            ),
         )
-        # The first one stays: it is where a window may begin.
-        del kept[1 : max(1, len(kept) - _KEPT)]
         if new is None:
             self._deleted[key] = now
             self._drop_deleted(now)
         return True
+
+    def _keep(self, key: ObjectKey, sighting: ObservedChange) -> None:
+        kept = self._changes.setdefault(key, [])
+        kept.append(sighting)
+        # The first one stays: it is where a window may begin.
+        del kept[1 : max(1, len(kept) - _KEPT)]
 
     def _drop_deleted(self, now: float) -> None:
         """Drop sources that were deleted long ago, and the oldest if there are too many."""

@@ -21,6 +21,7 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import names_sources, source_ignored, source_offered
 from hotmap.core.policy.policy import Defaults, Policy, live_change_needs_rollout
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.store import Store
 
 __all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "Queues"]
@@ -95,6 +96,7 @@ class Index:
         self.is_partial = is_partial
         self._view = view
         self._defaults = defaults
+        self._clock = clock
         self.history = History(clock)
         self.templates = TemplateChanges(clock)
         self.matches = PatternMatches()
@@ -226,10 +228,18 @@ class Index:
         first = not self.knows(key.kind, key.namespace)
         if first:
             self.history.record_list()
-        changed = not first and self.history.record_change(key, old, new)
-        if self._queues and (first or changed or _annotations_differ(old, new)):
+        since, listed = self._missed(key)
+        noted = not first and self.history.record_change(key, old, new, since=since, listed=listed)
+        if self._queues and (first or noted or _annotations_differ(old, new)):
             for consumer in self.followers_of(key):
                 self._enqueue_for_source(self._queues, consumer, key)
+
+    def _missed(self, key: ObjectKey) -> tuple[float | None, bool]:
+        """Return since when a change that arrives now may have happened, and if it was listed."""
+        missed = self.sources[key.kind].progress.missed(key.namespace)
+        if missed is None:
+            return None, False
+        return self._clock() - (loop_time() - missed.since), missed.listed
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         before = self.policies.drop(key)

@@ -90,6 +90,9 @@ class Assessment(NamedTuple):
     proven_since: float = 0.0
     #: Whether pods are replaced because they were found to have older content.
     heals: bool = False
+    #: When sources may have had other content while no controller watched: to be kept with the
+    #: record until it is examined, since the next controller knows nothing of it.
+    windows: tuple[Window, ...] = ()
 
     def changed(self) -> tuple[Finding, ...]:
         """Select the findings that need an action."""

@@ -170,7 +170,10 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
     resume_in = _resume_in(policy, now=snapshot.now)
     if resume_in == 0.0:
         return _resume(snapshot)
-    assessment = assess(consumer, record, snapshot.sources, _facts(snapshot, starts))
+    facts = _facts(snapshot, starts)
+    assessment = assess(consumer, record, snapshot.sources, facts)
+    if any(change.unobserved_by is not None for change in snapshot.changes):
+        assessment = assessment._replace(windows=facts.windows)
     plan = make_plan(consumer, policy, assessment, changed=snapshot.changed_keys)
     if record is not None:
         plan = limit_flapping(

@@ -6,7 +6,7 @@ when it sees a consumer for the first time; the other functions are their steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import floor
 from typing import NamedTuple
 
@@ -46,10 +46,12 @@ __all__ = [
     "distinct_revision",
     "first_record",
     "is_worth_writing",
+    "merge_windows",
     "next_record",
     "record_applied",
     "record_reloader_write",
     "record_rollout",
+    "with_windows",
 ]
 
 
@@ -67,6 +69,9 @@ class Outcome(NamedTuple):
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _MAX_RETIRED = 3
 
+#: How many windows a record keeps; of more, the first ones become one.
+_WINDOWS = 8
+
 
 def next_record(decision: Decision, outcome: Outcome) -> Record | None:
     """Build the record of a consumer after a decision on it was carried out.
@@ -76,6 +81,9 @@ def next_record(decision: Decision, outcome: Outcome) -> Record | None:
     """
     record = _record_settled(decision, outcome) if decision.plan.settles else None
     record = record or _with_release(decision)
+    held = any(f.verdict is Verdict.HOLD for f in decision.assessment.findings)
+    if record is not None and not decision.starts_new_pods and (held or not decision.plan.settles):
+        return with_windows(record, decision)
     if record is not None and decision.conflict is not None and decision.reports_conflict:
         record = record_reported(record, decision.conflict)
     return record
@@ -126,6 +134,28 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
         # The agents load or refuse it, so the pods are checked again.
         return msgspec.structs.replace(record, pods_checked=PodCheck.NOT_YET)
     return record
+
+
+def with_windows(record: Record, decision: Decision) -> Record:
+    """Keep the windows that are not examined yet and that only this controller knows of."""
+    if not decision.assessment.windows:
+        return record
+    windows = merge_windows((*record.windows, *decision.assessment.windows))
+    return msgspec.structs.replace(record, windows=windows)
+
+
+def merge_windows(windows: Iterable[Window]) -> tuple[Window, ...]:
+    """Unite windows that overlap, and the first ones of too many."""
+    merged: list[Window] = []
+    for window in sorted(windows, key=lambda one: (one.start, one.end)):
+        if merged and window.start <= merged[-1].end:
+            merged[-1] = Window(merged[-1].start, max(merged[-1].end, window.end))
+        else:
+            merged.append(window)
+    if len(merged) > _WINDOWS:
+        first = Window(merged[0].start, merged[-_WINDOWS].end)
+        merged[: 1 - _WINDOWS] = [first]
+    return tuple(merged)
 
 
 def _with_release(decision: Decision) -> Record | None:

@@ -9,7 +9,9 @@ not update it, whichever manager removes the key (observed on Kubernetes 1.36). 
 * content that changed while no controller was watching had changed by the time of the next list;
   its written time is used only if no used data key can have been removed unnoticed
 * a resourceVersion that changed while no controller was watching may have been an edit and its
-  revert: a window
+  revert: a window. That applies between two controllers, and to a controller whose watch
+  was interrupted until it lists again; what a resumed watch delivers late happened at any time of
+  the interruption
 
 Everything else is an estimate and is never reported as proven.
 """
@@ -25,10 +27,21 @@ from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, Window
 from hotmap.core.text import parse_number
 
-__all__ = ["SourceHistory", "WatchGap", "bound_change", "make_observed_change", "summarize_changes"]
+__all__ = [
+    "SourceHistory",
+    "WatchGap",
+    "bound_change",
+    "make_observed_change",
+    "make_unobserved_write",
+    "summarize_changes",
+]
 
 #: Seconds between a write and the watch event of it, at most, for both to be the same.
 _SAME_WRITE = 2.0
+
+#: Seconds by which a watch event may be late without anybody missing it: a watch that is silent for
+#: longer is given up (kube/reflector_timing). An older time is of an object that came into sight.
+_LATE_AT_MOST = 120.0
 
 
 class WatchGap(NamedTuple):
@@ -55,16 +68,33 @@ class SourceHistory(NamedTuple):
 
 
 def make_observed_change(
-    new: Source | None, keys: frozenset[str], *, removed: bool, created: bool, now: float
+    new: Source | None,
+    keys: frozenset[str],
+    *,
+    removed: bool,
+    created: bool,
+    now: float,
+    since: float | None = None,
 ) -> ObservedChange:
     """Describe a change that is observed now.
 
-    `removed` means that a data key was removed, `created` that the source was not known before.
+    `removed` says that a data key is not there any more, `created` that nothing is known of the
+    source before, `since` is after when it happened if the watch was interrupted.
     """
     written = new.changed_at if new is not None and not removed else None
+    if written is not None and _SAME_WRITE <= now - written <= _LATE_AT_MOST:
+        since = written if since is None else max(since, written)
     if written is not None and not 0 <= now - written < _SAME_WRITE:
         written = None  # of another write, or by a clock that is wrong
-    return ObservedChange(now, new.resource_version if new else "", keys, written, created)
+    version = new.resource_version if new else ""
+    return ObservedChange(
+        now, version, keys, written, created, None if since is None else min(since, now)
+    )
+
+
+def make_unobserved_write(new: Source, *, since: float, now: float) -> ObservedChange:
+    """Note that a source was written while nobody watched, and has the same data as before."""
+    return ObservedChange(now, new.resource_version, frozenset(), since=min(since, now), same=True)
 
 
 def summarize_changes(
@@ -104,9 +134,9 @@ def summarize_changes(
     gap = history.gap if _number(listed[0]) > known else None
     unobserved_by = _bound_unobserved(source, listed[1], gap.until) if gap else None
     unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
-    first = [one.at for one in used[:1]] + [window.start for window in unobserved]
+    first = [one.began for one in used[:1]] + [window.start for window in unobserved]
     last = [one.at for one in used[-1:]] + [window.end for window in unobserved]
-    is_window = len(used) > 1 or bool(unobserved)
+    is_window = len(used) > 1 or bool(unobserved) or any(one.same for one in used)
     return ChangeSummary(
         keys=frozenset().union(*(one.keys for one in changes)),
         first=min(first, default=None),
@@ -140,7 +170,7 @@ def _unobserved_windows(
 def _latest(source: SourceSnapshot, changes: Sequence[ObservedChange]) -> float | None:
     """Return when a used data key was last observed to change; None: never."""
     for change in reversed(changes):
-        if _concerns(change, source):
+        if _concerns(change, source) and not change.same:
             return change.at if change.written is None else change.written
     return None
 

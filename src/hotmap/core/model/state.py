@@ -117,6 +117,15 @@ class ObservedChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     written: float | None = None
     #: Whether it was the first that was ever observed of the source: no pod has other content.
     created: bool = False
+    #: After when it happened, if that is clearly before `at`: it arrived late. POSIX seconds.
+    since: float | None = None
+    #: Whether the data is what it was: it was written, with whatever, while nobody watched.
+    same: bool = False
+
+    @property
+    def began(self) -> float:
+        """After when it happened."""
+        return self.at if self.since is None else self.since
 
 
 class SourceChanges(

@@ -1,0 +1,173 @@
+"""What an interrupted watch missed is never taken for something that happened just now.
+
+A list in its place has only the last state of each object: the same data under another version was
+maybe other data for a while. A watch that is resumed delivers everything, but late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.faults.conftest import FAST
+from tests.support.fault_server import (
+    Behaviour,
+    FaultServer,
+    Truth,
+    expired_event,
+    reset_mid_line,
+    silent_after_bookmark,
+)
+from tests.support.objects import KEY
+
+from hotmap.controller.watch.index import Index
+from hotmap.core.model.objects import ConfigMap, ObjectKey
+from hotmap.core.model.source import source_from_config_map
+from hotmap.core.policy.policy import Defaults
+from hotmap.kube.client import Client, Limits
+from hotmap.kube.config import TLS, BearerToken, ClusterConfig
+from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.reflector import Reflector, Selection
+from hotmap.kube.reflector_timing import Timing
+from hotmap.kube.resources import CONFIGMAPS
+from hotmap.kube.store_writer import StoreWriter
+
+A = ObjectKey("ConfigMap", "default", "a")
+
+#: Long enough that a pause of CAUGHT_UP_AFTER fits into one watch.
+TIMING = FAST._replace(silence=5.0)
+
+
+class Watching:
+    """An index whose ConfigMaps are watched."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self._changed = asyncio.Event()
+        index.sources["ConfigMap"].subscribe(lambda key, old, new: self._changed.set())
+
+    async def version(self, wanted: int) -> None:
+        """Wait until the ConfigMap `a` is known in a version."""
+        async with asyncio.timeout(60):
+            store = self.index.sources["ConfigMap"]
+            while (there := store.get(A)) is None or there.resource_version != str(wanted):
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def watching(server: FaultServer, timing: Timing = TIMING) -> AsyncIterator[Watching]:
+    index = Index(defaults=Defaults(), clock=loop_time)
+    config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
+    async with Client(config, limits=Limits(connect=1, attempt=0.5)) as client:
+        reflector = Reflector(
+            client,
+            Selection(CONFIGMAPS),
+            type=ConfigMap,
+            writer=StoreWriter(
+                index.sources["ConfigMap"], lambda item: source_from_config_map(item, [KEY])
+            ),
+            timing=timing,
+        )
+        task = asyncio.create_task(reflector.run())
+        try:
+            yield Watching(index)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def edit_and_revert(truth: Truth) -> None:
+    truth.put("a", "2")
+    truth.put("a", "1")
+
+
+@pytest.mark.parametrize("can_stream", [False, True], ids=["list", "stream"])
+async def test_edit_and_revert_before_a_list_leaves_a_window(
+    truth: Truth, server: FaultServer, can_stream: bool
+) -> None:
+    """The position expired: the list shows the same data, and another version."""
+    server.can_stream = can_stream
+    async with watching(server) as watched:
+        await watched.version(101)
+        await asyncio.sleep(3)
+        server.script("watch", expired_event)
+        server.cut()
+        cut_at = loop_time()
+        edit_and_revert(truth)
+        await watched.version(truth.revision)
+        [seen] = watched.index.history.changes(A)
+        assert seen.same
+        assert seen.since is not None
+        assert seen.since <= cut_at <= seen.at
+        assert seen.resource_version == str(truth.revision)
+
+
+@pytest.mark.parametrize("behaviour", [reset_mid_line, silent_after_bookmark])
+async def test_resumed_watch_delivers_late_changes_as_such(
+    truth: Truth, server: FaultServer, behaviour: Behaviour
+) -> None:
+    """They happened at any time since the watch had last made progress."""
+    server.can_stream = False
+    async with watching(server) as watched:
+        await watched.version(101)
+        await asyncio.sleep(3)
+        server.script("watch", behaviour)
+        server.cut()
+        cut_at = loop_time()
+        edit_and_revert(truth)
+        await watched.version(truth.revision)
+        edit, revert = watched.index.history.changes(A)
+        assert edit.since is not None
+        assert edit.since <= cut_at <= edit.at
+        assert not edit.same
+        assert revert.at >= edit.at
+
+
+async def test_recreation_before_a_list_is_a_deletion_and_a_creation(
+    truth: Truth, server: FaultServer
+) -> None:
+    """Another uid with the same data: the object was absent for a while."""
+    server.can_stream = False
+    async with watching(server) as watched:
+        await watched.version(101)
+        await asyncio.sleep(3)
+        server.script("watch", expired_event)
+        server.cut()
+        truth.delete("a")
+        truth.put("a", "1")
+        truth.objects["default", "a"]["metadata"]["uid"] = "another"
+        await watched.version(truth.revision)
+        deleted, created = watched.index.history.changes(A)
+        assert deleted.resource_version == ""
+        assert deleted.since is not None
+        assert created.keys == {"value"}
+
+
+async def test_live_change_happened_when_it_was_seen(truth: Truth, server: FaultServer) -> None:
+    """A watch that has delivered everything tells of changes as they happen."""
+    server.can_stream = False
+    async with watching(server) as watched:
+        await watched.version(101)
+        await asyncio.sleep(3)
+        truth.put("a", "2")
+        await watched.version(truth.revision)
+        [seen] = watched.index.history.changes(A)
+        assert seen.since is None
+
+
+async def test_write_of_other_fields_while_watched_leaves_no_window(
+    truth: Truth, server: FaultServer
+) -> None:
+    """A label under a resumed watch: each version was seen."""
+    server.can_stream = False
+    async with watching(server) as watched:
+        await watched.version(101)
+        await asyncio.sleep(3)
+        server.script("watch", reset_mid_line)
+        server.cut()
+        truth.put("a", "1")
+        await watched.version(truth.revision)
+        assert watched.index.history.changes(A) == ()
