@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from tests.simulation.cluster import SOURCES, TEMPLATES, Cluster
+from tests.simulation.cluster import SOURCES, Cluster
 from tests.simulation.controller import Controller, State
+from tests.simulation.disturbances import EDITS, Disturbance, draw, pause_after
 
 from hotmap.core.model.state import read_shard
 
@@ -14,22 +15,6 @@ __all__ = ["HistoryResult", "run_history"]
 
 #: Seconds, more or less, by which time goes on at once.
 STEP = 0.25
-
-#: What happens, and how often beside the rest.
-_OFTEN = {
-    "edit": 10,
-    "remove": 4,
-    "label": 1,
-    "recreate": 1,
-    "template": 4,
-    "undo": 3,
-    "scale": 3,
-    "pause": 1,
-    "evict": 2,
-    "crash": 2,
-    "down": 5,
-    "cut_off": 5,
-}
 
 
 class HistoryResult(NamedTuple):
@@ -69,7 +54,7 @@ class _History:
         self._pass(chance.choice((0.5, 3.0, 30.0)))
         for _ in range(chance.randint(4, 14)):
             self._disturb()
-            self._pass(chance.choice((0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 15.0)))
+            self._pass(pause_after(chance))
         return self._end()
 
     def _pass(self, seconds: float) -> None:
@@ -80,68 +65,60 @@ class _History:
             self._controller.step()
 
     def _disturb(self) -> None:
-        chance, cluster = self._chance, self._cluster
-        name = chance.choice(SOURCES)
-        kind = chance.choices(tuple(_OFTEN), tuple(_OFTEN.values()))[0]
-        if kind in ("edit", "remove", "label", "recreate"):
-            getattr(self, f"_{kind}")(name)
-        else:
-            name = ""
-            getattr(self, f"_{kind}")()
+        cluster = self._cluster
+        event = draw(self._chance)
+        getattr(self, f"_{event.kind}")(event)
         up = "up" if self._controller.is_up else "down"
+        name = event.source if event.kind in EDITS else ""
         self._log.append(
-            f"{cluster.now:.1f} {kind} {name}: one {cluster.data('one')}, two"
+            f"{cluster.now:.1f} {event.kind} {name}: one {cluster.data('one')}, two"
             f" {cluster.data('two')}, {cluster.template}, {cluster.replicas} replicas, {up}"
         )
 
-    def _edit(self, name: str) -> None:
-        data = self._cluster.data(name) or {"a": "0"}
-        edited = {self._chance.choice("abc"): self._chance.choice("012")}
-        self._cluster.write(name, {**data, **edited})
+    def _edit(self, event: Disturbance) -> None:
+        self._cluster.write(event.source, event.edited(self._cluster.data(event.source)))
 
-    def _remove(self, name: str) -> None:
-        if data := self._cluster.data(name):
-            gone = self._chance.choice(sorted(data))
-            self._cluster.write(name, {key: data[key] for key in data if key != gone})
+    def _remove(self, event: Disturbance) -> None:
+        if data := self._cluster.data(event.source):
+            self._cluster.write(event.source, event.without_key(data))
 
-    def _label(self, name: str) -> None:
-        if (data := self._cluster.data(name)) is not None:
-            self._cluster.write(name, data, label=True)
+    def _label(self, event: Disturbance) -> None:
+        if (data := self._cluster.data(event.source)) is not None:
+            self._cluster.write(event.source, data, label=True)
 
-    def _recreate(self, name: str) -> None:
-        if (data := self._cluster.data(name)) is not None:
-            self._cluster.write(name, None)
-            self._pass(self._chance.choice((0.0, 0.5, 3.0)))
-            self._cluster.write(name, {key: self._chance.choice("012") for key in data})
+    def _recreate(self, event: Disturbance) -> None:
+        if (data := self._cluster.data(event.source)) is not None:
+            self._cluster.write(event.source, None)
+            self._pass(event.gap)
+            self._cluster.write(event.source, event.recreated(data))
 
-    def _template(self) -> None:
-        spec, image = self._chance.randrange(len(TEMPLATES)), self._chance.randrange(3)
-        self._cluster.set_template(spec, image)
+    def _template(self, event: Disturbance) -> None:
+        self._cluster.set_template(event.template, event.image)
 
-    def _undo(self) -> None:
+    def _undo(self, event: Disturbance) -> None:
         self._cluster.undo()
 
-    def _scale(self) -> None:
-        self._cluster.scale(self._chance.choice((0, 1, 2, 3)))
+    def _scale(self, event: Disturbance) -> None:
+        self._cluster.scale(event.replicas)
 
-    def _pause(self) -> None:
+    def _pause(self, event: Disturbance) -> None:
         self._cluster.pause(paused=not self._cluster.paused)
 
-    def _evict(self) -> None:
+    def _evict(self, event: Disturbance) -> None:
         self._cluster.evict()
 
-    def _crash(self) -> None:
+    def _crash(self, event: Disturbance) -> None:
         self._cluster.crash_container()
 
-    def _down(self) -> None:
+    def _down(self, event: Disturbance) -> None:
         if self._controller.is_up:
-            self._controller.stop(crash=self._chance.random() < 0.5)
+            self._controller.stop(crash=event.hard)
         else:
             self._controller.start()
 
-    def _cut_off(self) -> None:
+    def _cut_off(self, event: Disturbance) -> None:
         if self._controller.is_cut_off:
-            self._controller.reconnect(listing=self._chance.random() < 0.5)
+            self._controller.reconnect(listing=event.hard)
         else:
             self._controller.cut_off()
 
