@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from tests.support.objects import config_map, sources
 
 from hotmap.controller.watch.history import History
@@ -67,3 +68,24 @@ def test_history_names_no_data_keys_where_very_many_changed() -> None:
     history.record_change(large.key, None, large)
     [seen] = history.changes(large.key)
     assert seen.keys == frozenset()
+
+
+def test_change_found_in_a_list_hides_no_revert_of_another_data_key() -> None:
+    """Only the last state is known: a key that is what it was may have been another in between."""
+    history = History(Clock())
+    before = source("app", LEVEL="info", other="1")
+    after = msgspec.structs.replace(source("app", LEVEL="info", other="2"), resource_version="9")
+    assert history.record_change(before.key, before, after, since=900.0, listed=True)
+    unobserved, changed = history.changes(before.key)
+    assert (unobserved.same, unobserved.keys, unobserved.since) == (True, frozenset(), 900.0)
+    assert changed.keys == {"other"}
+
+
+def test_change_of_a_watch_is_all_that_happened() -> None:
+    """Each version was seen, also late."""
+    history = History(Clock())
+    before = source("app", LEVEL="info", other="1")
+    after = msgspec.structs.replace(source("app", LEVEL="info", other="2"), resource_version="9")
+    history.record_change(before.key, before, after, since=900.0)
+    [changed] = history.changes(before.key)
+    assert not changed.same

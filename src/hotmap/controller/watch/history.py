@@ -86,12 +86,15 @@ class History:
         if key not in self._listed:
             self._listed[key] = (old.resource_version, old.changed_at) if old else ("", None)
         now = self._clock()
-        if not keys and old is not None and new is not None:
-            self._changed_at.setdefault(key, old.changed_at)
-            if listed and since is not None and old.resource_version != new.resource_version:
+        if old is not None and new is not None:
+            moved = old.resource_version != new.resource_version
+            missed = listed and since is not None and moved
+            if missed and since is not None:
+                # Any data key may have changed and changed back, whatever the others are now.
                 self._keep(key, make_unobserved_write(new, since=since, now=now))
-                return True
-            return False
+            if not keys:
+                self._changed_at.setdefault(key, old.changed_at)
+                return missed
         self._changed_at.pop(key, None)
         named = keys if len(keys) <= _KEYS else frozenset[str]()
         self._keep(
@@ -110,9 +113,9 @@ class History:
             self._drop_deleted(now)
         return True
 
-    def _keep(self, key: ObjectKey, sighting: ObservedChange) -> None:
+    def _keep(self, key: ObjectKey, change: ObservedChange) -> None:
         kept = self._changes.setdefault(key, [])
-        kept.append(sighting)
+        kept.append(change)
         # The first one stays: it is where a window may begin.
         del kept[1 : max(1, len(kept) - _KEPT)]
 
