@@ -353,6 +353,8 @@ class _History:
             return State.WAITING, "the controller has not begun", []
         if not await self._is_rolled_out() or controller._is_pending(consumer.key):
             return State.WAITING, "it is not quiet yet", []
+        if not await self._is_known(controller):
+            return State.WAITING, "a watch is not resumed yet", []
         status = view.leader_view.consumer_states.get(consumer)
         data = {name: await self._data(name) for name in SOURCES}
         stale = [
@@ -361,6 +363,16 @@ class _History:
             for one in pod.stale(data, rereads=self._rereads)
         ]
         return status.state, status.reason, stale
+
+    async def _is_known(self, controller: Controller) -> bool:
+        """Tell whether the present version of every source has reached the controller."""
+        for name in SOURCES:
+            there = await self._client.get(CONFIGMAPS, self._namespace, name, type=Object)
+            store = controller.index.sources["ConfigMap"]
+            known = store.get(ObjectKey("ConfigMap", self._namespace, name))
+            if not known or known.resource_version != there["metadata"]["resourceVersion"]:
+                return False
+        return True
 
     def _consumer(self, controller: Controller) -> Consumer | None:
         return controller.index.consumer(ObjectKey("Deployment", self._namespace, "web"))
