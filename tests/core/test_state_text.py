@@ -211,7 +211,7 @@ SEEN = SourceChanges(
 
 SEEN_LINE = (
     '{"source":["ConfigMap","shop","app"],'
-    '"changes":[[1.5,"1042",["a","b"],1.0,false,null,false],[2.0,"",[],null,false,null,false],'
+    '"sightings":[[1.5,"1042",["a","b"],1.0,false,null,false],[2.0,"",[],null,false,null,false],'
     '[9.0,"1050",[],null,false,3.0,true]]}'
 )
 
@@ -237,7 +237,7 @@ def test_source_changes_are_stored_with_records() -> None:
 
 def test_changes_of_an_older_version_are_read() -> None:
     """Their lines end where fields were added since."""
-    line = '{"source":["ConfigMap","shop","app"],"changes":[[1.5,"1042",["a"]]]}'
+    line = '{"source":["ConfigMap","shop","app"],"sightings":[[1.5,"1042",["a"]]]}'
     [each] = read_changes(f"{HEADER}\n{line}\n").values()
     assert each.changes == (ObservedChange(1.5, "1042", frozenset("a")),)
 

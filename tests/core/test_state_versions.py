@@ -84,7 +84,11 @@ def current_records() -> list[Record]:
 def current_seen() -> SourceChanges:
     first, second = SEEN.changes
     return SourceChanges(
-        APP, (msgspec.structs.replace(first, written=1789.0, created=True), second)
+        APP,
+        (
+            msgspec.structs.replace(first, written=1789.0, created=True),
+            msgspec.structs.replace(second, since=1788.5, same=True),
+        ),
     )
 
 

@@ -140,7 +140,7 @@ class _History:
             },
         }
         await self._client.create(DEPLOYMENTS, self._namespace, body, type=Object)
-        await self._rolled_out(within=60)
+        await self._rolled_out(within=300)
 
     async def _create(self, name: str, data: Content) -> None:
         body = {"metadata": {"name": name}, "data": data}

@@ -41,4 +41,4 @@ async def test_histories_on_a_real_api_server_end_with_the_present_content(
         report(seed, found) for seed, found in sorted(played.items()) if broken_promise(found)
     ]
     assert not broken, "\n".join(broken)
-    assert not failures, failures
+    assert not failures, f"{failures}; the others: {states}"
