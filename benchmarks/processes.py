@@ -42,11 +42,11 @@ class Plane(NamedTuple):
         return Cluster("local plane", self.kubeconfig, kubelet=self.directory, image="host")
 
 
-async def start_plane(directory: Path) -> Plane:
+async def start_plane(directory: Path, *flags: str) -> Plane:
     """Start a local plane with its state in `directory`, and wait until it is ready."""
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "hotmap", "local", "up", "--dir", str(directory)),
+        *(sys.executable, "-m", "hotmap", "local", "up", "--dir", str(directory), *flags),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
