@@ -98,7 +98,8 @@ def test_directory_as_agent_file_is_reported_once(tmp_path: Path, flag: str, wor
         assert running.log.count(words) == 1
         assert len(running.log) < passes + 1000
     assert place.is_dir()
-    assert list(tmp_path.glob("place.*")) == [], "no draft of a state is left behind"
+    left = [path.name for path in tmp_path.glob("place.*")]
+    assert left in ([], ["place.lock"]), "no draft of a state is left behind"
 
 
 def test_file_at_the_socket_path_is_kept(tmp_path: Path) -> None:

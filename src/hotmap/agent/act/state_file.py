@@ -2,10 +2,15 @@
 
 Written before and after each attempt, so that a kill at any moment leaves either "tried, not
 loaded" (it is retried) or "loaded". Without a file the state is lost with the process.
+
+What it says has to be true of the next start, so it is used only by an agent that holds its lock,
+and removed when it cannot be written: another agent has loaded the content into another process,
+and an outdated file would call content loaded after a later one had been.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 from hotmap.agent.decide.digest import KEY_LENGTH
@@ -32,8 +37,38 @@ class StateFile:
         #: By rule: the digest that was tried last, and whether it was loaded.
         self.attempts: dict[str, tuple[str, bool]] = {}
         self._written = b""
-        if path:
+        #: Of the lock, which the kernel releases when the process ends; -1 without it.
+        self._lock = -1
+        if path and self._acquire():
             self._read()
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _acquire(self) -> bool:
+        """Lock the file for this process; it is not used otherwise.
+
+        By a record lock, which children of the agent do not inherit.
+        """
+        if self._lock >= 0:
+            return True
+        lock = -1
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            lock = os.open(f"{self._path}.lock", flags, 0o600)
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if lock < 0:
+                self.problem = f"cannot write {self._path}: {(error.strerror or '').lower()}"
+            else:
+                os.close(lock)
+                self.problem = f"{self._path} is used by another agent; set --state to another file"
+            return False
+        self._lock = lock
+        return True
 
     def _read(self) -> None:
         import json
@@ -68,7 +103,7 @@ class StateFile:
         if attempts == self.attempts and not self.problem:
             return
         self.attempts = attempts
-        if not self._path:
+        if not self._path or not self._acquire():
             return
         import json
 
@@ -92,6 +127,8 @@ class StateFile:
         except OSError as error:
             self.problem = f"cannot write {self._path}: {(error.strerror or '').lower()}"
             _remove(draft)
+            _remove(self._path)
+            self._written = b""
             return
         self._written, self.problem = text, ""
 

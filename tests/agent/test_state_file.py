@@ -1,0 +1,104 @@
+"""What the state file says counts only while this agent alone keeps it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.agent.agents import Volume, agent, webhook
+
+from hotmap.agent.act.state_file import StateFile
+
+LOADED = {"default": ("digest of A", True)}
+
+
+def kept(path: Path) -> dict[str, tuple[str, bool]]:
+    """Read what the next agent would, in a process of its own."""
+    code = (
+        "import sys; from hotmap.agent.act.state_file import StateFile\n"
+        "print(StateFile(sys.argv[1]).attempts)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True
+    )
+    attempts: dict[str, tuple[str, bool]] = eval(found.stdout)
+    return attempts
+
+
+def test_state_is_kept_for_the_next_agent(tmp_path: Path) -> None:
+    """Key and attempts; the lock ends with the agent that had it."""
+    state = StateFile(str(tmp_path / "state"))
+    state.save(LOADED)
+    assert state.problem == ""
+    state.close()
+    assert kept(tmp_path / "state") == LOADED
+
+
+def test_state_of_another_agent_is_not_used(tmp_path: Path) -> None:
+    """Its process has loaded the content, which says nothing of ours."""
+    first = StateFile(str(tmp_path / "state"))
+    first.save(LOADED)
+    assert kept(tmp_path / "state") == {}
+    code = (
+        "import sys; from hotmap.agent.act.state_file import StateFile\n"
+        "second = StateFile(sys.argv[1])\n"
+        "second.save({'default': ('digest of B', True)})\n"
+        "print(second.problem)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "state")],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert (
+        told.stdout == f"{tmp_path}/state is used by another agent; set --state to another file\n"
+    )
+    first.close()
+    assert kept(tmp_path / "state") == LOADED
+
+
+def test_state_that_cannot_be_written_is_removed(tmp_path: Path) -> None:
+    """It says that A is loaded; after an attempt with B and a crash that would be wrong."""
+    state = StateFile(str(tmp_path / "state"))
+    state.save(LOADED)
+    draft = tmp_path / f"state.{os.getpid()}"
+    draft.mkdir()
+    state.save({"default": ("digest of B", False)})
+    assert state.problem == f"cannot write {tmp_path}/state: is a directory"
+    state.close()
+    assert kept(tmp_path / "state") == {}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_state_in_a_read_only_directory_is_not_used(tmp_path: Path) -> None:
+    """It was written before the directory became read-only, so it may be outdated."""
+    state = StateFile(str(tmp_path / "state"))
+    state.save(LOADED)
+    state.close()
+    for path in tmp_path.iterdir():
+        path.chmod(0o400)
+    tmp_path.chmod(0o500)
+    try:
+        assert kept(tmp_path / "state") == {}
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_two_agents_with_one_state_file_both_load(tmp_path: Path) -> None:
+    """Neither takes what the other has loaded for its own."""
+    volume, state = Volume(tmp_path / "volume", text="one"), tmp_path / "state"
+    with webhook() as first, webhook() as second:
+        flags = ("--dir", volume, "--state", state)
+        with agent(tmp_path / "first", *flags, "--url", first.url) as running:
+            running.reaches("loaded")
+            with agent(tmp_path / "second", *flags, "--url", second.url) as other:
+                other.reaches("loaded")
+                assert len(second.calls) == 1
+                assert "is used by another agent" in other.log
+        with agent(tmp_path / "first", *flags, "--url", first.url) as running:
+            running.reaches("loaded")
+        assert len(first.calls) == 1
