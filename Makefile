@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-slow check bench bench-cluster agent.pyz image cluster-up cluster-down test-cluster constraints docs clean
+.PHONY: help demo test coverage test-slow check audit bench bench-cluster agent.pyz release image cluster-up cluster-down test-cluster constraints docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,11 @@ check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+audit: $(VENV)/.development ## Check licenses and known vulnerabilities of dependencies
+	@[ -x build/audit/bin/pip-audit ] || { $(PYTHON) -m venv build/audit && \
+	  build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit; } || true
+	@$(BIN)/python -m tools.audit build/audit/bin/pip-audit
+
 bench: $(VENV)/.development ## Measure speed and size on the local control plane
 	@$(BIN)/python -m benchmarks
 
@@ -48,6 +53,9 @@ agent.pyz: $(VENV)/.runtime ## Write the agent as one file, build/agent.pyz
 	@mkdir -p build
 	@$(BIN)/python -m hotmap.agent.build build/$@
 	@sha256sum build/$@
+
+release: $(VENV)/.development ## Write all files of VERSION=… to dist/
+	@$(BIN)/python -m tools.release $(VERSION)
 
 image: $(VENV)/.development ## Write hotmap's image to build/hotmap.tar (Debian)
 	@$(BIN)/python -m tests.cluster image
@@ -85,7 +93,7 @@ $(BIN)/python:
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "setting up $(VENV) (once) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[local]'
 	@touch $@
 
 $(VENV)/.development: pyproject.toml constraints.txt | $(BIN)/python

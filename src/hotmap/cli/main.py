@@ -16,6 +16,7 @@ import click
 from hotmap import __version__
 from hotmap.cli.command_options import InjectOptions, LocalDirectory, LocalOptions, StatusOptions
 from hotmap.cli.controller_flags import ControllerFlags
+from hotmap.cli.extras import require_extra
 from hotmap.cli.options import SectionedCommand, add_options
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.shared_options import (
@@ -202,6 +203,7 @@ def demo(as_json: bool) -> int:
     Starts a local control plane and a controller, edits a ConfigMap, and checks what follows. Exit
     status 0: every check passed.
     """
+    require_extra("local", command="hotmap demo")
     import asyncio
 
     from rich.console import Console
@@ -221,6 +223,7 @@ def local() -> None:
 @add_options(LogOptions, "log")
 def up(options: LocalOptions, log: LogOptions) -> int:
     """Run the control plane in the foreground until SIGINT or SIGTERM."""
+    require_extra("local", command="hotmap local up")
     from hotmap.cli.local import run_local
 
     return run_local(
