@@ -165,8 +165,23 @@ def test_values_of_hotmap_set_their_flags() -> None:
     ]
 
 
+def test_empty_keys_of_a_values_file_change_nothing(tmp_path: Path) -> None:
+    """People leave keys without a value."""
+    path = tmp_path / "values.yaml"
+    path.write_text(
+        "reloader:\n  deployment:\n    env:\n    pod:\n    resources:\n  podMonitor:\n"
+        "  serviceAccount:\n  netpol:\n  custom_annotations:\n  namespaces:\n"
+    )
+    assert render(f"--values={path}") == render("--set=reloaderCompat=true")
+    path.write_text("reloader:\n  deployment:\n  rbac:\nglobal:\n")
+    assert render(f"--values={path}") == render("--set=reloaderCompat=true")
+
+
 def test_shadow_mode_elects_no_leader() -> None:
-    """The two flags exclude each other."""
+    """The two flags exclude each other; `helm test`, which waits for a leader, has no pod."""
+    text = render("--set=shadow=true")
+    assert "kind: Pod\n" not in text
+    assert "kind: Pod\n" in render()
     found = container(render_objects("--set=reloader.autoReloadAll=true,shadow=true"))["args"]
     assert "--shadow" in found
     assert "--leader-elect" not in found

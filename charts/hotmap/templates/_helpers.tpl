@@ -6,14 +6,17 @@ the same name at the top level. Output: JSON.
 {{- include "hotmap.overlay" (list (omit .Values "reloader") (.Values.reloader | default dict)) -}}
 {{- end -}}
 
-{{/* The map `index . 0` with the values of `index . 1` in it, at any depth. Output: JSON. */}}
+{{/*
+The map `index . 0` with the values of `index . 1` in it, at any depth. A null removes a value, and leaves
+a map as it is, since values files of Reloader have empty keys. Output: JSON.
+*/}}
 {{- define "hotmap.overlay" -}}
 {{- $base := index . 0 -}}
 {{- $result := deepCopy $base -}}
 {{- range $key, $value := index . 1 -}}
 {{- if and (kindIs "map" $value) (kindIs "map" (get $base $key)) -}}
 {{- $_ := set $result $key (fromJson (include "hotmap.overlay" (list (get $base $key) $value))) -}}
-{{- else -}}
+{{- else if not (and (kindIs "invalid" $value) (kindIs "map" (get $base $key))) -}}
 {{- $_ := set $result $key $value -}}
 {{- end -}}
 {{- end -}}
