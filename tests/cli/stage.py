@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.warm_process import WarmProcess, run_warm
 from tests.walkthroughs.local import Plane, running_plane
 
 from hotmap.kube.client import Client
@@ -34,21 +33,14 @@ class Stage(NamedTuple):
     def hotmap(self, *arguments: str, named: bool = True) -> Result:
         """Run a command on a terminal of 80 columns; `named` names the controller's address."""
         where = ["--url", self.url] if named else []
-        done = subprocess.run(
-            [sys.executable, "-m", "hotmap", *arguments, *where],
-            env={
-                "PATH": os.environ["PATH"],
-                "KUBECONFIG": str(self.plane.kubeconfig),
-                "COLUMNS": "80",
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=90,
-        )
-        assert "Traceback" not in done.stderr
-        return Result(done.returncode, done.stdout, done.stderr)
+        env = {
+            "PATH": os.environ["PATH"],
+            "KUBECONFIG": str(self.plane.kubeconfig),
+            "COLUMNS": "80",
+        }
+        status, out, problems = run_warm(*arguments, *where, env=env)
+        assert b"Traceback" not in problems
+        return Result(status, out.decode(), problems.decode())
 
     async def create(self, kind: Any, **body: Any) -> None:
         async with Client(load_kubeconfig(str(self.plane.kubeconfig))) as client:
@@ -85,20 +77,17 @@ def running_stage(directory: Path, *flags: str) -> Iterator[Stage]:
     log = directory / "controller.log"
     with running_plane(directory / "plane") as plane, log.open("w") as written:
         command = ["controller", "--kubeconfig", str(plane.kubeconfig), "--listen=127.0.0.1:0"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "hotmap", *command, *flags],
-            stdin=subprocess.DEVNULL,
-            stderr=written,
-            env={"PATH": os.environ["PATH"]},
-        ) as controller:
-            try:
-                yield Stage(plane, f"http://127.0.0.1:{_port(controller, log)}")
-            finally:
-                controller.terminate()
+        env = {"PATH": os.environ["PATH"]}
+        controller = WarmProcess([*command, *flags], env=env, stdout=written, stderr=written)
+        try:
+            yield Stage(plane, f"http://127.0.0.1:{_port(controller, log)}")
+        finally:
+            controller.terminate()
+            controller.join()
 
 
-def _port(controller: subprocess.Popen[bytes], log: Path) -> str:
-    while controller.poll() is None:
+def _port(controller: WarmProcess, log: Path) -> str:
+    while controller.returncode is None:
         if found := re.search(r"status on port (\d+)", log.read_text()):
             return found[1]
         time.sleep(0.02)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from tests.support.warm_process import run_warm
 
 from hotmap.cli.inject import Injection, inject
 from hotmap.core.errors import ManifestError
@@ -41,14 +41,8 @@ PLAIN = "kind: Pod\nmetadata: {name: plain}\nspec: {containers: [{name: a, image
 
 
 def hotmap(*arguments: str | Path, stdin: bytes = b"") -> tuple[int, bytes, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "hotmap", "inject", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    return done.returncode, done.stdout, done.stderr.decode()
+    status, out, problems = run_warm("inject", *map(str, arguments), env=os.environ, stdin=stdin)
+    return status, out, problems.decode()
 
 
 def test_files_and_directories_become_one_stream(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from typing import Any
 
 import pytest
 import yaml
+from tests.support.warm_process import run_warm
 
 WEB = """\
 apiVersion: apps/v1
@@ -30,14 +30,9 @@ spec:
 
 
 def inject(*arguments: str, security: str = "{runAsUser: 0}") -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "hotmap", "inject", "-f", "-", *arguments],
-        input=WEB.replace("{SECURITY}", security),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    text = WEB.replace("{SECURITY}", security).encode()
+    status, out, problems = run_warm("inject", "-f", "-", *arguments, env=os.environ, stdin=text)
+    return status, out.decode(), problems.decode()
 
 
 def agent(text: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.support.certificates import Authority
+from tests.support.warm_process import run_warm
 from tests.walkthroughs.local import Plane, running_plane
 
 from hotmap.kube.client import Client
@@ -33,19 +34,13 @@ TOKEN = "S3CRET"
 
 def hotmap(*arguments: str, home: Path) -> tuple[int, str]:
     """Run the command to its end; return its status and the only line that it wrote."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hotmap", *arguments],
-        env={"PATH": os.environ["PATH"], "HOME": str(home)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert TOKEN not in done.stderr
-    return done.returncode, done.stderr.rstrip()
+    env = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    status, out, problems = run_warm(*arguments, env=env)
+    text = problems.decode()
+    assert out == b""
+    assert text.count("\n") == 1, text
+    assert TOKEN not in text
+    return status, text.rstrip()
 
 
 def kubeconfig(path: Path, *, user: dict[str, str] | None = None, **cluster: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.support.processes import child_environment
+from tests.support.warm_process import WarmProcess
 from tests.walkthroughs.local import running_plane
 
 from hotmap.core.errors import Conflict
@@ -46,21 +45,14 @@ async def client(kubeconfig: Path) -> AsyncIterator[Client]:
 @contextlib.contextmanager
 def controller(kubeconfig: Path, log: Path, *flags: str, **environment: str) -> Iterator[None]:
     """Run the command while a block lasts."""
-    with (
-        log.open("w") as written,
-        subprocess.Popen(
-            [sys.executable, "-m", "hotmap", "controller", *flags],
-            env=child_environment(KUBECONFIG=str(kubeconfig), **environment),
-            stdin=subprocess.DEVNULL,
-            stderr=written,
-            cwd="/",
-        ) as process,
-    ):
+    env = child_environment(KUBECONFIG=str(kubeconfig), **environment)
+    with log.open("w") as written:
+        process = WarmProcess(["controller", *flags], env=env, stdout=written, stderr=written)
         try:
             yield
         finally:
             process.terminate()
-            assert process.wait(timeout=DEADLINE) == 0, log.read_text()
+            assert process.join() == 0, log.read_text()
 
 
 async def wait_for_log_line(log: Path, pattern: str) -> re.Match[str]:

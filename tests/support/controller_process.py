@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import aiohttp
 from tests.support.processes import child_environment
+from tests.support.warm_process import WarmProcess
 
 __all__ = ["ENDPOINTS", "PATIENCE", "ControllerProcess"]
 
@@ -57,11 +58,12 @@ class ControllerProcess:
     ) -> None:
         """`ahead` is by how many seconds the clock of its machine is; `version` what it claims."""
         self._environment = environment
-        self._program: tuple[str, ...] = ("-m", "hotmap")
+        #: What is run instead of the command, "" for the command itself.
+        self._program = ""
         if ahead:
-            self._program = ("-c", _AHEAD.format(ahead))
+            self._program = _AHEAD.format(ahead)
         elif version:
-            self._program = ("-c", _RENAMED.format(version))
+            self._program = _RENAMED.format(version)
         self._arguments = (
             *("controller", f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0"),
             *("--log-level=debug", "--flap-limit=0"),
@@ -69,20 +71,26 @@ class ControllerProcess:
             *flags,
         )
         self._log = log
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | WarmProcess | None = None
         #: What its endpoints answered whenever somebody looked.
         self._shown: list[str] = []
 
     async def __aenter__(self) -> Self:
+        env = child_environment(PYTHONUNBUFFERED="1", **self._environment)
         with self._log.open("a") as written:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, *self._program, *self._arguments),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=written,
-                stderr=written,
-                cwd="/",
-                env=child_environment(PYTHONUNBUFFERED="1", **self._environment),
-            )
+            if self._program:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-c", self._program, *self._arguments),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=written,
+                    stderr=written,
+                    cwd="/",
+                    env=env,
+                )
+            else:
+                self._process = WarmProcess(
+                    self._arguments, env=env, stdout=written, stderr=written
+                )
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -90,7 +98,7 @@ class ControllerProcess:
             await self.kill()
 
     @property
-    def process(self) -> asyncio.subprocess.Process:
+    def process(self) -> asyncio.subprocess.Process | WarmProcess:
         assert self._process is not None
         return self._process
 
@@ -145,7 +153,7 @@ class ControllerProcess:
         found = _PORT.search(self.log())
         assert found is not None, "it is not ready"
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as http,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE)) as http,
             http.get(f"http://127.0.0.1:{found[1]}{path}") as response,
         ):
             text = await response.text()
