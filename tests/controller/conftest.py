@@ -1,4 +1,4 @@
-"""One API server a test, one authority a session."""
+"""One API server a test, without TLS, which a third of the time would go to."""
 
 from __future__ import annotations
 
@@ -12,15 +12,9 @@ from tests.support.virtual_time import (
 )
 
 from hotmap.kube.client import Client
-from hotmap.local.pki import ServerPKI, create_pki
-
-
-@pytest.fixture(scope="session")
-def pki(tmp_path_factory: pytest.TempPathFactory) -> ServerPKI:
-    return create_pki(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture
-async def world(pki: ServerPKI) -> AsyncIterator[World]:
-    async with control_plane(pki) as plane, Client(plane.config()) as client:
+async def world() -> AsyncIterator[World]:
+    async with control_plane() as plane, Client(plane.config()) as client:
         yield World(plane, client)

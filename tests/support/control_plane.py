@@ -132,9 +132,9 @@ class _FailingServer(APIServer):
 
 
 class ControlPlane:
-    """A store, its registry, and an API server over TLS that can be stopped and started."""
+    """A store, its registry, and an API server that can be stopped and started; TLS with a pki."""
 
-    def __init__(self, pki: ServerPKI) -> None:
+    def __init__(self, pki: ServerPKI | None = None) -> None:
         self.failures: list[Failure] = []
         self.registry = GuardedRegistry(MVCCStore())
         self._pki = pki
@@ -148,7 +148,7 @@ class ControlPlane:
         """Listen: on a free port at first, on the same one afterwards."""
         self._server = _FailingServer(
             self.registry,
-            tls=self._pki.server_context(),
+            tls=self._pki.server_context() if self._pki else None,
             tokens=self._tokens,
             failures=self.failures,
         )
@@ -180,15 +180,15 @@ class ControlPlane:
     def config(self) -> ClusterConfig:
         """How to reach the server."""
         return ClusterConfig(
-            server=f"https://127.0.0.1:{self.port}",
+            server=f"{'https' if self._pki else 'http'}://127.0.0.1:{self.port}",
             origin="the test's control plane",
             credentials=BearerToken(self._token),
-            tls=TLS(ca=self._pki.ca_certificate.read_bytes()),
+            tls=TLS(ca=self._pki.ca_certificate.read_bytes()) if self._pki else TLS(),
         )
 
 
 @asynccontextmanager
-async def control_plane(pki: ServerPKI) -> AsyncIterator[ControlPlane]:
+async def control_plane(pki: ServerPKI | None = None) -> AsyncIterator[ControlPlane]:
     """Run a control plane for the length of a block."""
     plane = ControlPlane(pki)
     await create_system_namespaces(plane.registry)
