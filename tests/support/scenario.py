@@ -332,6 +332,7 @@ class Scenario:
     ) -> Any:
         """Wait until a coroutine function returns something true, and return that."""
         deadline = time.monotonic() + within
+        pause = 0.02
         while True:
             with suppress(HotmapError):
                 if found := await check():
@@ -339,7 +340,8 @@ class Scenario:
             if time.monotonic() > deadline:
                 logs = "\n".join(one.log()[-4000:] for one in self.processes)
                 raise AssertionError(f"waited in vain until {what}:\n{logs}")
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.2, 0.2)  # what takes long is asked about less often
 
     async def wait_for_rollouts(
         self, name: str = "web", times: int = 1, *, within: float = PATIENCE

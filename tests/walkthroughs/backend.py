@@ -28,7 +28,7 @@ PatchType = Literal["strategic", "merge", "json"]
 
 #: Seconds that anything may take before a test fails; less than a kubelet's sync period, so
 #: that what is seen within it has a cause.
-PATIENCE = 90.0
+PATIENCE = 45.0
 
 ROOT = Path(__file__).parents[2]
 

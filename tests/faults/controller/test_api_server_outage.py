@@ -79,7 +79,7 @@ async def test_slow_apiserver_rolls_once(
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        pytest.param(429, "TooManyRequests", id="429"),
+        pytest.param(429, "TooManyRequests", id="429", marks=pytest.mark.slow),
         pytest.param(500, "InternalError", id="500"),
     ],
 )

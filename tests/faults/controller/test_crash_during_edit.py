@@ -45,7 +45,14 @@ async def _made_anew(scenario: Scenario, level: str) -> None:
     await scenario.until(mixed, "the pod was made anew")
 
 
-@pytest.mark.parametrize("moment", list(Moment))
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(Moment.BEFORE_THE_REVERT, marks=pytest.mark.slow),
+        pytest.param(Moment.AFTER_THE_REVERT, marks=pytest.mark.slow),
+        Moment.AFTER_THE_SETTLE_TIME,
+    ],
+)
 async def test_next_controller_finds_pod_started_in_between(shop: Scenario, moment: Moment) -> None:
     """What was seen is kept with the records, so the suspect pod is replaced: once, for good."""
     await shop.set_up(replicas=3)

@@ -48,7 +48,14 @@ def _fail(plane: ControlPlane, sorts: list[tuple[str, str, str]], code: int) -> 
     return failures
 
 
-@pytest.mark.parametrize("code", [429, 500, 0], ids=["429", "500", "late"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(429, id="429", marks=pytest.mark.slow),
+        pytest.param(500, id="500"),
+        pytest.param(0, id="late", marks=pytest.mark.slow),
+    ],
+)
 async def test_every_request_fails_at_first(
     plane: ControlPlane, podless_scenario: Scenario, code: int
 ) -> None:

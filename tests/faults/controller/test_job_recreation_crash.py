@@ -18,8 +18,8 @@ FOLLOW = {"hotmap.dev/follow": "auto"}
 #: Whether the request at which the controller dies is carried out, and which one it is: a verb on
 #: Jobs, and how many of them came before (the first creation is the dry run).
 SEAMS = [
-    pytest.param("delete", 0, False, id="before the deletion"),
-    pytest.param("delete", 0, True, id="in the deletion"),
+    pytest.param("delete", 0, False, id="before the deletion", marks=pytest.mark.slow),
+    pytest.param("delete", 0, True, id="in the deletion", marks=pytest.mark.slow),
     pytest.param("create", 1, False, id="before the creation"),
     pytest.param("create", 1, True, id="in the creation"),
 ]
@@ -51,7 +51,7 @@ async def test_job_is_created_again_after_crash(
     assert await _is_new(shop, plane, old)
 
 
-@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("is_done", [pytest.param(False, marks=pytest.mark.slow), True])
 async def test_cron_job_runs_once_after_crash(
     shop: Scenario, plane: ControlPlane, is_done: bool
 ) -> None:

@@ -35,8 +35,8 @@ async def _modernize(scenario: Scenario, secret: Object) -> None:
 
 LOSSES = [
     pytest.param(_delete, id="deleted"),
-    pytest.param(_cut, id="corrupted"),
-    pytest.param(_modernize, id="of another version"),
+    pytest.param(_cut, id="corrupted", marks=pytest.mark.slow),
+    pytest.param(_modernize, id="of another version", marks=pytest.mark.slow),
 ]
 
 
