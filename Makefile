@@ -2,7 +2,8 @@
 # constraints.txt. Nothing but Python 3.11 or newer is needed for `demo`, `test` and `check`.
 PYTHON ?= python3
 VENV := .venv
-# Tests mostly wait for processes, so there are more workers than cores; a file stays in one.
+# Tests mostly wait for processes, so there are more workers than cores; a file stays in one, and
+# those that take longest begin (tests/conftest.py).
 TEST_WORKERS ?= 4
 # More arguments for pytest, such as --last-failed or -k NAME.
 PYTEST_ARGS ?=
@@ -24,7 +25,7 @@ demo: $(VENV)/.runtime ## See an edit reach processes, without any cluster
 
 test: $(VENV)/.development ## Run the tests: minutes; neither root nor a cluster
 	@$(BIN)/python -m pytest -q -m "not cluster and not slow" \
-	  --numprocesses $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+	  --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 coverage: $(VENV)/.development ## Print how much the quick tests reach
 	@mkdir -p build/coverage

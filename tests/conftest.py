@@ -12,8 +12,16 @@ import pytest
 TIMEOUTS = {"cluster": 3600, "slow": 900}
 
 
+#: Where tests wait most, for processes and for Leases to run out.
+LONGEST = ("tests/faults/", "tests/walkthroughs/", "tests/kube/test_leader_election.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Set the time-out of tests marked as slow, unless they set their own."""
+    """Begin with the files that take longest, so that a run does not end with waiting for one.
+
+    Also set the time-out of tests marked as slow, unless they set their own.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         if item.get_closest_marker("timeout"):
             continue
