@@ -12,8 +12,10 @@ import msgspec
 
 from hotmap.local.apiserver.columns import AGE, NAME, ago
 from hotmap.local.apiserver.custom.jsonpath import find
+from hotmap.local.apiserver.custom.rules import has_rules, rule_errors
 from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
+from hotmap.local.field_errors import invalid_value
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column, ScalePaths, Strategy
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["CustomStrategy", "custom_kind"]
 
 JsonObject = dict[str, Any]
+#: What has to be right before rules make sense (customresource/strategy.go, hasBlockingErr).
+_BLOCKING = (
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+)
 
 
 class CustomStrategy(Strategy):
@@ -37,6 +47,7 @@ class CustomStrategy(Strategy):
 
     def __init__(self, version: JsonObject) -> None:
         self.schema: JsonObject = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        self._has_rules = has_rules(self.schema)
         self.preserves = bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
         self.columns = _columns(version.get("additionalPrinterColumns"))
         self.selectable_fields = tuple(
@@ -70,7 +81,7 @@ class CustomStrategy(Strategy):
     def default(self, obj: JsonObject) -> None:
         add_defaults(obj, self.schema)
 
-    def validate(self, obj: JsonObject) -> list[FieldError]:
+    def _schema_errors(self, obj: JsonObject) -> list[FieldError]:
         body = {
             name: v for name, v in obj.items() if name not in ("metadata", "kind", "apiVersion")
         }
@@ -81,8 +92,26 @@ class CustomStrategy(Strategy):
             schema = {**schema, "required": needed}
         return schema_errors(body, schema)
 
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return self._validate(obj, None)
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        return self._validate(new, old)
+
     def validate_status(self, obj: JsonObject) -> list[FieldError]:
-        return self.validate(obj)
+        return self._validate(obj, None)
+
+    def _validate(self, obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+        errors = self._schema_errors(obj)
+        if not self._has_rules:
+            return errors
+        if any(error.reason in _BLOCKING for error in errors):
+            text = (
+                "some validation rules were not checked because the object was invalid; "
+                "correct the existing errors to complete validation"
+            )
+            return [*errors, invalid_value("<nil>", None, text)]
+        return errors + rule_errors(obj, old, self.schema)
 
     def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
         ignored = ("metadata", "status") if self.has_status else ("metadata",)

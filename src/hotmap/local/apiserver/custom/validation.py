@@ -1,7 +1,7 @@
 """What a schema finds wrong with a value, in upstream's words.
 
 k8s.io/kube-openapi/pkg/validation/validate and apiextensions-apiserver/pkg/apiserver/validation;
-list types: apiextensions-apiserver/pkg/apiserver/schema/listtype. Rules in CEL are not evaluated.
+list types: apiextensions-apiserver/pkg/apiserver/schema/listtype. Rules in CEL are in `rules`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,241 @@
+"""Validation rules in CEL: `x-kubernetes-validations` of schemas.
+
+apiextensions-apiserver/pkg/apiserver/schema/cel. The language is that of the package
+`common-expression-language`, an extra of this one; without it no rule is evaluated. What Kubernetes
+adds to the language is in `cel_functions`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from hotmap.core.duration import parse_duration
+from hotmap.local.apiserver.custom.cel_functions import FUNCTIONS
+from hotmap.local.field_errors import FieldError, invalid_value
+
+cel: Any
+try:
+    cel = importlib.import_module("cel")
+except ImportError:  # pragma: no cover - the extra is there wherever tests run
+    cel = None
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["has_rules", "rule_errors"]
+
+JsonObject = dict[str, Any]
+
+logger = logging.getLogger(__name__)
+
+_RULES = "x-kubernetes-validations"
+#: Steps that a rule may take, as estimated: upstream counts them, this package cannot.
+_COST_LIMIT = 1_000_000
+_LOOPS = (".all(", ".exists(", ".exists_one(", ".map(", ".filter(")
+#: Names that an expression cannot spell are escaped (cel-go/common: reserved words of CEL).
+_RESERVED = (
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
+    "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
+)  # fmt: skip
+_ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
+_REASONS = {
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+}
+_MISSING = object()
+
+
+def rule_errors(obj: JsonObject, old: JsonObject | None, schema: JsonObject) -> list[FieldError]:
+    """Find the rules of a schema that an object breaks; `old` is what it was before."""
+    if cel is None:
+        return []
+    before = _MISSING if old is None else old
+    return list(_errors(obj, before, schema, ""))
+
+
+def _inner_schemas(schema: JsonObject) -> Iterator[JsonObject]:
+    yield from (schema.get("properties") or {}).values()
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield schema[name]
+
+
+def has_rules(schema: JsonObject) -> bool:
+    """Return whether a schema has rules anywhere."""
+    return _RULES in schema or any(map(has_rules, _inner_schemas(schema)))
+
+
+def _errors(value: Any, old: Any, schema: JsonObject, path: str) -> Iterator[FieldError]:
+    if value is None:
+        return
+    for rule in schema.get(_RULES) or ():
+        yield from _broken(rule, value, old, schema, path)
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        additional = schema.get("additionalProperties")
+        for name, inner in value.items():
+            inner_schema = properties.get(name, additional)
+            if isinstance(inner_schema, dict):
+                before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
+                at = f"{path}.{name}" if name in properties else f"{path}[{name}]"
+                yield from _errors(inner, before, inner_schema, at.lstrip("."))
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for index, inner in enumerate(value):
+            before = _counterpart(inner, old, schema)
+            yield from _errors(inner, before, schema["items"], f"{path}[{index}]")
+
+
+def _counterpart(item: Any, old: Any, schema: JsonObject) -> Any:
+    """Find what an item of a list was before; only lists with keys tell."""
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if not keys or not isinstance(old, list) or not isinstance(item, dict):
+        return _MISSING
+    for before in old:
+        if isinstance(before, dict) and all(before.get(key) == item.get(key) for key in keys):
+            return before
+    return _MISSING
+
+
+def _broken(
+    rule: JsonObject, value: Any, old: Any, schema: JsonObject, path: str
+) -> Iterator[FieldError]:
+    """Evaluate one rule; nothing if it holds or cannot be evaluated here."""
+    program = _program(rule["rule"])
+    if program is None:
+        return
+    variables = {"self": _typed(value, schema)}
+    if "oldSelf" in program.variables():
+        if old is _MISSING or rule.get("optionalOldSelf"):
+            # A rule on changes says nothing of what is new; optional values are not supported.
+            return
+        variables["oldSelf"] = _typed(old, schema)
+    shown = (rule.get("message") or rule["rule"]).strip()
+    if _cost(rule["rule"], value) > _COST_LIMIT:
+        text = "no further validation rules will be run due to call cost exceeds limit for rule"
+        yield _invalid(path, schema, f"{text}: {shown}")
+        return
+    try:
+        holds = program.execute(_context(variables))
+    except Exception as error:
+        yield _invalid(path, schema, f"{error} evaluating rule: {shown}")
+        return
+    if holds is True:
+        return
+    at = f"{path}{rule.get('fieldPath', '')}".lstrip(".")
+    detail = _message(rule, variables)
+    yield _failure(rule.get("reason", ""), at, value, schema, detail)
+
+
+def _failure(reason: str, path: str, value: Any, schema: JsonObject, detail: str) -> FieldError:
+    if reason in _REASONS:
+        return FieldError(reason, path, f"{_REASONS[reason]}: {detail}")  # type: ignore[arg-type]
+    if schema.get("type") in ("object", "array"):
+        return FieldError("FieldValueInvalid", path, f"Invalid value: {detail}")
+    return invalid_value(path, value, detail)
+
+
+def _invalid(path: str, schema: JsonObject, detail: str) -> FieldError:
+    return invalid_value(path, schema.get("type", ""), detail)
+
+
+def _message(rule: JsonObject, variables: JsonObject) -> str:
+    program = _program(rule.get("messageExpression") or "")
+    if program is not None:
+        try:
+            text = program.execute(_context(variables))
+        except Exception as error:
+            logger.debug("message expression %s: %s", rule["messageExpression"], error)
+        else:
+            if isinstance(text, str) and text.strip() and "\n" not in text:
+                return text
+    return (rule.get("message") or f"failed rule: {rule['rule'].strip()}").strip()
+
+
+@lru_cache(maxsize=4096)
+def _program(text: str) -> Any:
+    """Compile an expression; None where this package cannot."""
+    if cel is None or not text.strip():
+        return None
+    try:
+        program = cel.compile(text)
+    except ValueError as error:
+        logger.warning("a validation rule is not evaluated: %s: %s", text, str(error)[:200])
+        return None
+    unknown = {name for name in program.functions() if name.isidentifier()} - _known_functions()
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        logger.warning("a validation rule is not evaluated: %s: no function %s", text, names)
+        return None
+    return program
+
+
+@lru_cache(maxsize=1)
+def _known_functions() -> frozenset[str]:
+    built_in = (
+        "size contains startsWith endsWith matches string int uint double bytes bool type dyn has "
+        "duration timestamp min max getFullYear getMonth getDate getDayOfMonth getDayOfYear "
+        "getDayOfWeek getHours getMinutes getSeconds getMilliseconds all exists exists_one map "
+        "filter"
+    )
+    return frozenset((*built_in.split(" "), *FUNCTIONS))
+
+
+def _context(variables: JsonObject) -> Any:
+    context = cel.Context()
+    for name, function in FUNCTIONS.items():
+        context.add_function(name, function)
+    for name, value in variables.items():
+        context.add_variable(name, value)
+    return context
+
+
+def _cost(rule: str, value: Any) -> int:
+    """Estimate the steps of a rule: its loops may all lie in one another."""
+    loops = sum(rule.count(loop) for loop in _LOOPS)
+    return int(_largest(value) ** loops)
+
+
+def _largest(value: Any) -> int:
+    """Return the size of the largest list or map in a value."""
+    if isinstance(value, dict):
+        return max(len(value), *map(_largest, value.values()), 1)
+    if isinstance(value, list):
+        return max(len(value), *map(_largest, value), 1)
+    return 1
+
+
+def _typed(value: Any, schema: JsonObject) -> Any:
+    """Turn JSON into values of the language, by the types and formats of a schema."""
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        additional = schema.get("additionalProperties")
+        other = additional if isinstance(additional, dict) else {}
+        return {
+            (_escaped(name) if name in properties else name): _typed(
+                inner, properties.get(name, other)
+            )
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_typed(inner, schema.get("items") or {}) for inner in value]
+    match schema.get("type"), schema.get("format"):
+        case "number", _ if isinstance(value, int):
+            return float(value)
+        case "string", "duration":
+            return timedelta(seconds=parse_duration(value))
+        case "string", "date-time":
+            return datetime.fromisoformat(value)
+    return value
+
+
+def _escaped(name: str) -> str:
+    if name in _RESERVED:
+        return f"__{name}__"
+    for text, escape in _ESCAPES:
+        name = name.replace(text, escape)
+    return name
