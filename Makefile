@@ -33,7 +33,7 @@ coverage: $(VENV)/.development ## Print how much the quick tests reach
 	  --numprocesses $(TEST_WORKERS) --cov --cov-report=term:skip-covered \
 	  tests/core tests/kube tests/controller tests/volume
 
-test-slow: $(VENV)/.development ## Run the tests that wait for minutes of real time
+test-slow: $(VENV)/.development ## Run the tests that take longer
 	@$(BIN)/python -m pytest -q -m "slow and not cluster" --numprocesses $(TEST_WORKERS) $(PYTEST_ARGS)
 
 check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter

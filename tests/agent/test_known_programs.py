@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_port
 from tests.support.processes import children_of
 from tests.support.requires import requires
@@ -197,6 +198,7 @@ def test_prometheus(tmp_path: Path) -> None:
             assert version() == "two"
 
 
+@pytest.mark.slow  # ten seconds of processor time, most of them for initdb
 def test_postgres(tmp_path: Path) -> None:
     """HUP makes it read its files; pg_conf_load_time() says that it did; `postgres -C` checks."""
     binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin"))

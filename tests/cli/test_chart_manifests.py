@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from tests.cli.chart_manifests import INJECTIONS, Shape, all_shapes, chosen_container, documents
 
@@ -16,8 +19,15 @@ def test_corpus_has_sixty_shapes() -> None:
     assert sum(len(shape.templates) for shape in SHAPES) >= 60
 
 
-@pytest.mark.parametrize("mode", INJECTIONS)
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def rows() -> Iterator[Any]:
+    """Yield each shape with one mode after the other, and as slow tests with all others."""
+    for number, shape in enumerate(SHAPES):
+        for place, mode in enumerate(INJECTIONS):
+            marks = () if place == number % len(INJECTIONS) else pytest.mark.slow
+            yield pytest.param(shape, mode, id=f"{shape.name}-{mode}", marks=marks)
+
+
+@pytest.mark.parametrize(("shape", "mode"), list(rows()))
 def test_chart_is_injected_and_restored(shape: Shape, mode: str) -> None:
     """Injecting twice is injecting once; removing gives the text back, byte for byte."""
     several = len({chosen_container(one) for one in shape.templates}) > 1

@@ -2,7 +2,7 @@
 
 The writer runs in a real child process that kills itself with SIGKILL before its n-th line of
 code, for n = 1, 1 + step, ... until it gets through. The slow tests take each line, so that it dies
-between every two operations there are; the quick ones take each fifth.
+between every two operations there are; the quick ones take each eleventh.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEW = files(a="new", c="new", n__x="new", m__deep__z="new")
 lines_apart = pytest.mark.parametrize(
     "step",
     [
-        pytest.param(5, id="each fifth line"),
+        pytest.param(11, id="each eleventh line"),
         pytest.param(1, id="each line", marks=pytest.mark.slow),
     ],
 )

@@ -15,8 +15,12 @@ from tests.support.requires import requires
 from tests.walkthroughs.leftovers import adopting, mounts_below
 from tests.walkthroughs.person import Person, nobody, yourself
 
+#: Both people see both outputs, one each in the quick tests.
+ROOT_IS_SLOW = [pytest.param("root", marks=pytest.mark.slow), "unprivileged"]
+NOBODY_IS_SLOW = ["root", pytest.param("unprivileged", marks=pytest.mark.slow)]
 
-@pytest.fixture(params=["root", "unprivileged"])
+
+@pytest.fixture
 def person(request: pytest.FixtureRequest) -> Iterator[Person]:
     """With all rights, or with none."""
     # Not tmp_path, which only its owner may enter.
@@ -46,6 +50,7 @@ def shown(person: Person, *arguments: str) -> str:
     return output
 
 
+@pytest.mark.parametrize("person", ROOT_IS_SLOW, indirect=True)
 def test_demo_checks_pass(person: Person) -> None:
     """In an empty home, with nothing installed: four edits and what followed from each."""
     output = shown(person)
@@ -54,6 +59,7 @@ def test_demo_checks_pass(person: Person) -> None:
     assert "FAILED" not in output
 
 
+@pytest.mark.parametrize("person", NOBODY_IS_SLOW, indirect=True)
 def test_demo_prints_json(person: Person) -> None:
     """One JSON document, with the result of every check."""
     document = json.loads(shown(person, "--json"))
