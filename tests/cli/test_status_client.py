@@ -40,6 +40,8 @@ class Server:
     def __init__(self) -> None:
         #: By pod: its answer, or the status of the proxy's error.
         self.pods: dict[str, dict[str, Any] | int] = {}
+        #: The same, for the pages after the first.
+        self.later: dict[str, dict[str, Any]] = {}
         self.port = 9533
         #: The namespace of the pods.
         self.home = "hotmap"
@@ -117,6 +119,8 @@ class Server:
         name, _, port = request.match_info["pod"].partition(":")
         assert int(port) == self.port
         message = self.pods[name]
+        if "continue" in request.query:
+            message = self.later.get(name, message)
         if isinstance(message, int):
             return web.json_response({"kind": "Status", "message": "no route"}, status=message)
         return web.json_response(message)
@@ -180,6 +184,19 @@ async def test_status_joins_pages(server: Server, tmp_path: Path) -> None:
     document = await ask(await server.start(tmp_path))
     assert document["workloads"] == ["a", "b", "c"]
     assert "continue" not in document
+
+
+async def test_page_of_a_standby_is_not_taken_for_the_last_one(
+    server: Server, tmp_path: Path
+) -> None:
+    """The leader may change between two pages; what it did not show may be anything."""
+    cluster = await server.start(tmp_path)
+    server.pods = {"one": answer(**{"continue": "more"})}
+
+    async with connect(cluster, ControllerAddress()) as client:
+        with pytest.raises(StatusUnavailable, match="standby"):
+            server.later = {"one": answer(ready=False, role="standby")}
+            await client.status({})
 
 
 async def test_discovery_without_cluster_wide_permission(server: Server, tmp_path: Path) -> None:

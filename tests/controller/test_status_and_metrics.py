@@ -240,6 +240,7 @@ async def test_status(world: World, http: aiohttp.ClientSession) -> None:
     assert body["server"] == world.client.server
     assert body["counts"] == {
         "current": 0,
+        "delivered": 0,
         "unverified": 0,
         "waiting": 1,
         "paused": 0,

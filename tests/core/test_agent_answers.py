@@ -256,7 +256,8 @@ def test_restart_is_proven_by_the_start_of_containers(
     ("report", "state", "words", "ends_wait"),
     [
         pytest.param(answer(directory()), State.CURRENT, "proven", False, id="loaded"),
-        pytest.param(answer(directory("told")), State.CURRENT, "inferred", False, id="told"),
+        pytest.param(answer(directory("told")), State.DELIVERED, "nothing confirms", False,
+                     id="told"),
         pytest.param(answer(directory("refused"), exitStatus=1), State.REFUSED,
                      "1 of 1 pod (web-1): the content did not pass the check of its agent "
                      "(exit status 1); see kubectl logs", True, id="refused"),

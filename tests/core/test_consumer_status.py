@@ -322,10 +322,21 @@ LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
         pytest.param(DONE, PodCheck.LATENT, LATENT, behind(), State.LATENT, id="latent"),
         pytest.param(DONE, PodCheck.LATENT, None, behind(), State.LATENT, id="latent, as recorded"),
         pytest.param(
-            DONE, PodCheck.CURRENT, None, behind(), State.CURRENT, id="a rollout of somebody else"
+            DONE, PodCheck.CURRENT, None, behind(), State.WAITING, id="a rollout of somebody else"
         ),
         pytest.param(
-            DONE, PodCheck.CURRENT, LATENT, behind(), State.CURRENT, id="what a look found is over"
+            DONE,
+            PodCheck.CURRENT,
+            LATENT,
+            behind(count=0),
+            State.CURRENT,
+            id="what a look found is over",
+        ),
+        pytest.param(
+            DONE, PodCheck.DELIVERED, None, behind(count=0), State.DELIVERED, id="files alone"
+        ),
+        pytest.param(
+            DONE, PodCheck.DELIVERED, None, behind(), State.WAITING, id="files alone, rolling out"
         ),
     ],
 )

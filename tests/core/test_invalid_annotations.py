@@ -49,7 +49,7 @@ OF_CONSUMERS = [
         "hotmap.dev/rereads",
         "Deployment",
         "yes",
-        ': invalid boolean "yes": expected true or false; treating as false',
+        ': invalid value "yes": expected true, false or a time such as 30s; treating as false',
     ),
     (
         "hotmap.dev/require-ready",

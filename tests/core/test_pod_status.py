@@ -30,7 +30,7 @@ from hotmap.core.status.pods import (
     observe_pods,
     pod_proofs,
 )
-from hotmap.core.status.stage import Confidence, Stage
+from hotmap.core.status.stage import Confidence, PodState, Stage
 
 #: When the sources last changed, and some moment soon after.
 CHANGED, NOW = 1000.0, 1030.0
@@ -59,11 +59,13 @@ def seen(
     ready: bool = True,
     revision: str = "",
     told: Target | None = None,
+    told_at: float | None = CHANGED + 1,
     trouble: str = "",
 ) -> ObservedPod:
     """A pod whose containers started then, and whose volumes were mounted at the same time."""
     mounted = at if mounted_at is None else mounted_at
-    return ObservedPod(PodStart("web-1", at, revision), mounted, ready, trouble, "", told)
+    start = PodStart("web-1", at, revision)
+    return ObservedPod(start, mounted, ready, trouble, "", told, nudged_at=told_at)
 
 
 def only(
@@ -269,6 +271,54 @@ def test_files_are_projected_by_nudge_or_sync_period(
     projected, loaded = only(FILES_WISH, seen(at, told=told), now=now)
     assert projected is not None
     assert (projected.confidence, loaded.confidence) == (known, known)
+
+
+@pytest.mark.parametrize(
+    ("told_at", "now", "known"),
+    [
+        pytest.param(1001, 1003, Confidence.UNKNOWN, id="a moment ago"),
+        pytest.param(1001, 1004, Confidence.INFERRED, id="long enough ago"),
+        pytest.param(1088, 1089, Confidence.UNKNOWN, id="late, and a moment ago"),
+        pytest.param(1090, 1092, Confidence.INFERRED, id="late, and the kubelet's period is over"),
+        pytest.param(None, NOW, Confidence.UNKNOWN, id="nobody knows when"),
+        pytest.param(None, 1092, Confidence.INFERRED, id="and the kubelet's period is over"),
+    ],
+)
+def test_nudged_pod_has_its_files_some_seconds_later(
+    told_at: float | None, now: float, known: Confidence
+) -> None:
+    """A nudge is a request to the kubelet, not its answer."""
+    pod_seen = seen(500, told=TOLD, told_at=told_at)
+    (proof,) = pod_proofs(FILES_WISH, [pod_seen], now=now)
+    assert proof.projected is not None
+    assert (proof.projected.confidence, proof.loaded.confidence) == (known, known)
+    assert proof.files_pending is (known is Confidence.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("policy", "now", "state", "reason"),
+    [
+        pytest.param({}, NOW, PodState.DELIVERED, "nothing shows whether", id="at some time"),
+        pytest.param(
+            {"rereads": False}, NOW, PodState.DELIVERED, "nothing is known to re-read", id="never"
+        ),
+        pytest.param(
+            {"rereads_within": 10.0}, 1013, PodState.LOADING, "re-reads them within 10s", id="soon"
+        ),
+        pytest.param(
+            {"rereads_within": 10.0}, 1014, PodState.CURRENT, "10s ago", id="within its time"
+        ),
+    ],
+)
+def test_rereading_pod_is_current_only_where_it_is_said_when_it_rereads(
+    policy: dict[str, Any], now: float, state: PodState, reason: str
+) -> None:
+    wish = FILES_WISH._replace(**policy)
+    (proof,) = pod_proofs(wish, [seen(500, told=TOLD)], now=now)
+    assert proof.state is state
+    assert reason in proof.loaded.reason
+    (restarted,) = pod_proofs(wish, [seen(1010, told=TOLD)], now=now)
+    assert restarted.state is PodState.CURRENT
 
 
 def test_pod_without_mounts_has_no_projected_stage() -> None:

@@ -135,6 +135,8 @@ def test_which_sources_are_followed(
         ("strategy", " notify ", "strategy", Strategy.NOTIFY),
         ("rereads", "true", "rereads", True),
         ("rereads", "false", "rereads", False),
+        ("rereads", "30s", "rereads", True),
+        ("rereads", "30s", "rereads_within", 30.0),
         ("settle", "250ms", "settle", 0.25),
         ("settle", "0", "settle", 0.0),
         ("settle-max", "1m", "settle_max", 60.0),
@@ -209,7 +211,7 @@ RESTARTS = "supervised|all-containers|term|none"
             "yes",
             "rereads",
             False,
-            'invalid boolean "yes": expected true or false; treating as false',
+            'invalid value "yes": expected true, false or a time such as 30s; treating as false',
         ),
         (
             "catch-up",

@@ -26,6 +26,16 @@ class StatusOptions(NamedTuple):
             "Maximum time to wait until everything is current.", "DURATION", default="do not wait"
         ),
     ] = ""
+    awaited: Annotated[
+        str,
+        Flag(
+            "State that exit status 0 stands for: current, or delivered, which is all that can be "
+            "known of applications that re-read files unnoticed.",
+            "current|delivered",
+            name="--for",
+            type=QuotedChoice(["current", "delivered"]),
+        ),
+    ] = "current"
     selector: Annotated[
         str,
         Flag(

@@ -20,6 +20,8 @@ __all__ = ["TableForm", "print_decisions", "print_names", "print_proof", "print_
 
 _STYLES = {
     "current": "green",
+    "delivered": "cyan",
+    "refused": "bold red",
     "waiting": "yellow",
     "unverified": "dim",
     "unfollowed": "dim",

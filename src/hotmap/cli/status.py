@@ -35,7 +35,10 @@ __all__ = ["run_status", "run_why"]
 _CURRENT, _NOT_CURRENT, _UNKNOWN = 0, 1, 2
 
 #: States in which it is unknown whether pods are current.
-_UNKNOWN_STATES = ("unknown", "unverified")
+_UNKNOWN_STATES = ("unknown", "unverified", "delivered")
+
+#: States that no further waiting changes for the better.
+_REACHED = ("current", "delivered")
 
 #: Seconds for which workloads need somebody's doing before waiting ends: a source that is created
 #: together with its workloads may be missing for a moment, and a fix may be on its way.
@@ -67,9 +70,11 @@ def run_status(
     if options.watch:
         return asyncio.run(_watch(scope, workload.output, cluster, address))
     document = asyncio.run(_wait_until_current(scope, seconds, cluster, address))
+    if options.wait and not document["workloads"]:
+        raise StatusUnavailable("no workload here is followed, so there is nothing to wait for")
     if not options.quiet:
         _print_status(document, scope, workload.output)
-    return _exit_status(document)
+    return _exit_status(document, options.awaited)
 
 
 def _reject_conflicts(names: Sequence[str], options: StatusOptions) -> None:
@@ -84,8 +89,8 @@ def _reject_conflicts(names: Sequence[str], options: StatusOptions) -> None:
             raise SettingsError(f"--watch and {name} exclude each other")
 
 
-def _exit_status(document: dict[str, Any]) -> int:
-    states = {one["state"] for one in document["workloads"]} - {"current"}
+def _exit_status(document: dict[str, Any], awaited: str) -> int:
+    states = {one["state"] for one in document["workloads"]} - {"current", awaited}
     if not states:
         return _CURRENT
     return _UNKNOWN if states.issubset(_UNKNOWN_STATES) else _NOT_CURRENT
@@ -151,16 +156,27 @@ async def _wait_until_current(
 ) -> dict[str, Any]:
     """Get the status, again each second until all is current or the time is over.
 
-    Ends as soon as some workloads cannot become current without somebody's doing.
+    Ends as soon as some workloads cannot become current without somebody's doing. Nothing is taken
+    for current before the controller has compared its sources with the API server's: an edit from
+    just before may not have reached it.
     """
     async with connect(cluster, address) as client:
         deadline = time.monotonic() + seconds
         final_since: float | None = None
+        # Of all namespaces, that is only worth its requests once nothing else is left to be done.
+        consistent = bool(scope.names) or not scope.all_namespaces
         while True:
-            document = await _get_status(client, scope, cluster)
+            document = await _get_status(client, scope, cluster, consistent=consistent)
             now = time.monotonic()
-            if all(one["state"] == "current" for one in document["workloads"]) or now >= deadline:
+            is_reached = bool(document["workloads"]) and all(
+                one["state"] in _REACHED for one in document["workloads"]
+            )
+            if is_reached and seconds and not consistent:
+                consistent = True
+                continue
+            if is_reached or now >= deadline:
                 return document
+            consistent = False
             if not any(one.get("actionRequired") for one in document["workloads"]):
                 final_since = None
             elif final_since is None:
@@ -171,11 +187,12 @@ async def _wait_until_current(
 
 
 async def _get_status(
-    client: StatusClient, scope: _Scope, cluster: ClusterOptions
+    client: StatusClient, scope: _Scope, cluster: ClusterOptions, *, consistent: bool = False
 ) -> dict[str, Any]:
     namespace = scope.namespace or client.namespace
     if not scope.names:
         query = {} if scope.all_namespaces else {"namespace": namespace}
+        query |= {"consistent": "true"} if consistent else {}
         document = await client.status({**query, "limit": _PAGE})
         if not scope.selector:
             return document
@@ -184,7 +201,9 @@ async def _get_status(
         selected = await select_by_label(cluster, kinds, where, scope.selector)
         return _only(document, selected)
     documents = [
-        await _get_consumer(client, parse_workload_name(text, namespace), text)
+        await _get_consumer(
+            client, parse_workload_name(text, namespace), text, consistent=consistent
+        )
         for text in scope.names
     ]
     consumers = [consumer for document in documents for consumer in document["workloads"]]
@@ -202,8 +221,11 @@ async def _get_workload(
         return await _get_consumer(client, name, text)
 
 
-async def _get_consumer(client: StatusClient, name: WorkloadName, text: str) -> dict[str, Any]:
-    document = await client.status({"workload": str(name)})
+async def _get_consumer(
+    client: StatusClient, name: WorkloadName, text: str, *, consistent: bool = False
+) -> dict[str, Any]:
+    flags = {"consistent": "true"} if consistent else {}
+    document = await client.status({"workload": str(name), **flags})
     if not document["workloads"]:
         kind = name.kind or "workload"
         raise StatusUnavailable(

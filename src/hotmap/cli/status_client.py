@@ -72,7 +72,8 @@ class StatusClient:
         document = _require_leader(_decode(await self._fetch(query)))
         token = document.pop("continue", "")
         while token:
-            page = _decode(await self._fetch({**query, "continue": token}))
+            # Another replica may answer by now, and a standby's page has no workloads.
+            page = _require_leader(_decode(await self._fetch({**query, "continue": token})))
             document["workloads"] += page.get("workloads", [])
             token = page.get("continue", "")
         return document

@@ -134,14 +134,7 @@ class LeaderTerm:
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
             self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
         self._drop_records_of_deleted()
-        self._index.set_queues(
-            Queues(
-                refresh=self._refreshes.add,
-                reconcile=lambda key, settle, most: self._reconciles.add_settled(
-                    key, settle=settle, settle_max=most
-                ),
-            )
-        )
+        self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
         self._annotation_warnings.begin()
         consumers = list(self._index.all_consumers())
         self._undecided = {consumer.key for consumer in consumers}
@@ -194,6 +187,11 @@ class LeaderTerm:
         """Reconcile a consumer now."""
         self._reconciles.add(key)
 
+    def _add_settled(self, key: ObjectKey, settle: float, settle_max: float) -> None:
+        """Reconcile a consumer that something has changed for, after its settle time."""
+        self._reconciles.add_settled(key, settle=settle, settle_max=settle_max)
+        self.leader_view.consumer_states.set_pending(key, pending=True)
+
     def is_pending(self, key: ObjectKey) -> bool:
         """Return whether a consumer's reconcile is due, settling or under way."""
         return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
@@ -201,7 +199,10 @@ class LeaderTerm:
     def _after_work(self, key: ObjectKey) -> None:
         """Update the pod checks and the status after a decision."""
         self.pod_checker.schedule_check(key)
-        self.leader_view.consumer_states.update(key)
+        consumer_states = self.leader_view.consumer_states
+        # A failed one is retried, so it stays behind.
+        consumer_states.set_pending(key, pending=self._reconciles.has(key))
+        consumer_states.update(key)
 
     def _after_reconcile(self, key: ObjectKey) -> None:
         self._after_work(key)

@@ -36,7 +36,7 @@ from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodChe
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import Endpoints, StatusServer
-from hotmap.controller.report.status import LeaderView, StatusPage
+from hotmap.controller.report.status import LeaderView, StatusPage, is_behind
 from hotmap.controller.report.unreadable_objects import UnreadableObjects
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
@@ -45,6 +45,7 @@ from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import KeyringFollower, load_keyring, passing_keyring
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
@@ -108,7 +109,6 @@ class Controller:
         self._pod_reader = PodReader(client, AgentClient(client.server), self._payloads.digests)
         self._status_page = StatusPage(
             client,
-            reader=self._pod_reader,
             index=self.index,
             decision_log=self.decision_log,
         )
@@ -325,6 +325,8 @@ class Controller:
         )
 
     def _make_term(self) -> LeaderTerm:
+        assert self._reflectors is not None, "a term begins after the watches"
+        self.decision_log.begin_term()
         reporter = EventReporter(
             self._recorder,
             decision_log=self.decision_log,
@@ -361,7 +363,10 @@ class Controller:
             sent_nudge=nudges.sent,
         )
         consumer_states = ConsumerStates(
-            index=self.index, decision_log=self.decision_log, records=self.records
+            index=self.index,
+            decision_log=self.decision_log,
+            records=self.records,
+            is_behind=lambda key: is_behind(observer.snapshot(key)),
         )
         pod_checker = self._make_pod_checker(observer, consumer_states)
         parts = TermParts(
@@ -374,7 +379,12 @@ class Controller:
                 reread=self._reread,
             ),
             pod_checker=pod_checker,
-            leader_view=LeaderView(observer, consumer_states, self._is_pending),
+            leader_view=LeaderView(
+                observer,
+                consumer_states,
+                pod_checker,
+                ConsistentReader(self._client, self.index, self._reflectors),
+            ),
             annotation_warnings=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),
@@ -516,8 +526,21 @@ class Controller:
         return self._reflectors.problems() if self._reflectors else ()
 
     async def _user_status(self, header: str, query: Mapping[str, str]) -> dict[str, Any]:
-        leader = self._term.leader_view if self._term else None
-        return await self._status_page.answer_user(header, query, leader)
+        leader = self._leader_view()
+        document = await self._status_page.answer_user(header, query, leader)
+        if leader is self._leader_view():
+            return document
+        return await self._status_page.answer_user(header, query, None)
 
     async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:
-        return await self._status_page.answer(query, self._term.leader_view if self._term else None)
+        leader = self._leader_view()
+        document = await self._status_page.answer(query, leader)
+        return (
+            document
+            if leader is self._leader_view()
+            else await self._status_page.answer(query, None)
+        )
+
+    def _leader_view(self) -> LeaderView | None:
+        """Return what the leader knows; None where another replica may lead already."""
+        return self._term.leader_view if self._term and self._may_write() else None

@@ -41,6 +41,9 @@ class PodCheckSettings(NamedTuple):
     max_pause_rolling: float = 600.0
     #: at most where agents can be asked, whose trouble may end at any time
     max_pause_agents: float = 60.0
+    #: from a nudge to the check of pods without agents: by then their kubelets have updated the
+    #: files, also where that took the second nudge
+    nudged_delay: float = 6.0
     #: from a nudge to the first question to agents: most have loaded the files by then
     agent_check_delay: float = 1.0
 

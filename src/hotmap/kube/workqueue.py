@@ -192,6 +192,10 @@ class WorkQueue(Generic[K]):
         while self._waiters:
             _resolve(self._waiters.popleft())
 
+    def has(self, key: K) -> bool:
+        """Return whether a key is with a worker, or will be, by whatever was added."""
+        return key in self._processing or key in self._entries
+
     def is_pending(self, key: K) -> bool:
         """Return whether a key is due, settling or with a worker; a later retry does not count."""
         entry = self._entries.get(key)

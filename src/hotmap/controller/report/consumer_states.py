@@ -2,13 +2,14 @@
 
 A status is derived from the last decision, the record, the consumer's own status and the last
 check of its pods (`core/status/consumer`). Code that changes one of these calls `update`; only
-consumers that are not current are kept.
+consumers that are not current are kept. One whose sources have changed since is not current,
+however soon that is decided on.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from hotmap.controller.report.decision_log import DecisionLog
@@ -16,7 +17,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.status.consumer import UP_TO_DATE, ConsumerStatus, State, derive_status
+from hotmap.core.status.consumer import PENDING, UP_TO_DATE, ConsumerStatus, State, derive_status
 from hotmap.core.status.stage import PodState
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
@@ -34,10 +35,21 @@ class ConsumerStateStatistics(NamedTuple):
 class ConsumerStates:
     """The status of each followed consumer."""
 
-    def __init__(self, *, index: Index, decision_log: DecisionLog, records: Records) -> None:
+    def __init__(
+        self,
+        *,
+        index: Index,
+        decision_log: DecisionLog,
+        records: Records,
+        is_behind: Callable[[ObjectKey], bool] = lambda _: False,
+    ) -> None:
+        """`is_behind` tells whether the sources of a consumer differ from its record."""
         self._index = index
         self._decision_log = decision_log
         self._records = records
+        self._is_behind = is_behind
+        #: Consumers that wait for a decision, and may be behind their sources.
+        self._pending: set[ObjectKey] = set()
         #: The result of the last check of a consumer's pods, where not all were current.
         self._pod_checks: dict[ObjectKey, ConsumerStatus] = {}
         #: The consumers that are not current.
@@ -52,9 +64,13 @@ class ConsumerStates:
 
     def get(self, consumer: Consumer) -> ConsumerStatus:
         """Return the status of a followed consumer as of its last update."""
-        if self._decision_log.latest(consumer.key) is None:
+        key = consumer.key
+        if not self._decision_log.is_decided(key):
             return self._derive(consumer)
-        return self._not_current.get(consumer.key, UP_TO_DATE)
+        status = self._not_current.get(key, UP_TO_DATE)
+        if status.is_reached and key in self._pending and self._is_behind(key):
+            return PENDING
+        return status
 
     def pod_check(self, key: ObjectKey) -> ConsumerStatus | None:
         """Return what the last check of a consumer's pods has shown; None while none is needed."""
@@ -62,7 +78,7 @@ class ConsumerStates:
 
     def set_pod_check(self, key: ObjectKey, status: ConsumerStatus | None) -> None:
         """Keep the result of a check of a consumer's pods; None: it no longer holds."""
-        if status is None or status.state is State.CURRENT:
+        if status is None or status.is_reached:
             self._announced.discard(key)
             self._pod_checks.pop(key, None)
         else:
@@ -82,11 +98,18 @@ class ConsumerStates:
             self._pod_states[key] = states
             self._pod_counts.update(states)
 
+    def set_pending(self, key: ObjectKey, *, pending: bool) -> None:
+        """Keep whether a decision on a consumer is to come."""
+        if pending:
+            self._pending.add(key)
+        else:
+            self._pending.discard(key)
+
     def update(self, key: ObjectKey) -> None:
         """Derive a consumer's status anew; one without a decision is not counted."""
         self._drop(key)
         consumer = self._index.consumer(key)
-        if consumer is None or self._decision_log.latest(key) is None:
+        if consumer is None or not self._decision_log.is_decided(key):
             self._pod_checks.pop(key, None)
             self._announced.discard(key)
             self.set_pod_states(key, {})
@@ -113,9 +136,22 @@ class ConsumerStates:
             self._counts[before.state] -= 1
             self._behind -= before.behind
 
+    def _behind_by_state(self) -> Counter[State]:
+        """Count the consumers whose sources have changed since, by the state they had reached."""
+        return Counter(
+            status.state
+            for key in self._pending
+            if self._decision_log.is_decided(key)
+            and (status := self._not_current.get(key, UP_TO_DATE)).is_reached
+            and self._is_behind(key)
+        )
+
     def statistics(self) -> ConsumerStateStatistics:
         """Count consumers by state, and the pods that they wait for."""
         counts = {state: self._counts[state] for state in State}
-        counts[State.CURRENT] = len(self._decision_log) - len(self._not_current)
+        counts[State.CURRENT] = self._decision_log.decided - len(self._not_current)
+        for state, number in self._behind_by_state().items():
+            counts[state] -= number
+            counts[PENDING.state] += number
         pods = {state: self._pod_counts[state] for state in PodState}
         return ConsumerStateStatistics(counts, self._behind, pods)

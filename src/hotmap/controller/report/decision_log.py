@@ -85,6 +85,8 @@ class DecisionLog:
         """`wall_clock` gives POSIX seconds of the API server."""
         self._wall_clock = wall_clock
         self._entries: dict[ObjectKey, list[DecisionEntry]] = {}
+        #: The consumers that were decided on in this term as leader.
+        self._decided: set[ObjectKey] = set()
         #: Sources that a consumer requires and that do not exist.
         self._missing_sources: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
@@ -92,6 +94,19 @@ class DecisionLog:
         self.actions: Counter[tuple[str, str, str]] = Counter()
         #: Writes of others into pod templates since the start, by kind.
         self.writer_conflicts: Counter[str] = Counter()
+
+    def begin_term(self) -> None:
+        """Begin a term as leader: earlier decisions are shown, and say nothing of the present."""
+        self._decided.clear()
+
+    def is_decided(self, key: ObjectKey) -> bool:
+        """Return whether a consumer was decided on in this term."""
+        return key in self._decided
+
+    @property
+    def decided(self) -> int:
+        """How many consumers were decided on in this term."""
+        return len(self._decided)
 
     def add(self, decision: Decision, *, outcome: str = "done", level: int | None = None) -> bool:
         """Add a decision and log it; return False if it only confirms or repeats."""
@@ -110,6 +125,7 @@ class DecisionLog:
             only_reported=any(action.type is ActionType.NOTIFY for action in plan.actions),
         )
         self.decisions[entry.verdict] += 1
+        self._decided.add(consumer.key)
         kept = self._entries.setdefault(consumer.key, [])
         if kept and plan.confirms and kept[-1].is_over:
             kept[-1] = kept[-1]._replace(announced=False)
@@ -151,9 +167,12 @@ class DecisionLog:
         return True
 
     def last_decision(self, key: ObjectKey) -> LastDecision | None:
-        """Return the parts of the last decision on a consumer that its status needs."""
+        """Return the parts of the last decision on a consumer that its status needs.
+
+        None: there is none in this term.
+        """
         entry = self.latest(key)
-        if entry is None:
+        if entry is None or key not in self._decided:
             return None
         return LastDecision(
             entry.text,
@@ -188,6 +207,7 @@ class DecisionLog:
     def forget(self, key: ObjectKey) -> None:
         """Drop a deleted consumer."""
         self._entries.pop(key, None)
+        self._decided.discard(key)
         self._missing_sources.pop(key, None)
 
 

@@ -28,7 +28,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from hotmap.controller.report.consumer_states import ConsumerStates
-from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
 from hotmap.controller.report.event_writer import EventType, write_consumer_event
 from hotmap.controller.report.pod_reader import PodCheckResult, PodReader
 from hotmap.controller.report.reasons import Reason
@@ -38,6 +38,7 @@ from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -59,6 +60,10 @@ _WRITE_INTERVAL = 60.0
 #: Seconds from a decision to the check of a consumer whose agents were nudged before.
 _DECIDED_PAUSE = 0.25
 
+#: Results after which pods are not checked again, and verdicts whose actions reach them.
+_REACHED = (PodCheck.CURRENT, PodCheck.DELIVERED)
+_CHECK_AFTER = (Verdict.FROZEN.value, Verdict.LIVE.value)
+
 #: Seconds between agent checks while agents are working or failing; then as all others.
 _AGENT_CHECK_PAUSES = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0, 15.0)
 
@@ -75,6 +80,9 @@ _AT_WORK = frozenset(
         PodState.RESTARTING,
     )
 )
+
+#: How results are recorded after which nothing more happens.
+_RESULTS = {State.CURRENT: PodCheck.CURRENT, State.DELIVERED: PodCheck.DELIVERED}
 
 #: The Events about the reports of agents.
 _AGENT_REASONS = {PodState.REFUSED: Reason.REFUSED, PodState.FAILED: Reason.LOAD_FAILED}
@@ -168,15 +176,15 @@ class PodChecker:
             consumer is None
             or record is None
             or latest is None
-            or (record.pods_checked is PodCheck.CURRENT and key not in self._agent_checks)
+            or (record.pods_checked in _REACHED and key not in self._agent_checks)
         ):
             self._drop(key)
         elif key in self._agent_checks:
             due, checks = self._agent_checks[key]
             if due == inf:
                 self._schedule_agent_check(key, _DECIDED_PAUSE, checks)
-        elif latest.verdict == Verdict.FROZEN.value and record.pods_checked is PodCheck.NOT_YET:
-            self._schedule_rollout(key, consumer, requested_at=latest.at)
+        elif latest.verdict in _CHECK_AFTER and record.pods_checked is PodCheck.NOT_YET:
+            self._schedule_action(key, consumer, latest)
         elif key not in self._schedules and key not in self._adopted:
             self._adopted[key] = self._clock() + self._settings.initial_delay
             self._wake.set()
@@ -200,14 +208,17 @@ class PodChecker:
         heappush(self._agent_heap, (due, key))
         self._agent_wake.set()
 
-    def _schedule_rollout(self, key: ObjectKey, consumer: Consumer, *, requested_at: float) -> None:
-        """Schedule a consumer that was rolled out, anew for each rollout."""
+    def _schedule_action(self, key: ObjectKey, consumer: Consumer, latest: DecisionEntry) -> None:
+        """Schedule a consumer that was rolled out, or whose pods were nudged, anew each time."""
         schedule = self._schedules.get(key)
-        if schedule is not None and schedule.requested_at == requested_at:
+        if schedule is not None and schedule.requested_at == latest.at:
             return
         self._drop(key)
-        self._schedules[key] = _Schedule(self._clock(), consumer.behind, requested_at)
-        self._schedule_after(key, consumer, self._settings.initial_delay)
+        self._schedules[key] = _Schedule(self._clock(), consumer.behind, latest.at)
+        delay = self._settings.initial_delay
+        if latest.verdict == Verdict.LIVE.value:
+            delay = self._settings.nudged_delay
+        self._schedule_after(key, consumer, delay)
 
     def consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         """Follow what a consumer's own controller reports; the consumers' stores call this."""
@@ -222,7 +233,7 @@ class PodChecker:
         if schedule is not None and schedule.behind != new.behind:
             schedule.behind, schedule.progress_at = new.behind, self._clock()
         record = self._records.get(new.uid)
-        if record is not None and record.pods_checked is not PodCheck.CURRENT and not new.rolling:
+        if record is not None and record.pods_checked not in _REACHED and not new.rolling:
             self._adopted.pop(key, None)
             self._schedule_after(key, new, self._settings.rollout_delay)
         self._consumer_states.update(key)
@@ -336,13 +347,43 @@ class PodChecker:
         if result is None:
             return False
         self._apply_result(consumer, record, result.status, result)
-        if result.status.state is State.CURRENT:
+        if result.status.is_reached:
             return True
         if checks < len(_AGENT_CHECK_PAUSES):
             self._schedule_agent_check(key, _AGENT_CHECK_PAUSES[checks], checks + 1)
         else:
             self._agent_checks.pop(key, None)
         return True
+
+    async def check_now(self, snapshot: Snapshot) -> PodCheckResult:
+        """Check a consumer for somebody who asks, and keep the result.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        consumer, key = snapshot.consumer, snapshot.consumer.key
+        schedule = self._schedules.get(key)
+        quiet = self._clock() - schedule.progress_at if schedule else 0.0
+        self.checks += 1
+        result = await self._reader.check(
+            snapshot,
+            stalled=quiet >= self._settings.stalled_after,
+            retried=quiet >= self._settings.retried_after,
+        )
+        record, last = snapshot.record, self._decision_log.last_decision(key)
+        counts = (
+            record is not None
+            and self._records.get(consumer.uid) == record
+            and not self._gate.is_pending(key)
+            and last is not None
+            and last.is_over
+        )
+        # What a rollout in progress waits for is known without a check.
+        if counts and not (consumer.rolling and result.status.state is State.WAITING):
+            assert record is not None
+            self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
+            self._apply_result(consumer, record, result.status, result)
+        return result
 
     async def _wait_for_work(self, written_at: float) -> None:
         """Wait until a consumer is scheduled, or check results have to be written."""
@@ -455,8 +496,8 @@ class PodChecker:
         )
         if result is not None:
             self._report_agents(consumer, result)
-        if state is State.CURRENT:
-            self._record_result(record, PodCheck.CURRENT)
+        if status.is_reached:
+            self._record_result(record, _RESULTS[state])
             self._drop(key)
             return
         if state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
@@ -467,7 +508,7 @@ class PodChecker:
                 self._report(consumer, Reason.LATENT, status.reason, "Normal")
         elif state is State.STUCK and not self._is_known(key, status):
             self._report(consumer, Reason.STUCK, status.reason, "Warning")
-        if record.pods_checked is PodCheck.CURRENT and state is not State.LATENT:
+        if record.pods_checked in _REACHED and state is not State.LATENT:
             self._record_result(record, PodCheck.NOT_YET)
         self._consumer_states.set_pod_check(key, status)
         self._schedule_again(key, consumer)

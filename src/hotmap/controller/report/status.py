@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
 from hotmap.controller.report.events import missing_sources
-from hotmap.controller.report.pod_reader import PodCheckResult, PodReader
+from hotmap.controller.report.pod_checks import PodChecker
+from hotmap.controller.report.pod_reader import PodCheckResult
 from hotmap.controller.report.status_access import StatusAccess
+from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
@@ -32,7 +34,7 @@ from hotmap.core.status.stage import Stage
 from hotmap.core.text import printable, quote
 from hotmap.kube.client import Client
 
-__all__ = ["LeaderView", "StatusPage"]
+__all__ = ["LeaderView", "StatusPage", "is_behind"]
 
 #: Consumers on a page, by default and at most.
 _DEFAULT_LIMIT, _MAX_LIMIT = 500, 5000
@@ -43,7 +45,7 @@ _MAX_PODS = 1000
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 2
 
-_PARAMETERS = ("workload", "namespace", "state", "limit", "continue", "snapshot")
+_PARAMETERS = ("workload", "namespace", "state", "limit", "continue", "snapshot", "consistent")
 
 
 class LeaderView(NamedTuple):
@@ -51,8 +53,9 @@ class LeaderView(NamedTuple):
 
     observer: Observer
     consumer_states: ConsumerStates
-    #: Whether a reconcile of a workload is due, settling or under way.
-    is_pending: Callable[[ObjectKey], bool] = lambda _: False
+    pod_checker: PodChecker
+    #: Brings the stores up to date for a query that must not lag behind an edit.
+    consistent_reader: ConsistentReader
 
 
 class _Query(NamedTuple):
@@ -63,16 +66,15 @@ class _Query(NamedTuple):
     token: str
     #: Whether the snapshot of a named consumer is included, to replay its decision.
     snapshot: bool
+    #: Whether the sources and workloads are compared with the API server's first.
+    consistent: bool
 
 
 class StatusPage:
     """Serves queries for the status."""
 
-    def __init__(
-        self, client: Client, *, reader: PodReader, index: Index, decision_log: DecisionLog
-    ) -> None:
+    def __init__(self, client: Client, *, index: Index, decision_log: DecisionLog) -> None:
         self._client = client
-        self._reader = reader
         self._index = index
         self._decision_log = decision_log
         self._access = StatusAccess(client)
@@ -128,6 +130,9 @@ class StatusPage:
         }
         if leader is None:
             return {**head, "counts": {}, "behind": 0, "workloads": []}
+        unconfirmed = ""
+        if parsed.consistent and not parsed.token:
+            unconfirmed = await self._read_consistently(parsed, leader, readable)
         if parsed.workload:
             consumers = [
                 consumer
@@ -135,21 +140,60 @@ class StatusPage:
                 if readable is None or consumer.key.namespace in readable
             ]
             documents = [
-                await self._detail_document(consumer, leader, with_snapshot=parsed.snapshot)
+                await self._detail_document(
+                    consumer, leader, with_snapshot=parsed.snapshot, unconfirmed=unconfirmed
+                )
                 for consumer in consumers
             ]
             totals = _totals((document["state"], document["behind"]) for document in documents)
             return {**head, **totals, "workloads": documents}
-        return {**head, **self._overview(parsed, leader, readable)}
+        return {**head, **self._overview(parsed, leader, readable, unconfirmed)}
+
+    async def _read_consistently(
+        self, query: _Query, leader: LeaderView, readable: frozenset[str] | None
+    ) -> str:
+        """Bring what a query is about up to date; return why that is not possible, or ""."""
+        reader = leader.consistent_reader
+        try:
+            async with self._list_limit:
+                if not query.workload:
+                    only = (query.namespace,) if readable is None else sorted(readable)
+                    for namespace in only:
+                        await reader.read_namespace(namespace)
+                    return ""
+                kind, namespace, name = _split_name(query.workload)
+                if readable is not None and namespace not in readable:
+                    return ""
+                kinds = [one.key.kind for one in self._find_consumers(query.workload)] or [
+                    one for one in self._index.consumers if kind.lower() in ("", one.lower())
+                ]
+                await reader.read_objects(ObjectKey(one, namespace, name) for one in kinds)
+                for consumer in self._find_consumers(query.workload):
+                    await self._read_sources(consumer, leader)
+        except HotmapError as error:
+            return printable(str(error))
+        return ""
+
+    async def _read_sources(self, consumer: Consumer, leader: LeaderView) -> None:
+        snapshot = leader.observer.snapshot(consumer.key)
+        if snapshot is None or snapshot.policy.named:
+            await leader.consistent_reader.read_sources(consumer.key.namespace)
+        else:
+            sources = [one.source for one in snapshot.sources if not one.unreadable]
+            await leader.consistent_reader.read_objects(sources)
 
     # -- the overview --------------------------------------------------------------------------
 
     def _overview(
-        self, query: _Query, leader: LeaderView, readable: frozenset[str] | None
+        self,
+        query: _Query,
+        leader: LeaderView,
+        readable: frozenset[str] | None,
+        unconfirmed: str,
     ) -> dict[str, Any]:
         """Make a page of consumers, with the counts of all in the namespaces of the query."""
         statuses = {
-            consumer.key: self._status(consumer, leader)
+            consumer.key: _confirmed(leader.consumer_states.get(consumer), unconfirmed)
             for consumer in self._index.all_consumers()
             if query.namespace in ("", consumer.key.namespace)
             and (readable is None or consumer.key.namespace in readable)
@@ -170,13 +214,6 @@ class StatusPage:
         ]
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
-
-    def _status(self, consumer: Consumer, leader: LeaderView) -> ConsumerStatus:
-        """Return a consumer's status; one with agents is not current before it was decided on."""
-        status = leader.consumer_states.get(consumer)
-        if status.state is not State.CURRENT or not leader.is_pending(consumer.key):
-            return status
-        return status if self._index.policies.of(consumer).agent is None else _PENDING
 
     def _summary_document(self, consumer: Consumer, status: ConsumerStatus) -> dict[str, Any]:
         kind, namespace, name = consumer.key
@@ -216,7 +253,7 @@ class StatusPage:
         return [one for one in found if one is not None and not one.owned and text.count("/") < 3]
 
     async def _detail_document(
-        self, consumer: Consumer, leader: LeaderView, *, with_snapshot: bool
+        self, consumer: Consumer, leader: LeaderView, *, with_snapshot: bool, unconfirmed: str
     ) -> dict[str, Any]:
         """Show one consumer with its sources, its pods and the decisions on it; one LIST."""
         snapshot = leader.observer.snapshot(consumer.key)
@@ -225,10 +262,10 @@ class StatusPage:
         result: PodCheckResult | HotmapError
         try:
             async with self._list_limit:
-                result = await self._reader.check(snapshot)
+                result = await leader.pod_checker.check_now(snapshot)
         except (ApiError, Unreachable) as error:
             result = error
-        status = _status_after_check(snapshot, leader.consumer_states.get(consumer), result)
+        status = _confirmed(leader.consumer_states.get(consumer), unconfirmed)
         decisions = reversed(self._decision_log.decisions_on(consumer.key))
         return {
             **self._summary_document(consumer, status),
@@ -241,25 +278,21 @@ class StatusPage:
         }
 
 
-_PENDING = ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
+def is_behind(snapshot: Snapshot | None) -> bool:
+    """Return whether sources differ from what was last applied; those that are gone do not count.
 
-
-def _status_after_check(
-    snapshot: Snapshot, known: ConsumerStatus, result: PodCheckResult | HotmapError
-) -> ConsumerStatus:
-    """Choose the status of a consumer whose pods were just listed.
-
-    States that need a user or time have priority over the pods.
+    None stands for a consumer whose name patterns are not matched yet.
     """
-    failed = known.state is State.FAILED and not known.behind  # a write, not a load
-    if snapshot.record is None or failed or known.state is State.HELD:
-        return known
-    if snapshot.recorded_target != snapshot.target and not missing_sources(snapshot):
-        return _PENDING
-    waits = known.state is State.WAITING and not known.behind
-    if isinstance(result, HotmapError) or waits or known.state is State.STUCK:
-        return known
-    return result.status
+    if snapshot is None:
+        return True
+    return snapshot.recorded_target != snapshot.target and not missing_sources(snapshot)
+
+
+def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:
+    """Return a status, unless it may be that of an earlier state of the cluster."""
+    if not unconfirmed or not status.is_reached:
+        return status
+    return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {unconfirmed}")
 
 
 def _source_document(source: SourceSnapshot) -> dict[str, Any]:
@@ -354,13 +387,15 @@ def _parse_query(query: Mapping[str, str]) -> _Query:
         _parse_states(query.get("state", "")),
         int(text) if text else _DEFAULT_LIMIT,
         query.get("continue", ""),
-        _parse_flag(query.get("snapshot", "")),
+        _parse_flag(query, "snapshot"),
+        _parse_flag(query, "consistent"),
     )
 
 
-def _parse_flag(text: str) -> bool:
+def _parse_flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "")
     if text not in ("", "true", "false"):
-        raise BadRequest(f"invalid snapshot {quote(text[:40])}: expected true or false")
+        raise BadRequest(f"invalid {name} {quote(text[:40])}: expected true or false")
     return text == "true"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hotmap.controller.watch.history import History
 from hotmap.controller.watch.pattern_matches import PatternMatches
@@ -114,6 +114,11 @@ class Index:
         self.namespaces.subscribe(self._namespace_changed)
 
     # -- queries -------------------------------------------------------------------------
+
+    def store(self, kind: str) -> Store[Any]:
+        """Return the store of a kind of sources or consumers."""
+        stores: dict[str, Store[Any]] = {**self.sources, **self.consumers}
+        return stores[kind]
 
     def consumer(self, key: ObjectKey) -> Consumer | None:
         """Return a consumer as last observed, or as its view shows it."""

@@ -173,6 +173,20 @@ class Reflectors:
         if not page.items:
             store.remove(key)
 
+    @property
+    def namespaces(self) -> Sequence[str | None]:
+        """The namespaces that are watched each by itself; None stands for all at once."""
+        return self._settings.watch_namespaces or (None,)
+
+    def selection(self, kind: str, namespace: str | None) -> Selection | None:
+        """Return which objects of a kind are watched in a namespace; None: none, or none yet."""
+        watched = self._watched.get(kind)
+        ignored = self._settings.ignored_namespaces
+        if watched is None or namespace in ignored or not self._store(kind).synced.is_set():
+            return None
+        excluding = _excluding_selector(ignored) if namespace is None else ""
+        return Selection(BY_KIND[kind], namespace, watched.label_selector, excluding)
+
     def problems(self) -> list[str]:
         """Return problems that prevent nothing, but are probably not intended."""
         return [f"namespace {name} does not exist" for name in sorted(self._namespaces.absent)]
@@ -261,12 +275,11 @@ class Reflectors:
                     transform_known=watched.transform,
                 ),
             )
-            for namespace in settings.watch_namespaces or (None,)
+            for namespace in self.namespaces
         ]
 
     def _store(self, kind: str) -> Store[Any]:
-        stores: dict[str, Store[Any]] = {**self._index.sources, **self._index.consumers}
-        return stores[kind]
+        return self._index.store(kind)
 
 
 def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:

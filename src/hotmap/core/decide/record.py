@@ -130,8 +130,9 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
         return msgspec.structs.replace(record, rollouts=rollouts)
     if _leaves_older_pods(decision):
         return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
-    if snapshot.policy.agent is not None and decision.assessment.verdict is Verdict.LIVE:
-        # The agents load or refuse it, so the pods are checked again.
+    if decision.assessment.verdict is Verdict.LIVE:
+        # The agents load or refuse it, so the pods are checked again; without agents, the kubelet
+        # updates the files later.
         return msgspec.structs.replace(record, pods_checked=PodCheck.NOT_YET)
     return record
 

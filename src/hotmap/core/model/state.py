@@ -175,6 +175,8 @@ class PodCheck(enum.IntEnum):
     CURRENT = 1
     #: Some may have older content, which is only reported, once.
     LATENT = 2
+    #: All pods have the current files, and nothing shows whether their processes have read them.
+    DELIVERED = 3
 
 
 class ForeignWrites(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.objects import Pod
+from hotmap.core.model.source import parse_time
 from hotmap.core.text import parse_number
 
-__all__ = ["TARGET", "Target", "can_be_nudged", "read_target"]
+__all__ = ["TARGET", "Target", "can_be_nudged", "nudge_time", "read_target"]
 
 TARGET = "hotmap.dev/target"
 
@@ -52,6 +54,19 @@ def read_target(pod: Pod) -> Target | None:
         return None
     before = parts[4:6] if len(parts) >= 6 else ("", "")
     return Target(sequence, parts[1], parts[2], (), *before)
+
+
+def nudge_time(pod: Pod) -> float | None:
+    """Return when a pod was last nudged, POSIX seconds of the API server; None: unknown.
+
+    Nudges are all that our field manager writes into pods.
+    """
+    times = [
+        parse_time(entry.time)
+        for entry in pod.metadata.managed_fields or ()
+        if entry.manager == FIELD_MANAGER and not entry.subresource
+    ]
+    return max((at for at in times if at is not None), default=None)
 
 
 _MIRROR = "kubernetes.io/config.mirror"

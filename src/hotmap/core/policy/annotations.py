@@ -93,6 +93,7 @@ def read_policy(
         origin = too_large_message(consumer.key, consumer.over_budget)
     strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
     settle, settle_max = _read_settle(reader, dialect, defaults)
+    rereads = reader.read(REREADS, _parse_rereads, "false", None)
     catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
         opted_in=follow != _NOTHING and not consumer.over_budget,
@@ -106,7 +107,8 @@ def read_policy(
         ),
         strategy=Strategy.NOTIFY if defaults.muted else strategy or Strategy.AUTO,
         muted=defaults.muted,
-        rereads=reader.read(REREADS, _parse_bool, "false", False) or False,
+        rereads=rereads is not None,
+        rereads_within=rereads or 0.0,
         require_ready=_read_require_ready(reader),
         settle=settle,
         settle_max=settle_max,
@@ -340,6 +342,18 @@ def _parse_bool(text: str) -> bool:
     if text in ("true", "false"):
         return text == "true"
     raise ValueError(f"invalid boolean {quote_short(text)}: expected true or false")
+
+
+def _parse_rereads(text: str) -> float | None:
+    """Return the seconds within which files are re-read; 0: not said; None: they are not."""
+    if text in ("true", "false"):
+        return 0.0 if text == "true" else None
+    try:
+        return parse_duration(text) or None
+    except InvalidDuration as error:
+        raise ValueError(
+            f"invalid value {quote_short(text)}: expected true, false or a time such as 30s"
+        ) from error
 
 
 def _parse_flap_limit(text: str) -> int:

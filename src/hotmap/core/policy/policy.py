@@ -99,6 +99,8 @@ class Policy(NamedTuple):
     #: Why it is only reported regardless of its own strategy; "" if it is not.
     muted: str = ""
     rereads: bool = False
+    #: Seconds within which the application re-reads its files; 0: that is not said.
+    rereads_within: float = 0.0
     #: Whether a pod has to be Ready to count as current; some never are, by design.
     require_ready: bool = True
     #: Seconds of quiet before a rollout, and its bound.

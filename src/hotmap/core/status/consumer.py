@@ -3,6 +3,7 @@
 | state | meaning |
 |---|---|
 | current | all its pods have the current content of its sources, as far as can be known |
+| delivered | all its pods have the current files, and nothing shows whether processes use them |
 | unverified | it was adopted or rolled out, and its pods have not been checked since |
 | waiting | pods are not up to date yet; its own controller, or a user, has to act |
 | paused | the same, and its rollout is paused |
@@ -35,6 +36,7 @@ from hotmap.core.status.stage import PodState
 
 __all__ = [
     "NO_PODS",
+    "PENDING",
     "UP_TO_DATE",
     "ConsumerStatus",
     "LastDecision",
@@ -50,6 +52,7 @@ class State(enum.Enum):
     """The states above."""
 
     CURRENT = "current"
+    DELIVERED = "delivered"
     UNVERIFIED = "unverified"
     WAITING = "waiting"
     PAUSED = "paused"
@@ -70,6 +73,11 @@ class ConsumerStatus(NamedTuple):
     behind: int = 0
     #: Whether a user has to act, independent of the state.
     needs_action: bool = False
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether its pods have what can be brought to them, so that nothing more happens."""
+        return self.state in (State.CURRENT, State.DELIVERED)
 
     @property
     def action_required(self) -> bool:
@@ -103,8 +111,17 @@ class LastDecision(NamedTuple):
 _NOT_RECONCILED = ConsumerStatus(State.UNVERIFIED, "not reconciled yet")
 _NOT_VERIFIED = ConsumerStatus(State.UNVERIFIED, "not verified yet")
 _LATENT = ConsumerStatus(State.LATENT, "some pods may run with older content")
+PENDING = ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
 UP_TO_DATE = ConsumerStatus(State.CURRENT, "content is up to date")
 NO_PODS = ConsumerStatus(State.CURRENT, "no pods; new pods start with the current content")
+
+
+_DELIVERED = ConsumerStatus(
+    State.DELIVERED, "files are up to date; nothing shows whether the application uses them"
+)
+
+#: Results of a check after which nothing more happens.
+_REACHED = {PodCheck.CURRENT: UP_TO_DATE, PodCheck.DELIVERED: _DELIVERED}
 
 
 def derive_status(
@@ -131,8 +148,8 @@ def derive_status(
         return _missing_source_status(last.missing_sources)
     if last.waits:
         return ConsumerStatus(State.WAITING, last.reason)
-    if pods_checked is PodCheck.CURRENT and not announced:
-        return UP_TO_DATE
+    if pods_checked in _REACHED and not announced:
+        return rollout_status(consumer) or _REACHED[pods_checked]
     if pods_checked is PodCheck.LATENT and not announced:
         reported = ConsumerStatus(State.LATENT, last.reason) if last.only_reported else _LATENT
         return pod_check or reported
@@ -259,7 +276,9 @@ def _status_of_older_pods(
         why = f"the agent in {names} has not restarted the application yet"
         return _waiting(len(older), why)
     if all(proof.files_pending for proof in older):
-        return _waiting(len(older), "files are updated at the kubelet's next sync, within 90s")
+        nudged = all(target and target.live == desired.target.live for target in targets)
+        when = "now, since the pods were nudged" if nudged else "at the kubelet's next sync"
+        return _waiting(len(older), f"files are updated {when}, within {'5s' if nudged else '90s'}")
     return ConsumerStatus(
         State.LATENT,
         f"{len(older)} of {_count_pods(total)} may run with older content "
@@ -296,6 +315,9 @@ def _waiting(behind: int, why: str, *, state: State = State.WAITING) -> Consumer
 def _current_status(proofs: Sequence[PodProof]) -> ConsumerStatus:
     if not proofs:
         return NO_PODS
+    delivered = [proof for proof in proofs if proof.state in (PodState.TOLD, PodState.DELIVERED)]
+    if delivered:
+        return ConsumerStatus(State.DELIVERED, describe_agents(delivered, len(proofs)))
     ways = sorted({proof.loaded.confidence.value for proof in proofs})
     return UP_TO_DATE._replace(reason=f"{UP_TO_DATE.reason} ({', '.join(ways)})")
 

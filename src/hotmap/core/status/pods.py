@@ -34,10 +34,11 @@ from hotmap.core.decide.evidence import (
     pod_starts,
 )
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
+from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, Pod
 from hotmap.core.model.state import Window
-from hotmap.core.patch.nudge import Target, read_target
+from hotmap.core.patch.nudge import Target, nudge_time, read_target
 from hotmap.core.status.agents import (
     AgentAnnouncement,
     AgentReport,
@@ -62,6 +63,10 @@ __all__ = [
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
 _KUBELET_SYNC = 92.0
+
+#: Seconds after a nudge in which a kubelet has updated the files: times are whole seconds, and its
+#: own watch may lag, for which the nudge is sent twice.
+_NUDGE_SYNC = 3.0
 
 #: Seconds in which a pod that ever gets Ready mostly does.
 _READY_WITHIN = 120.0
@@ -103,6 +108,9 @@ class DesiredContent(NamedTuple):
     order_changed: float | None = -inf
     #: Whether a pod has to be Ready to count.
     require_ready: bool = True
+    #: Whether the application re-reads files, and within how many seconds; 0: that is not said.
+    rereads: bool = False
+    rereads_within: float = 0.0
 
 
 class ObservedPod(NamedTuple):
@@ -122,6 +130,8 @@ class ObservedPod(NamedTuple):
     uid: str = ""
     #: The command that shows the log of its agent.
     log_command: str = ""
+    #: When it was last nudged, POSIX seconds of the API server; None: unknown.
+    nudged_at: float | None = None
 
     @property
     def is_down(self) -> bool:
@@ -169,6 +179,8 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         proven_since=_proven_since(snapshot),
         order_changed=_last_change(_known_by_order(snapshot, known)),
         require_ready=snapshot.policy.require_ready,
+        rereads=snapshot.policy.rereads,
+        rereads_within=snapshot.policy.rereads_within,
     )
 
 
@@ -223,6 +235,7 @@ def _observe_pod(start: PodStart, pod: Pod) -> ObservedPod:
         waiting_reason=printable(_waiting_reason(pod)),
         template=(pod.metadata.labels or {}).get(_TEMPLATE_LABEL, ""),
         nudged=read_target(pod),
+        nudged_at=nudge_time(pod),
         uid=pod.metadata.uid,
         log_command=agent_log_command(pod),
     )
@@ -361,13 +374,40 @@ class _Judge:
 
     def _reloaded(self, files: Stage, mounted: float) -> Stage:
         """Judge files that something in the pod reloads while it runs."""
-        if self._agent is None:
-            again = "; the application re-reads files" if files.reached else ""
-            return files._replace(reason=files.reason + again)
         by_start = self._known_by_time(mounted, self._desired.files_changed)
         if by_start.reached:
             return by_start
+        if self._agent is None:
+            return self._reread(files)
         return agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
+
+    def _reread(self, files: Stage) -> Stage:
+        """Judge files that an application re-reads without telling anybody."""
+        if not files.reached:
+            return files
+        seconds, delivered = self._desired.rereads_within, self._delivered_at()
+        if not self._desired.rereads:
+            why = "its files are updated; nothing is known to re-read them"
+            return Stage(Confidence.INFERRED, why, PodState.DELIVERED)
+        if not seconds or delivered is None:
+            why = "its files are updated; nothing shows whether the application has re-read them"
+            return Stage(Confidence.INFERRED, why, PodState.DELIVERED)
+        within = format_age(seconds)
+        if self._now < delivered + seconds:
+            why = f"its files are updated; the application re-reads them within {within}"
+            return Stage(Confidence.UNKNOWN, why, PodState.LOADING)
+        updated = format_age(self._now - delivered)
+        why = f"its files were updated {updated} ago; the application re-reads them within {within}"
+        return Stage(Confidence.INFERRED, why)
+
+    def _delivered_at(self) -> float | None:
+        """Return by when the kubelet has updated the files, POSIX seconds; None: unknown."""
+        pod, changed = self._pod, self._desired.files_changed
+        by_sync = None if changed is None else changed + _KUBELET_SYNC
+        if pod.nudged is None or pod.nudged.live != self._desired.target.live:
+            return by_sync
+        by_nudge = None if pod.nudged_at is None else pod.nudged_at + _NUDGE_SYNC
+        return min((at for at in (by_nudge, by_sync) if at is not None), default=None)
 
     def _files(self, mounted: float) -> Stage:
         """Judge the content of mounted files."""
@@ -380,9 +420,12 @@ class _Judge:
             if by_agent is not None:
                 return by_agent
         nudged = self._pod.nudged
-        if nudged is not None and nudged.live == self._desired.target.live:
+        if nudged is None or nudged.live != self._desired.target.live:
+            return synced
+        delivered = self._delivered_at()
+        if delivered is None or self._now >= delivered:
             return Stage(Confidence.INFERRED, "the pod was nudged after the change")
-        return synced
+        return Stage(Confidence.UNKNOWN, "the pod was nudged, and its kubelet updates the files")
 
     def _synced(self, by_time: Stage) -> Stage:
         changed = self._desired.files_changed

@@ -26,11 +26,13 @@ _STRENGTH = tuple(Confidence)
 
 
 class PodState(enum.Enum):
-    """Whether a pod has the desired content; all but the first two values say why it does not."""
+    """Whether a pod has the desired content; all but the first three values say why it does not."""
 
     CURRENT = "current"
     #: The process was told to reload, and nothing confirms that it did.
     TOLD = "told"
+    #: The files are there, and nothing shows whether the process has read them since.
+    DELIVERED = "delivered"
     NOT_READY = "not-ready"
     #: Files or the announcement have not reached the pod yet.
     WAITING = "waiting"

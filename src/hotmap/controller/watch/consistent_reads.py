@@ -1,0 +1,122 @@
+"""Brings the stores up to date by consistent reads, for queries that must not lag behind an edit.
+
+A watch delivers an edit some milliseconds after the API server has accepted it, and a broken one
+much later. `hotmap status` right after `kubectl apply` must not report on the content before.
+So versions are compared, which costs metadata alone, and what differs is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.reflectors import Reflectors
+from hotmap.core.errors import Unavailable
+from hotmap.core.model.objects import ObjectKey
+from hotmap.kube.client import Client
+from hotmap.kube.metadata import ObjectVersion, list_versions
+from hotmap.kube.resources import BY_KIND
+
+__all__ = ["ConsistentReader"]
+
+#: Requests at once, over all queries.
+_MAX_REQUESTS = 8
+
+#: Objects that may differ in one namespace; with more of them the watch is broken.
+_MAX_DIFFERENT = 200
+
+#: Objects without a stored value whose version is remembered.
+_MAX_LEFT_OUT = 2000
+
+
+class ConsistentReader:
+    """Reads objects into the stores whose version there is another one."""
+
+    def __init__(self, client: Client, index: Index, reflectors: Reflectors) -> None:
+        self._client = client
+        self._index = index
+        self._reflectors = reflectors
+        self._slots = asyncio.Semaphore(_MAX_REQUESTS)
+        #: Versions of objects that the stores leave out, such as Jobs of a CronJob.
+        self._left_out: OrderedDict[ObjectKey, str] = OrderedDict()
+
+    async def read_objects(self, keys: Iterable[ObjectKey]) -> None:
+        """Bring some sources and consumers up to date; one small LIST for each.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        await asyncio.gather(*(self._read(key.kind, key.namespace, key.name) for key in keys))
+
+    async def read_sources(self, namespace: str) -> None:
+        """Bring all sources of a namespace up to date.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        await self._read_kinds(self._index.sources, namespace)
+
+    async def read_namespace(self, namespace: str) -> None:
+        """Bring all sources and consumers of a namespace up to date; "" means all namespaces.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        await self._read_kinds((*self._index.sources, *self._index.consumers), namespace)
+
+    async def _read_kinds(self, kinds: Iterable[str], namespace: str) -> None:
+        scopes = self._reflectors.namespaces
+        if namespace:
+            scopes = (namespace,) if scopes == (None,) or namespace in scopes else ()
+        await asyncio.gather(*(self._read(kind, scope) for kind in kinds for scope in scopes))
+
+    async def _read(self, kind: str, namespace: str | None, name: str = "") -> None:
+        selection = self._reflectors.selection(kind, namespace)
+        if selection is None:
+            return
+        fields = [selection.field_selector, f"metadata.name={name}" if name else ""]
+        async with self._slots:
+            versions = await list_versions(
+                self._client,
+                BY_KIND[kind],
+                namespace,
+                label_selector=selection.label_selector,
+                field_selector=",".join(filter(None, fields)),
+            )
+        there = {ObjectKey(kind, one.namespace, one.name): one for one in versions}
+        known = self._known(kind, namespace, name)
+        different = [key for key, one in there.items() if self._differs(key, one)]
+        different += [key for key in known if key not in there]
+        if len(different) > _MAX_DIFFERENT:
+            what = f"{len(different)} {BY_KIND[kind].plural} differ from what the watch delivered"
+            raise Unavailable(what, code=503, reason="ServiceUnavailable")
+        for key in different:
+            async with self._slots:
+                await self._reflectors.reread(key)
+            if key in there and not self._is_known(key):
+                self._left_out[key] = there[key].resource_version
+        while len(self._left_out) > _MAX_LEFT_OUT:
+            self._left_out.popitem(last=False)
+
+    def _known(self, kind: str, namespace: str | None, name: str) -> list[ObjectKey]:
+        """List what the store has of what was asked for."""
+        store = self._index.store(kind)
+        if name:
+            key = ObjectKey(kind, namespace or "", name)
+            return [key] if key in store else []
+        if namespace is None:
+            return store.keys()
+        return store.keys_by_index("namespace", namespace)
+
+    def _is_known(self, key: ObjectKey) -> bool:
+        return key in self._index.store(key.kind) or self._index.is_unreadable(key)
+
+    def _differs(self, key: ObjectKey, there: ObjectVersion) -> bool:
+        stored = self._index.store(key.kind).get(key)
+        if stored is not None:
+            return (stored.uid, stored.resource_version) != (there.uid, there.resource_version)
+        if self._index.is_unreadable(key):
+            return False
+        return self._left_out.get(key) != there.resource_version

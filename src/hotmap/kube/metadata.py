@@ -1,0 +1,86 @@
+"""Lists the metadata of objects without their content (PartialObjectMetadataList)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hotmap.core.errors import Unavailable
+from hotmap.kube.client import Client
+from hotmap.kube.resources import Resource
+
+__all__ = ["ObjectVersion", "list_versions"]
+
+#: A server that does not know the form sends whole objects.
+_ACCEPT = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;q=0.5"
+
+#: Objects on a page, and attempts for each.
+_LIMIT, _ATTEMPTS = "2000", 2
+
+
+class ObjectVersion(msgspec.Struct, rename="camel"):
+    """Which version of which object there is."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Item(msgspec.Struct):
+    metadata: ObjectVersion
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[_Item] | None = None
+
+
+_decoder = msgspec.json.Decoder(_List)
+
+
+async def list_versions(
+    client: Client,
+    resource: Resource,
+    namespace: str | None,
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+) -> list[ObjectVersion]:
+    """List the versions of objects at this moment; `namespace` None lists all.
+
+    A consistent read: without a resourceVersion, no cache may answer with an older state
+    (Kubernetes API concepts, "Semantics for get and list").
+
+    Raises:
+        ApiError, Unreachable: as the client raises them.
+    """
+    path = resource.path(namespace)
+    selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    params = {name: value for name, value in selectors.items() if value}
+    found: list[ObjectVersion] = []
+    token = ""
+    while True:
+        paging = {"limit": _LIMIT, **({"continue": token} if token else {})}
+        body = await client.request(
+            "GET",
+            path,
+            params={**params, **paging},
+            headers={"Accept": _ACCEPT},
+            attempts=_ATTEMPTS,
+        )
+        try:
+            page = _decoder.decode(body)
+        except msgspec.DecodeError as error:
+            raise Unavailable(
+                f"{client.server} returned an invalid response to {path}: {error}",
+                code=502,
+                reason="BadGateway",
+            ) from error
+        found += [item.metadata for item in page.items or ()]
+        token = page.metadata.continue_token
+        if not token:
+            return found

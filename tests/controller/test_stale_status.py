@@ -1,0 +1,191 @@
+"""The status of workloads whose sources changed unnoticed, or whose controller knows too little.
+
+Whoever asks right after an edit must not be told that the content before is current: the watch may
+not have delivered the edit, the decision may not be made, and the controller that answers may not
+be the leader any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.controller.world import World
+
+from hotmap.controller.run import Controller
+from hotmap.controller.settings import PodCheckSettings
+
+SOON = PodCheckSettings(rate=100.0, initial_delay=0.0)
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def get_states(
+    http: aiohttp.ClientSession, controller: Controller, query: str = ""
+) -> dict[str, tuple[str, str]]:
+    """Fetch (state, reason) of the workloads of a query, by name."""
+    url = f"http://127.0.0.1:{controller.port}/v1/status?{query}"
+    async with http.get(url) as response:
+        document: dict[str, Any] = await response.json()
+        assert response.status == 200, document
+    assert document["ready"], document
+    return {one["name"]: (one["state"], one["reason"]) for one in document["workloads"]}
+
+
+async def count_states(http: aiohttp.ClientSession, controller: Controller) -> dict[str, float]:
+    async with http.get(f"http://127.0.0.1:{controller.port}/metrics") as response:
+        text = await response.text()
+    return {
+        sample.labels["state"]: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "hotmap_workloads"
+    }
+
+
+async def one_current_workload(world: World, controller: Controller) -> None:
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    await controller.__aenter__()
+    await world.quiet(controller)
+
+
+async def until_current(
+    world: World, http: aiohttp.ClientSession, controller: Controller, query: str = ""
+) -> None:
+    async def is_current() -> bool:
+        states = await get_states(http, controller, query)
+        return {state for state, _ in states.values()} == {"current"}
+
+    await world.until(is_current, "the workload is current")
+
+
+@pytest.fixture
+async def settling(world: World) -> AsyncIterator[Controller]:
+    """A controller that decides on no change before the test has ended."""
+    controller = world.controller(settle=60, settle_max=60, pod_checks=SOON)
+    await one_current_workload(world, controller)
+    yield controller
+    await controller.__aexit__()
+
+
+@pytest.mark.parametrize("query", ["workload=default/web", "namespace=default", ""])
+async def test_edit_that_no_watch_has_delivered_is_seen_by_a_consistent_query(
+    world: World, http: aiohttp.ClientSession, settling: Controller, query: str
+) -> None:
+    """The watches are open and silent; the API server is asked."""
+    await until_current(world, http, settling, query)
+    assert settling._reflectors is not None
+    await settling._reflectors.stop()
+    await world.edit(LEVEL="debug")
+    found = await get_states(http, settling, f"{query}&consistent=true")
+    assert found["web"] == ("waiting", "sources changed; reconcile pending")
+    # What was read is kept.
+    assert await get_states(http, settling, query) == found
+
+
+async def test_workload_that_no_watch_has_delivered_is_seen_by_a_consistent_query(
+    world: World, http: aiohttp.ClientSession, settling: Controller
+) -> None:
+    await until_current(world, http, settling)
+    assert settling._reflectors is not None
+    await settling._reflectors.stop()
+    await world.workload("api")
+    found = await get_states(http, settling, "namespace=default&consistent=true")
+    assert found["api"][0] in ("unverified", "waiting")
+    await world.delete("Deployment", "api")
+    assert set(await get_states(http, settling, "namespace=default&consistent=true")) == {"web"}
+
+
+async def test_workload_is_not_current_where_the_api_server_cannot_confirm_it(
+    world: World, http: aiohttp.ClientSession, settling: Controller
+) -> None:
+    await until_current(world, http, settling)
+    await world.plane.stop()
+    for query in ("namespace=default", "workload=default/web", ""):
+        found = await get_states(http, settling, f"{query}&consistent=true")
+        state, reason = found["web"]
+        assert state == "unknown"
+        assert reason.startswith("cannot be confirmed: ")
+    await world.plane.start()
+
+
+async def test_consistent_query_costs_one_small_list_for_each_object(
+    world: World, http: aiohttp.ClientSession, settling: Controller
+) -> None:
+    """Its metadata alone, and no second read where nothing differs."""
+    await until_current(world, http, settling, "workload=default/web")
+    before = world.answers()["GET"]
+    await get_states(http, settling, "workload=default/web&consistent=true")
+    pods, workload, source = 1, 1, 1
+    assert world.answers()["GET"] == before + pods + workload + source
+
+
+async def test_overview_of_a_settling_change_is_not_current(
+    world: World, http: aiohttp.ClientSession, settling: Controller
+) -> None:
+    """Seen and not decided on: in the overview, in the details and in the metrics."""
+    await until_current(world, http, settling)
+    await world.edit(LEVEL="debug")
+
+    async def is_seen() -> bool:
+        return (await get_states(http, settling))["web"][0] == "waiting"
+
+    await world.until(is_seen, "the change is seen")
+    counts = await count_states(http, settling)
+    assert (counts["current"], counts["waiting"]) == (0, 1)
+    named = await get_states(http, settling, "workload=default/web")
+    assert named == await get_states(http, settling)
+
+
+async def test_change_of_an_unused_data_key_leaves_it_current(
+    world: World, http: aiohttp.ClientSession, settling: Controller
+) -> None:
+    await until_current(world, http, settling)
+    await world.edit(OTHER="1")
+    found = await get_states(http, settling, "consistent=true")
+    assert found["web"][0] == "current"
+    assert (await count_states(http, settling))["current"] == 1
+
+
+async def test_next_term_knows_nothing_before_its_first_decision(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """The decisions of an earlier term of the same process do not count."""
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.config_map(LEVEL="info")
+        await world.workload()
+        await world.pod("web-1", started=time.time() + 5)
+        await world.quiet(controller)
+        await until_current(world, http, controller)
+        term = controller._term
+        assert term is not None
+        # As a new term begins, with nothing reconciled.
+        controller.decision_log.begin_term()
+        consumer_states = term.leader_view.consumer_states
+        for consumer in controller.index.all_consumers():
+            consumer_states.update(consumer.key)
+        assert (await get_states(http, controller))["web"][0] == "unverified"
+        assert (await count_states(http, controller))["current"] == 0
+        term.reconcile(next(iter(controller.index.all_consumers())).key)
+        await until_current(world, http, controller)
+
+
+async def test_leader_that_may_not_write_any_more_shows_no_workloads(
+    world: World, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        monkeypatch.setattr(controller, "_may_write", lambda: False)
+        async with http.get(f"http://127.0.0.1:{controller.port}/v1/status") as response:
+            document = await response.json()
+    assert (document["ready"], document["role"]) == (False, "standby")
