@@ -171,7 +171,11 @@ class StatusAccess:
 
 def _refusal(user: User, namespace: str) -> Forbidden:
     """Return the error that names the missing permission and the namespace."""
-    where = f"in namespace {printable(namespace, 80)}" if namespace else "in any namespace"
+    where = (
+        f"in namespace {printable(namespace, 80)}"
+        if namespace
+        else "in any namespace with followed workloads"
+    )
     return Forbidden(
         f"{printable(user.name, 200)} may not {VERB} {RESOURCE}.{GROUP} {where}; the ClusterRole "
         "view, bound there, permits it"
