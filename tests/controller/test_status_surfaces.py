@@ -94,6 +94,7 @@ class History:
     async def pause(self) -> None:
         paused = self._chance.random() < 0.5
         await self._world.merge("Deployment", "web", {"spec": {"paused": paused}})
+        await self._world.rolled_out("web")
 
 
 async def get(http: aiohttp.ClientSession, controller: Controller, query: str) -> dict[str, Any]:
