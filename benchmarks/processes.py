@@ -150,8 +150,8 @@ class Controller:
             while True:
                 samples = await self._samples()
                 current = {"state": "current"}
-                counts = [
-                    next((value for labels, value in samples[name] if labels == current), 0)
+                counts = [  # a standby has none
+                    next((value for labels, value in samples.get(name, ()) if labels == current), 0)
                     for name in ("hotmap_workloads", "hotmap_pods")
                 ]
                 if counts == [workloads, pods]:
