@@ -54,8 +54,10 @@ def _run(arguments: Arguments) -> int:
         _print("\n".join([*settings.warnings, "settings are valid"]))
         return 0
     from hotmap.agent.agent import Agent
+    from hotmap.agent.process.spawn import disable_core_dumps
     from hotmap.agent.runtime.loop import Loop
 
+    disable_core_dumps()
     return Agent(settings, Loop()).run()
 
 

@@ -7,6 +7,7 @@ import signal
 
 __all__ = [
     "die_with_parent",
+    "disable_core_dumps",
     "execute_program",
     "exit_status",
     "fork",
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 # linux: include/uapi/linux/prctl.h
+_SET_DUMPABLE = 4
 _SET_PARENT_DEATH_SIGNAL = 1
 _SET_CHILD_SUBREAPER = 36
 
@@ -111,6 +113,15 @@ def take_orphans() -> bool:
     False when the kernel or this Python cannot do that.
     """
     return os.getpid() == 1 or _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def disable_core_dumps() -> None:
+    """Keep the memory of the agent, which reads mounted Secrets, from core files (prctl(2)).
+
+    Only its own: an application that it starts has dumps as without it, since exec resets the flag.
+    RLIMIT_CORE would be inherited.
+    """
+    _prctl(_SET_DUMPABLE, 0)
 
 
 def _prctl(option: int, argument: int) -> bool:
