@@ -56,6 +56,7 @@ agent.pyz: $(VENV)/.runtime ## Write the agent as one file, build/agent.pyz
 	@sha256sum build/$@
 
 release: $(VENV)/.development ## Write all files of VERSION=… to dist/
+	@[ -n "$(VERSION)" ] || { echo "name the version: make release VERSION=0.2.0" >&2; exit 1; }
 	@$(BIN)/python -m tools.release $(VERSION)
 
 image: $(VENV)/.development ## Write hotmap's image to build/hotmap.tar (Debian)

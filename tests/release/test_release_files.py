@@ -17,7 +17,7 @@ from tools.release.__main__ import (
     named_versions,
     release_notes,
 )
-from tools.release.archive import chart_package
+from tools.release.archive import chart_package, repack
 from tools.release.sbom import (
     Component,
     bill_of_materials,
@@ -68,6 +68,25 @@ def test_chart_package_is_reproducible_and_whole(tmp_path: Path) -> None:
     path = tmp_path / "hotmap.tgz"
     path.write_bytes(package)
     assert helm("template", "a", str(path)).stdout == helm("template", "a", str(CHART)).stdout
+
+
+def test_repacked_archive_depends_on_contents_only(tmp_path: Path) -> None:
+    """An sdist has the times and the users of its build."""
+    packed = []
+    for number, names in enumerate((["a/x", "a/y"], ["a/y", "a/x"])):
+        path = tmp_path / f"{number}.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            for name in names:
+                member = tarfile.TarInfo(name)
+                member.size, member.mtime, member.uid = len(name), number, number
+                archive.addfile(member, io.BytesIO(name.encode()))
+        repack(path, at=1_700_000_000)
+        packed.append(path.read_bytes())
+    assert packed[0] == packed[1]
+    with tarfile.open(fileobj=io.BytesIO(packed[0])) as archive:
+        found = archive.extractfile("a/x")
+        assert found is not None
+        assert found.read() == b"a/x"
 
 
 def test_bill_of_materials_lists_what_is_installed() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 from tests.cluster import images
 from tests.cluster.errors import TestBedError
-from tools.release.archive import chart_package
+from tools.release.archive import chart_package, repack
 from tools.release.sbom import (
     Component,
     bill_of_materials,
@@ -126,6 +126,8 @@ def _build_distributions(folder: Path, at: int) -> None:
     if done.returncode != 0:
         reason = (done.stderr or done.stdout).strip()
         raise ReleaseError(f"wheel and sdist could not be built: {reason[-2000:]}")
+    for sdist in folder.glob("*.tar.gz"):
+        repack(sdist, at=at)
 
 
 def _copy_image(path: Path) -> None:

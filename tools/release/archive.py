@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["chart_package", "tar_gz"]
+__all__ = ["chart_package", "repack", "tar_gz"]
 
 
 def tar_gz(files: Mapping[str, bytes], *, at: int) -> bytes:
@@ -20,6 +20,17 @@ def tar_gz(files: Mapping[str, bytes], *, at: int) -> bytes:
             member.size, member.mode, member.mtime = len(content), 0o644, at
             archive.addfile(member, io.BytesIO(content))
     return gzip.compress(buffer.getvalue(), compresslevel=9, mtime=at)
+
+
+def repack(path: Path, *, at: int) -> None:
+    """Write a gzipped tar again without what differs between builds: times, users, order."""
+    with tarfile.open(path) as archive:
+        files = {
+            member.name: content.read()
+            for member in archive.getmembers()
+            if (content := archive.extractfile(member)) is not None
+        }
+    path.write_bytes(tar_gz(files, at=at))
 
 
 def chart_package(chart: Path, *, at: int) -> bytes:
