@@ -75,6 +75,8 @@ class PlaneSettings(NamedTuple):
     rbac: bool = False
     #: What images stand for on the node, as `NAME=host[:CMD]` or `NAME=DIR[:CMD]`.
     images: tuple[str, ...] = ()
+    #: Whether controllers run; without them nothing changes but what a request changes.
+    controllers: bool = True
 
 
 class LocalCluster(Lifecycle):
@@ -189,8 +191,9 @@ class LocalCluster(Lifecycle):
         await server.listen_too(address, port)
         await publish_kubernetes_service(self.registry, address, port)
         authority = pki.ca_certificate.read_text()
-        controllers = Controllers(self.registry, root_ca=authority, proxy=True)
-        self._run(controllers.run(), "controllers")
+        if self._settings.controllers:
+            controllers = Controllers(self.registry, root_ca=authority, proxy=True)
+            self._run(controllers.run(), "controllers")
         self._state.write_kubeconfig(self.server, authority, self.token)
 
     def _open_store(self) -> Store:

@@ -36,6 +36,15 @@ def parse_quantity(text: str) -> Decimal:
     return amount.scaleb(int(exponent)) if exponent else amount
 
 
+def is_quantity(text: str) -> bool:
+    """Return whether a text is a resource quantity."""
+    try:
+        parse_quantity(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_binary(text: str) -> bool:
     """Tell whether a quantity has a binary unit."""
     return text.endswith("i")

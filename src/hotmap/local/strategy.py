@@ -134,6 +134,8 @@ class Strategy:
 
     #: Whether a finished deletion returns the object instead of a Status.
     returns_deleted = False
+    #: Whether there are grace periods, which a returned object then tells.
+    graceful = False
 
     def prepare_delete(self, obj: JsonObject) -> None:
         """Mark in the object's own fields that its deletion has begun."""

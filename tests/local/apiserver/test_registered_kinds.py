@@ -55,8 +55,8 @@ async def test_registered_kind_is_discovered(api: Api, registry: Registry) -> No
     found = (await api.get("/apis/example.com/v1")).body["resources"]
     assert [resource["name"] for resource in found] == [
         "widgets",
-        "widgets/status",
         "widgets/scale",
+        "widgets/status",
     ]
     assert found[0]["kind"] == "Widget"
     assert found[0]["singularName"] == "widget"

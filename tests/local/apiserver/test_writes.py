@@ -204,7 +204,7 @@ async def test_strict_validation_of_patch_refuses_unknown_field(api: Api) -> Non
     await api.post(DEPLOYMENTS, deployment("a"))
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "main", "imgae": "x"}]}}}}
     reply = await api.patch(f"{DEPLOYMENTS}/a", patch, STRATEGIC, fieldValidation="Strict")
-    assert reply.status == 400
+    assert reply.status == 422
     assert 'unknown field "spec.template.spec.containers[0].imgae"' in reply.message
 
 

@@ -13,6 +13,7 @@ import msgspec
 from hotmap.core.errors import NotFound
 from hotmap.local.apiserver import deletion
 from hotmap.local.apiserver.encoding import decode, encode
+from hotmap.local.apiserver.namespace_lifecycle import check_mortal
 from hotmap.local.apiserver.status import success_status
 from hotmap.local.apiserver.writer import is_unchanged, with_revision
 from hotmap.local.meta import timestamp
@@ -52,6 +53,7 @@ class ObjectDeleter:
         entry = self._reader.entry(kind, path.namespace, path.name)
         old = decode(entry, kind)
         deletion.check_preconditions(kind, old["metadata"], options)
+        check_mortal(kind, path.name)
         new = decode(entry, kind)
         deletion.add_propagation_finalizer(new["metadata"], options.propagation)
         grace = kind.strategy.deletion_grace(old, options.grace_period)
@@ -60,6 +62,8 @@ class ObjectDeleter:
                 self._store.delete(entry.key, expected=entry.mod_revision)
             if not kind.strategy.returns_deleted:
                 return success_status(kind, path.name, old["metadata"]["uid"])
+            if not kind.strategy.graceful:
+                return old
             deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
             return new
         deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def document(scheme: Scheme, path: str, *, aggregated: bool) -> JsonObject | None:
-    """Return the discovery document at a path, or None where there is none."""
+def document(
+    scheme: Scheme, path: str, *, aggregated: bool, address: str = ""
+) -> JsonObject | None:
+    """Return the discovery document at a path, or None where there is none.
+
+    `address` is the server's own, as host and port.
+    """
     served = scheme.group_versions()
     match path.strip("/").split("/"):
         case ["version"]:
@@ -26,7 +31,13 @@ def document(scheme: Scheme, path: str, *, aggregated: bool) -> JsonObject | Non
         case ["api"]:
             if aggregated:
                 return _aggregated(scheme, [""])
-            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+            return {
+                "kind": "APIVersions",
+                "versions": ["v1"],
+                "serverAddressByClientCIDRs": [
+                    {"clientCIDR": "0.0.0.0/0", "serverAddress": address}
+                ],
+            }
         case ["apis"]:
             groups = list(dict.fromkeys(group for group, _ in served if group))
             if aggregated:
@@ -55,7 +66,8 @@ def _versions(scheme: Scheme, group: str) -> list[str]:
 
 
 def _kinds(scheme: Scheme, group: str, version: str) -> list[Kind]:
-    return [kind for kind in scheme if kind.group == group and version in kind.versions]
+    found = [kind for kind in scheme if kind.group == group and version in kind.versions]
+    return sorted(found, key=lambda kind: kind.plural)
 
 
 def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
@@ -69,13 +81,17 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
             "verbs": list(kind.verbs),
         }
         resources.append(_with_aliases(resource, kind))
-        resources.extend(_subresource(kind, part) for part in kind.subresources)
+        resources.extend(_subresource(kind, part) for part in _subresources(kind))
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": f"{group}/{version}" if group else version,
         "resources": resources,
     }
+
+
+def _subresources(kind: Kind) -> list[Subresource]:
+    return sorted(kind.subresources, key=lambda part: part.name)
 
 
 def _subresource(kind: Kind, part: Subresource) -> JsonObject:
@@ -131,7 +147,7 @@ def _discovered(kind: Kind, version: str) -> JsonObject:
                 "responseKind": (part.response or own)._asdict(),
                 "verbs": list(part.verbs),
             }
-            for part in kind.subresources
+            for part in _subresources(kind)
         ]
     return found
 

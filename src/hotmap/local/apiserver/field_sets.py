@@ -151,7 +151,7 @@ def _add(field: Field, value: Any, path: Path, added: FieldSet) -> None:
     if children is None:
         added.add(path)
         return
-    if field.pointer or (field.omitempty and not field.type.startswith("#")):
+    if field.pointer or (field.omitempty and not field.type.startswith("#")) or not children:
         added.add(path)
     for element, (inner, item) in children.items():
         _add(inner, item, (*path, element), added)

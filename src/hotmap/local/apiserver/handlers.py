@@ -13,7 +13,7 @@ import msgspec
 from hotmap.core.errors import BadRequest
 from hotmap.kube.loop_slices import share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
-from hotmap.local.apiserver import admission
+from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
@@ -35,8 +35,9 @@ from hotmap.local.apiserver.options import (
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import scale_change, scale_of
-from hotmap.local.apiserver.status import invalid
-from hotmap.local.apiserver.tables import row_encoder, table
+from hotmap.local.apiserver.status import SCHEME, invalid, invalid_patch
+from hotmap.local.apiserver.tables import partial_metadata, row_encoder, table
+from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,6 +110,13 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
 async def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     form = negotiate_form(request.accept)
     page = await registry.reader.find(path, list_options(request.query)).page_in_slices()
+    if form == "metadata":
+        start = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+        shown = []
+        for item in page.items:
+            shown.append(partial_metadata(msgspec.json.decode(item)))
+            await share_loop()
+        return _json({**start, "metadata": _list_metadata(page), "items": shown})
     if form == "table":
         head = table(path.kind, [], now=0, include="None")
         head["metadata"] = _list_metadata(page)
@@ -153,7 +161,7 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     obj = decode_body(request.body, request.content_type)
     _check_type(registry.scheme, path.kind, obj)
     warnings = _field_warnings(path.kind, obj, options, _json_of(request))
-    reviewed = _review(path, request, obj)
+    reviewed = _review(registry, path, request, obj, options)
     if reviewed is not None:
         return _json(reviewed)._replace(status=201, warnings=warnings)
     created = await registry.create(
@@ -169,7 +177,9 @@ def _write_options(request: Request, name: str) -> WriteOptions:
     return options._replace(user=request.user)
 
 
-def _review(path: ResourcePath, request: Request, obj: JsonObject) -> JsonObject | None:
+def _review(
+    registry: Registry, path: ResourcePath, request: Request, obj: JsonObject, options: WriteOptions
+) -> JsonObject | None:
     """Answer an object of a kind that is a question; None for other kinds."""
     kind, access = path.kind, request.access
     if kind.verbs != ("create",) or access is None:
@@ -182,6 +192,10 @@ def _review(path: ResourcePath, request: Request, obj: JsonObject) -> JsonObject
     errors = kind.strategy.validate(obj)
     if errors:
         raise invalid(kind, "", errors)
+    if options.manager:
+        now = timestamp(registry.now())
+        writer = managed_fields.Writer(options.manager, kind.api_version, "", now)
+        metadata["managedFields"] = managed_fields.record_write(kind, None, obj, writer)
     reviewer = Reviewer(request.user, access.authorizer, access.authenticator)
     return kind.strategy.review(obj, reviewer)
 
@@ -225,6 +239,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
     options = _write_options(request, "UpdateOptions")
     obj = decode_body(request.body, request.content_type)
     if path.subresource == "scale":
+        _check_scale(obj)
         return await _rescale(registry, path, obj, options)
     _check_type(registry.scheme, path.kind, obj)
     warnings = _field_warnings(path.kind, obj, options, _json_of(request))
@@ -253,7 +268,12 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         if not path.subresource and not registry.reader.exists(path):
             status = 201
     elif isinstance(patch, dict):
-        warnings = _field_warnings(path.kind, patch, options, request.body)
+        try:
+            warnings = _field_warnings(path.kind, patch, options, request.body)
+        except BadRequest as error:
+            if not path.kind.strategy.typed:
+                raise
+            raise invalid_patch(patch, error.message.partition(": ")[2]) from None
     patched = await registry.patch(
         *_target(registry, path),
         patch,
@@ -264,6 +284,16 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     return _answer_with_object(registry, path.kind, patched, request)._replace(
         status=status, warnings=warnings
     )
+
+
+def _check_scale(obj: JsonObject) -> None:
+    sent = obj.get("kind") or "Scale"
+    if sent != "Scale":
+        version = str(obj.get("apiVersion", "")).rpartition("/")[2]
+        raise BadRequest(
+            f'{sent} in version "{version}" cannot be handled as a Scale: '
+            f"converting ({version}.{sent}) to (autoscaling.Scale): unknown conversion"
+        )
 
 
 async def _rescale(
@@ -296,7 +326,11 @@ async def _delete_collection(registry: Registry, path: ResourcePath, request: Re
     )
     head = {"kind": f"{path.kind.kind}List", "apiVersion": path.kind.api_version}
     metadata = {"resourceVersion": deleted.resource_version}
-    return _json({**head, "metadata": metadata, "items": deleted.items})
+    items = [
+        {field: value for field, value in item.items() if field not in ("kind", "apiVersion")}
+        for item in deleted.items
+    ]
+    return _json({**head, "metadata": metadata, "items": items})
 
 
 def _target(registry: Registry, path: ResourcePath) -> tuple[str, str | None, str]:
@@ -307,7 +341,10 @@ def _target(registry: Registry, path: ResourcePath) -> tuple[str, str | None, st
 def _answer_with_object(
     registry: Registry, kind: Kind, obj: JsonObject, request: Request
 ) -> Answer:
-    if negotiate_form(request.accept) == "table":
+    form = negotiate_form(request.accept)
+    if form == "metadata":
+        return _json(partial_metadata(obj))
+    if form == "table":
         include = request.query.get("includeObject", "Metadata")
         rendered = table(kind, [obj], now=registry.now(), include=include)
         rendered["metadata"] = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
@@ -329,7 +366,7 @@ def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject) -> None:
     if api_version == kind.api_version and any(known.kind == sent for known in scheme):
         why = f"converting ({version}.{sent}) to ({kind.kind}): unknown conversion"
     else:
-        why = f'no kind "{sent}" is registered for version "{api_version}" in scheme'
+        why = f'no kind "{sent}" is registered for version "{api_version}" in scheme {SCHEME}'
     raise BadRequest(f'{sent} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 

@@ -53,6 +53,7 @@ _STRIPPED: frozenset[Path] = frozenset(
 
 # Who may migrate from client-side apply, and where that keeps what it applied last.
 _KUBECTL = "kubectl"
+_UNKNOWN = "before-first-apply"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -89,6 +90,9 @@ def record_write(
 
     An explicit `managedFields: []` in the write clears what was known of the others.
     """
+    if old is not None and not old["metadata"].get("managedFields"):
+        # What nobody is known to own is not tracked before the first apply (skipnonapplied.go).
+        return [entry for entry in new["metadata"].get("managedFields") or () if entry]
     difference = _own_difference(compare(root_field(kind), old or {}, new), writer)
     # Go's clients send a single empty entry to clear the list; others an empty list.
     kept = [entry for entry in new["metadata"].get("managedFields") or () if entry]
@@ -112,6 +116,8 @@ def apply(
     """
     root = root_field(kind)
     entries = [e for e in live.get("metadata", {}).get("managedFields") or () if e]
+    if live and not entries:
+        entries = [_before_first_apply(kind, live, writer)]
     own = _without_stripped(fields_of_object(root, config), writer)
     last: FieldSet = set()
     owned = set(own)
@@ -128,8 +134,19 @@ def apply(
     if not force:
         changed = difference.changed - _allowed_conflicts(kind, live, writer)
         _check_conflicts(entries, changed, writer)
+    if pruned == live:
+        # Nothing changes but who owns it, which upstream gives no new time.
+        known: JsonObject = next((entry for entry in entries if writer.owns(entry)), {})
+        writer = writer._replace(time=str(known.get("time", "")))
     _update_last_applied(live, pruned, config, writer)
     return Applied(pruned, _entries(entries, difference, writer, own))
+
+
+def _before_first_apply(kind: Kind, live: JsonObject, writer: Writer) -> JsonObject:
+    """Return the entry of what an object had before it was applied for the first time."""
+    unknown = writer._replace(manager=_UNKNOWN, operation="Update", subresource="")
+    fields = compare(root_field(kind), {}, live).changed
+    return _entry(unknown, _without_stripped(fields, unknown))
 
 
 def _own_difference(difference: Difference, writer: Writer) -> Difference:
@@ -237,6 +254,8 @@ def _entry(writer: Writer, fields: FieldSet) -> JsonObject:
         "fieldsType": "FieldsV1",
         "fieldsV1": write_fields_v1(fields),
     }
+    if not writer.time:
+        del entry["time"]
     if writer.subresource:
         entry["subresource"] = writer.subresource
     return entry

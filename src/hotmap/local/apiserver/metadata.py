@@ -52,8 +52,8 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
         errors += rule_errors("metadata.name", name, kind.strategy.name_errors)
     errors += label_errors("metadata.labels", metadata.get("labels") or {})
     errors += annotation_errors("metadata.annotations", metadata.get("annotations") or {})
-    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
-        errors += _finalizer_errors(f"metadata.finalizers[{index}]", finalizer)
+    for finalizer in metadata.get("finalizers") or ():
+        errors += _finalizer_errors("metadata.finalizers", finalizer)
     return errors + _owner_errors(metadata.get("ownerReferences") or [])
 
 
@@ -94,10 +94,9 @@ def _finalizer_errors(path: str, finalizer: str) -> list[FieldError]:
 def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
     errors: list[FieldError] = []
     controllers: list[str] = []
-    for index, owner in enumerate(owners):
-        path = f"metadata.ownerReferences[{index}]"
+    for owner in owners:
         errors += [
-            invalid_value(f"{path}.{field}", "", f"{field} must not be empty")
+            invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
             for field in ("apiVersion", "kind", "name", "uid")
             if not owner.get(field)
         ]

@@ -1,4 +1,4 @@
-"""Whether a namespace takes new objects.
+"""Whether a namespace takes new objects, and whether it may be deleted.
 
 kubernetes: plugin/pkg/admission/namespace/lifecycle/admission.go.
 """
@@ -13,6 +13,19 @@ from hotmap.local.apiserver.status import forbidden
 if TYPE_CHECKING:
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.scheme import Kind
+
+
+_IMMORTAL = ("default", "kube-system", "kube-public")
+
+
+def check_mortal(kind: Kind, name: str) -> None:
+    """Refuse to delete the namespaces that every cluster has.
+
+    Raises:
+        Forbidden: it is one of them.
+    """
+    if not kind.group and kind.plural == "namespaces" and name in _IMMORTAL:
+        raise forbidden(kind, name, "this namespace may not be deleted")
 
 
 def check_namespace(reader: ObjectReader, kind: Kind, namespace: str | None, name: str) -> None:

@@ -1,6 +1,6 @@
 """Which form a body has, and which form of answer a client wants.
 
-In: JSON, YAML and protobuf. Out: JSON, or a Table for those who print (kubernetes:
+In: JSON, YAML and protobuf. Out: JSON, a Table for those who print, or metadata alone (kubernetes:
 apiserver/pkg/endpoints/handlers/negotiation).
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
 
 JsonObject = dict[str, Any]
-Form = Literal["json", "table", "discovery"]
+Form = Literal["json", "table", "metadata", "discovery"]
 
 JSON = "application/json"
 OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -53,7 +53,7 @@ def negotiate_form(accept: str) -> Form:
             return form
     raise api_error(
         406,
-        "only the following media types are accepted: application/json, application/yaml, "
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
         "application/vnd.kubernetes.protobuf",
         reason="NotAcceptable",
     )
@@ -86,6 +86,10 @@ def _form(clause: _MediaRange) -> Form | None:
             return "json"
         case "Table" if clause.parameters.get("v") == "v1":
             return "table"
+        case "PartialObjectMetadata" | "PartialObjectMetadataList" if (
+            clause.parameters.get("v") == "v1"
+        ):
+            return "metadata"
         case "APIGroupDiscoveryList" if clause.parameters.get("v") == "v2":
             return "discovery"
     return None

@@ -30,19 +30,24 @@ _TOLERATIONS = tuple(
 def default_pod(pod: JsonObject) -> None:
     """Fill in what a pod leaves out, in place; more than a template gets."""
     spec = pod.setdefault("spec", {})
+    spec.setdefault("enableServiceLinks", True)
+    for container in _containers(spec):
+        _default_requests(container)
+    default_pod_spec(spec)
+
+
+def admit_pod(pod: JsonObject) -> None:
+    """Fill in what upstream's admission gives a new pod, in place; its writer does not own it."""
+    spec = pod["spec"]
     # The service account admission's part; the deprecated twin follows it.
     name = spec.setdefault("serviceAccountName", spec.get("serviceAccount", "default"))
     spec["serviceAccount"] = name
-    spec.setdefault("enableServiceLinks", True)
     # The priority and toleration admissions' part.
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     tolerations = spec.setdefault("tolerations", [])
     known = {toleration.get("key") for toleration in tolerations}
     tolerations += [dict(added) for added in _TOLERATIONS if added["key"] not in known]
-    for container in _containers(spec):
-        _default_requests(container)
-    default_pod_spec(spec)
 
 
 def default_pod_spec(spec: JsonObject) -> None:

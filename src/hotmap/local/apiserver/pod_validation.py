@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hotmap.local.apiserver.metadata import label_errors
+from hotmap.local.apiserver.probe_validation import probe_errors, resource_errors
 from hotmap.local.apiserver.volume_validation import resource_field_errors, volume_errors
 from hotmap.local.field_errors import (
     FieldError,
@@ -29,6 +31,7 @@ from hotmap.local.names import (
 
 JsonObject = dict[str, Any]
 
+_INT32_MAX = (1 << 31) - 1
 _FIELD_PATHS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels",
     "metadata.annotations", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
@@ -55,9 +58,27 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     errors += _choice(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
     dns = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
     errors += _choice(spec, path, "dnsPolicy", dns)
+    errors += _count_errors(spec, path)
+    for key, value in sorted((spec.get("nodeSelector") or {}).items()):
+        errors += label_errors(f"{path}.nodeSelector", {key: value})
     for field in ("serviceAccountName", "nodeName"):
         if spec.get(field):
             errors += rule_errors(f"{path}.{field}", spec[field], subdomain_errors)
+    return errors
+
+
+def _count_errors(spec: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    deadline = spec.get("activeDeadlineSeconds", 1)
+    if not 1 <= deadline <= _INT32_MAX:
+        why = f"must be between 1 and {_INT32_MAX}, inclusive"
+        errors.append(invalid_value(f"{path}.activeDeadlineSeconds", deadline, why))
+    context = spec.get("securityContext") or {}
+    for field in ("fsGroup", "runAsUser", "runAsGroup"):
+        number = context.get(field, 0)
+        if not 0 <= number <= _INT32_MAX:
+            why = f"must be between 0 and {_INT32_MAX}, inclusive"
+            errors.append(invalid_value(f"{path}.securityContext.{field}", number, why))
     return errors
 
 
@@ -94,15 +115,31 @@ def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> li
         errors += rule_errors(f"{path}.name", name, label_name_errors)
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
-    for index, port in enumerate(container.get("ports", ())):
-        errors += _port_errors(port, f"{path}.ports[{index}]")
+    errors += _ports_errors(container.get("ports", ()), f"{path}.ports")
     for index, variable in enumerate(container.get("env", ())):
         errors += _env_errors(variable, f"{path}.env[{index}]")
     for index, source in enumerate(container.get("envFrom", ())):
         errors += _env_from_errors(source, f"{path}.envFrom", index)
     errors += _mount_errors(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
+    errors += probe_errors(container, path)
     pull = ("Always", "IfNotPresent", "Never")
-    return errors + _choice(container, path, "imagePullPolicy", pull)
+    errors += _choice(container, path, "imagePullPolicy", pull)
+    errors += _choice(
+        container, path, "terminationMessagePolicy", ("File", "FallbackToLogsOnError")
+    )
+    return errors + resource_errors(container, path)
+
+
+def _ports_errors(ports: Any, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for index, port in enumerate(ports):
+        name, at = port.get("name", ""), f"{path}[{index}]"
+        if name and name in taken:
+            errors.append(duplicate(f"{at}.name", name))
+        taken.add(name)
+        errors += _port_errors(port, at)
+    return errors
 
 
 def _port_errors(port: JsonObject, path: str) -> list[FieldError]:

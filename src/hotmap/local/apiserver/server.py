@@ -11,6 +11,7 @@ import errno
 import logging
 import random
 import socket
+import uuid
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +34,7 @@ from hotmap.local.apiserver.options import watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
 from hotmap.local.apiserver.storage_codec import stored_value
-from hotmap.local.apiserver.watch import as_tables, line, plain, stream
+from hotmap.local.apiserver.watch import as_metadata, as_tables, line, plain, stream
 
 if TYPE_CHECKING:
     import ssl
@@ -64,6 +65,8 @@ _OPENID = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 _RAW = "/debug/store"
 # Subresources whose requests upgrade their connection.
 _CONNECTIONS = ("exec", "attach", "portforward")
+# Of plain text (net/http: Error).
+_PLAIN = {"X-Content-Type-Options": "nosniff"}
 # Answered without a token, as upstream's system:public-info-viewer.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 
@@ -149,6 +152,13 @@ class APIServer:
         self._runner = None
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = await self._answer(request)
+        if not response.prepared:
+            for name, value in _common_headers().items():
+                response.headers.setdefault(name, value)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             return await self._respond(request, self._authenticate(request))
         except ApiError as error:
@@ -219,7 +229,7 @@ class APIServer:
 
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path in ("/healthz", "/livez", "/readyz"):
-            return web.Response(text="ok")
+            return web.Response(text="ok", headers=_PLAIN)
         signer = self._access.signer
         if request.path in _OPENID and request.method == "GET" and signer is not None:
             body = signer.key_set() if request.path == _OPENID[1] else signer.configuration()
@@ -234,13 +244,15 @@ class APIServer:
             request.path in ("/api", "/apis")
             and negotiate_form(request.headers.get("Accept", "")) == "discovery"
         )
-        document = discovery.document(self._registry.scheme, request.path, aggregated=aggregated)
+        document = discovery.document(
+            self._registry.scheme, request.path, aggregated=aggregated, address=request.host
+        )
         if document is None or request.method != "GET":
-            return web.Response(status=404, text="404 page not found\n")
-        content_type = DISCOVERY if aggregated else JSON
+            return web.Response(status=404, text="404 page not found\n", headers=_PLAIN)
+        headers = {"Content-Type": DISCOVERY, "Vary": "Accept"}
         return web.Response(
             body=msgspec.json.encode(document),
-            headers={"Content-Type": content_type, "Vary": "Accept"},
+            headers=headers if aggregated else {"Content-Type": JSON},
         )
 
     def _stored_value(self, key: str) -> web.StreamResponse:
@@ -286,7 +298,7 @@ class APIServer:
                 filter(None, (f"metadata.name={path.name}", options.field_selector))
             )
             options = options._replace(field_selector=selector)
-        table = negotiate_form(request.headers.get("Accept", "")) == "table"
+        form = negotiate_form(request.headers.get("Accept", ""))
         # An invalid request gets an error response; an expired revision is an event of the stream.
         try:
             watch = self._registry.watch(
@@ -297,7 +309,9 @@ class APIServer:
             await response.write(line("ERROR", msgspec.json.encode(failure_status(error))))
             return response
         render: Render = plain
-        if table:
+        if form == "metadata":
+            render = as_metadata
+        if form == "table":
             include = request.query.get("includeObject", "Metadata")
             render = as_tables(path.kind, self._registry.now, include)
         self._watches.add(watch)
@@ -348,8 +362,14 @@ async def _body(request: web.BaseRequest) -> bytes:
     return b"".join(chunks)
 
 
+def _common_headers() -> dict[str, str]:
+    """Return the headers of every answer (apiserver: endpoints/filters)."""
+    return {"Audit-Id": str(uuid.uuid4()), "Cache-Control": "no-cache, private"}
+
+
 async def _open_stream(request: web.BaseRequest, content_type: str) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": content_type})
+    headers = {"Content-Type": content_type, **_common_headers()}
+    response = web.StreamResponse(headers=headers)
     response.enable_chunked_encoding()
     await response.prepare(request)
     return response

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
+from hotmap.local.quantity import is_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,9 @@ _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
 _FIELDS = "#io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
 # What it holds is any JSON.
 _RAW = "#io.k8s.apimachinery.pkg.runtime.RawExtension"
+_QUANTITY_TEXT = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 _QUANTITY = "#io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "#io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _TIMES = frozenset(
@@ -101,6 +105,11 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
     if not _has_type(value, wanted):
         raise decode_error(
             place.kind.group_version_kind, place.owner, place.path, value, _go_type(wanted)
+        )
+    if wanted == _QUANTITY and not is_quantity(str(value)):
+        raise BadRequest(
+            f'{place.kind.kind} in version "{place.kind.version}" cannot be handled as a '
+            f"{place.kind.kind}: {_QUANTITY_TEXT}"
         )
     if isinstance(value, list):
         element = wanted[wanted.index("[]") + 2 :]

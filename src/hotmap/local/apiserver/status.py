@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from hotmap.core.errors import (
     AlreadyExists,
     ApiError,
@@ -17,6 +19,7 @@ from hotmap.core.errors import (
     NotFound,
     api_error,
 )
+from hotmap.local.field_errors import invalid_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +29,16 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+#: Where release 1.36 says that its types are registered (apimachinery: pkg/runtime/scheme.go).
+SCHEME = '"pkg/runtime/scheme.go:111"'
+# Failures that upstream makes of the HTTP status alone have empty details.
+_GENERIC = (
+    "the server could not find the requested resource",
+    "the server does not allow this method on the requested resource",
+    "the server rejected our request due to an error in our request",
+    "406: Not Acceptable",
+    "415: Unsupported Media Type",
+)
 STALE = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
@@ -46,6 +59,27 @@ def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
             ],
         ),
     )
+
+
+def version_required(kind: Kind, name: str) -> Invalid:
+    """Make the 422 for a PUT without the resourceVersion that its kind asks for.
+
+    Upstream names the resource here.
+    """
+    error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    cause = {"reason": error.reason, "message": error.text, "field": error.path}
+    return Invalid(
+        f'{kind.resource} "{name}" is invalid: {error}',
+        details=_details(name, kind.group, kind.plural, causes=[cause]),
+    )
+
+
+def invalid_patch(patched: JsonObject, why: str) -> Invalid:
+    """Make the 422 for a patch whose result its kind cannot be decoded from."""
+    shown = msgspec.json.encode(msgspec.json.encode(patched).decode()).decode()
+    text = f"Invalid value: {shown}: {why}"
+    cause = {"reason": "FieldValueInvalid", "message": text, "field": "patch"}
+    return Invalid(f' "" is invalid: patch: {text}', details={"causes": [cause]})
 
 
 def invalid_options(options: str, errors: Sequence[FieldError]) -> Invalid:
@@ -71,10 +105,12 @@ def not_found(kind: Kind, name: str) -> NotFound:
     )
 
 
-def already_exists(kind: Kind, name: str) -> AlreadyExists:
-    """Make the 409 for a create whose name is taken."""
+def already_exists(kind: Kind, name: str, *, deleted: bool = False) -> AlreadyExists:
+    """Make the 409 for a create whose name is taken, by an object that is `deleted` or not."""
+    why = "object is being deleted: " if deleted else ""
     return AlreadyExists(
-        f'{kind.resource} "{name}" already exists', details=_details(name, kind.group, kind.plural)
+        f'{why}{kind.resource} "{name}" already exists',
+        details=_details(name, kind.group, kind.plural),
     )
 
 
@@ -168,7 +204,7 @@ def failure_status(error: ApiError) -> JsonObject:
         status["reason"] = error.reason
     if error.retry_after is not None:
         details["retryAfterSeconds"] = int(error.retry_after)
-    if details:
+    if details or error.message.startswith(_GENERIC):
         status["details"] = details
     status["code"] = error.code
     return status

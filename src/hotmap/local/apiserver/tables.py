@@ -1,4 +1,4 @@
-"""Objects as rows for people: the Table form that `kubectl get` asks for.
+"""Objects in other forms: rows for people, as `kubectl get` asks for them, and metadata alone.
 
 The columns of a kind belong to its strategy; a kind without any shows name and age.
 """
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 _GENERIC = (NAME, AGE)
+_PARTIAL = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 
 
 def table(kind: Kind, objects: Sequence[JsonObject], *, now: float, include: str) -> JsonObject:
@@ -54,13 +55,14 @@ def _definition(column: Column) -> JsonObject:
 
 
 def _row(obj: JsonObject, columns: Sequence[Column], now: float, include: str) -> JsonObject:
-    row: JsonObject = {"cells": [column.cell(obj, now) for column in columns]}
+    row: JsonObject = {"cells": [column.cell(obj, now) for column in columns], "object": None}
     if include == "Object":
         row["object"] = obj
     elif include != "None":
-        row["object"] = {
-            "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": obj["metadata"],
-        }
+        row["object"] = partial_metadata(obj)
     return row
+
+
+def partial_metadata(obj: JsonObject) -> JsonObject:
+    """Show an object's metadata alone, as a PartialObjectMetadata."""
+    return {**_PARTIAL, "metadata": obj["metadata"]}

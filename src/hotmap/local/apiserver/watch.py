@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.kube.loop_slices import share_loop
-from hotmap.local.apiserver.tables import table
+from hotmap.local.apiserver.tables import partial_metadata, table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,6 +68,11 @@ def line(event_type: str, encoded: bytes) -> bytes:
 def plain(_: EventType, encoded: bytes) -> bytes:
     """Show objects as they are."""
     return encoded
+
+
+def as_metadata(_: EventType, encoded: bytes) -> bytes:
+    """Show the metadata of objects alone."""
+    return msgspec.json.encode(partial_metadata(msgspec.json.decode(encoded)))
 
 
 def as_tables(kind: Kind, now: Callable[[], float], include: str) -> Render:

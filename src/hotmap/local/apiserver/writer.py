@@ -27,10 +27,11 @@ from hotmap.local.apiserver.status import (
     conflict,
     internal,
     invalid,
+    invalid_patch,
     no_name_left,
     not_found,
+    version_required,
 )
-from hotmap.local.field_errors import invalid_value
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class ObjectWriter:
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = self._now()
         kind.strategy.default(new)
+        # What admission adds has no owner, as upstream.
+        self._record(path, None, new, options, managers)
         request = _admission_request(path, None, new, options)
         if self.plugins.plugins:
             self.plugins.admit(request)
@@ -121,10 +124,9 @@ class ObjectWriter:
         errors = admission.validate_create(kind, new)
         if errors:
             raise invalid(kind, name, errors)
-        self._record(path, None, new, options, managers)
         key = kind.key(path.namespace, name)
-        if self._store.get(key) is not None:
-            raise already_exists(kind, name)
+        if (present := self._store.get(key)) is not None:
+            raise already_exists(kind, name, deleted=_is_deleted(decode(present)))
         self.plugins.validate(request)
         if options.dry_run:
             return new
@@ -156,11 +158,7 @@ class ObjectWriter:
         if uid and uid != old["metadata"]["uid"]:
             raise conflict(kind, name, uid_precondition(entry.key, uid, old["metadata"]["uid"]))
         if not metadata.get("resourceVersion") and not kind.strategy.unconditional_update:
-            raise invalid(
-                kind,
-                name,
-                [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")],
-            )
+            raise version_required(kind, name)
         return self._replace(path, entry, old, new, options)
 
     def patch(
@@ -184,7 +182,12 @@ class ObjectWriter:
         patched = apply_patch(kind, decode(entry, path.kind), patch, of=path.kind)
         new = _copy_request(path.kind, path.namespace, patched)
         check_name(new["metadata"], path.name)
-        admission.decode(path.kind, new)
+        try:
+            admission.decode(path.kind, new)
+        except BadRequest as error:
+            if not path.kind.strategy.typed:
+                raise
+            raise invalid_patch(patched, error.message.partition(": ")[2]) from None
         return self._replace(path, entry, old, new, options)
 
     def _apply(self, path: ResourcePath, patch: JsonObject, options: WriteOptions) -> JsonObject:
@@ -258,6 +261,7 @@ class ObjectWriter:
         errors = carry_metadata(old["metadata"], new["metadata"])
         admission.prepare_update(kind, old, new, path.subresource)
         kind.strategy.default(new)
+        self._record(path, old, new, options, managers)
         request = _admission_request(path, old, new, options)
         self.plugins.admit(request)
         errors += admission.validate_update(kind, old, new, path.subresource)
@@ -265,7 +269,6 @@ class ObjectWriter:
             raise invalid(kind, name, errors)
         if not path.subresource and kind.strategy.changes_generation(old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        self._record(path, old, new, options, managers)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if is_unchanged(old, new):
             return old
@@ -287,14 +290,14 @@ class ObjectWriter:
         managers: list[JsonObject] | None,
     ) -> None:
         metadata = new["metadata"]
-        if managers is not None:
-            metadata["managedFields"] = managers
-            return
-        if old is not None and "managedFields" not in metadata:
-            metadata["managedFields"] = old["metadata"].get("managedFields", [])
-        metadata["managedFields"] = managed_fields.record_write(
-            path.kind, old, new, self._writer(path, options, "Update")
-        )
+        if managers is None:
+            if old is not None and "managedFields" not in metadata:
+                metadata["managedFields"] = old["metadata"].get("managedFields", [])
+            writer = self._writer(path, options, "Update")
+            managers = managed_fields.record_write(path.kind, old, new, writer)
+        metadata["managedFields"] = managers
+        if not managers:
+            del metadata["managedFields"]
 
     def _writer(
         self, path: ResourcePath, options: WriteOptions, operation: Literal["Update", "Apply"]
@@ -323,6 +326,10 @@ def is_unchanged(old: JsonObject, new: JsonObject) -> bool:
     before["metadata"] = _without_times(old["metadata"])
     after["metadata"] = _without_times(new["metadata"])
     return before == after
+
+
+def _is_deleted(obj: JsonObject) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
 
 
 def uid_precondition(key: str, wanted: str, found: str) -> str:

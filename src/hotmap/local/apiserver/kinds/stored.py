@@ -9,6 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.kinds.stored_defaults import (
+    default_autoscaler,
+    default_claim,
+    default_endpoint_slice,
+    default_network_policy,
+    default_pod_template,
+    default_replication_controller,
+    protect_claim,
+)
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.names import qualified_name_errors
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names, Subresource
@@ -31,8 +40,10 @@ class StoredStrategy(Strategy):
         has_generation: bool = False,
         status: JsonObject | None = None,
         defaults: JsonObject | None = None,
+        default: Callable[[JsonObject], None] | None = None,
     ) -> None:
         self.columns = (NAME, *columns, AGE) if columns else ()
+        self._default = default
         self.has_generation = has_generation
         self._status = {} if status is None else status
         self._defaults = {} if defaults is None else defaults
@@ -43,6 +54,8 @@ class StoredStrategy(Strategy):
     def default(self, obj: JsonObject) -> None:
         for field, value in self._defaults.items():
             obj.setdefault(field, value)
+        if self._default is not None:
+            self._default(obj)
 
 
 class RBACStrategy(StoredStrategy):
@@ -61,6 +74,26 @@ class RBACStrategy(StoredStrategy):
             is_account = subject.get("kind") == "ServiceAccount"
             if not is_account:
                 subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+class ReturningStrategy(StoredStrategy):
+    """Answers a deletion with the object (ReturnDeletedObject)."""
+
+    returns_deleted = True
+
+
+class ClaimStrategy(ReturningStrategy):
+    def prepare_create(self, obj: JsonObject) -> None:
+        protect_claim(obj)
+
+
+class SliceStrategy(StoredStrategy):
+    """EndpointSlices have no spec: each change of what they say counts."""
+
+    def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
+        return any(
+            old.get(field) != new.get(field) for field in ("endpoints", "ports", "addressType")
+        ) or (old["metadata"].get("labels") != new["metadata"].get("labels"))
 
 
 class PriorityClassStrategy(StoredStrategy):
@@ -164,6 +197,20 @@ class WebhooksStrategy(StoredStrategy):
         return errors
 
 
+def _pod_selector(policy: JsonObject, _: float) -> Cell:
+    labels = (policy.get("spec") or {}).get("podSelector", {}).get("matchLabels") or {}
+    return ",".join(f"{label}={value}" for label, value in sorted(labels.items())) or "<none>"
+
+
+def _ingress_address(ingress: JsonObject, _: float) -> Cell:
+    points = (ingress.get("status") or {}).get("loadBalancer", {}).get("ingress") or ()
+    return ",".join(point.get("ip") or point.get("hostname") or "" for point in points)
+
+
+def _ingress_ports(ingress: JsonObject, _: float) -> Cell:
+    return "80, 443" if (ingress.get("spec") or {}).get("tls") else "80"
+
+
 def _at_most_three(found: list[str]) -> str:
     if not found:
         return "<unset>"
@@ -219,17 +266,22 @@ STORED = (
     _stored(
         "v1",
         Names("persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",)),
-        StoredStrategy(
+        ClaimStrategy(
             Column("Status", field_cell("status.phase")),
             Column("Volume", field_cell("spec.volumeName")),
             Column("Capacity", field_cell("status.capacity.storage")),
             Column("Access Modes", _joined("status.accessModes", "")),
             Column("StorageClass", field_cell("spec.storageClassName")),
             status={"phase": "Pending"},
+            default=default_claim,
         ),
         STATUS,
     ),
-    _stored("v1", Names("podtemplates", "PodTemplate")),
+    _stored(
+        "v1",
+        Names("podtemplates", "PodTemplate"),
+        ReturningStrategy(has_generation=True, default=default_pod_template),
+    ),
     _stored(
         "v1",
         Names(
@@ -245,6 +297,7 @@ STORED = (
             Column("Ready", field_cell("status.readyReplicas", 0), type="integer"),
             has_generation=True,
             status={"replicas": 0},
+            default=default_replication_controller,
         ),
         STATUS,
         SCALE,
@@ -252,7 +305,7 @@ STORED = (
     _stored(
         "v1",
         Names("resourcequotas", "ResourceQuota", ("quota",)),
-        StoredStrategy(
+        ReturningStrategy(
             Column("Request", _quota_cell(limits=False)),
             Column("Limit", _quota_cell(limits=True)),
         ),
@@ -276,6 +329,7 @@ STORED = (
             Column("MaxPods", field_cell("spec.maxReplicas", 0)),
             Column("Replicas", field_cell("status.currentReplicas", 0)),
             status={"desiredReplicas": 0, "currentMetrics": None},
+            default=default_autoscaler,
         ),
         STATUS,
     ),
@@ -290,11 +344,12 @@ STORED = (
     _stored(
         "discovery.k8s.io/v1",
         Names("endpointslices", "EndpointSlice"),
-        StoredStrategy(
+        SliceStrategy(
             Column("AddressType", field_cell("addressType")),
             Column("Ports", _slice_ports),
             Column("Endpoints", _slice_addresses),
             has_generation=True,
+            default=default_endpoint_slice,
         ),
     ),
     _stored(
@@ -303,6 +358,8 @@ STORED = (
         StoredStrategy(
             Column("Class", field_cell("spec.ingressClassName", "<none>")),
             Column("Hosts", _hosts),
+            Column("Address", _ingress_address),
+            Column("Ports", _ingress_ports),
             has_generation=True,
             status={"loadBalancer": {}},
         ),
@@ -317,7 +374,11 @@ STORED = (
     _stored(
         _NETWORKING,
         Names("networkpolicies", "NetworkPolicy", ("netpol",)),
-        StoredStrategy(has_generation=True),
+        StoredStrategy(
+            Column("Pod-Selector", _pod_selector),
+            has_generation=True,
+            default=default_network_policy,
+        ),
     ),
     _stored("node.k8s.io/v1", Names("runtimeclasses", "RuntimeClass"), namespaced=False),
     _stored(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.field_errors import FieldError, invalid_value
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
@@ -23,13 +24,17 @@ def _owner(obj: JsonObject, _: float) -> Cell:
 
 
 class ControllerRevisionStrategy(Strategy):
-    unconditional_update = False
     columns = (
         NAME,
         Column("Controller", _owner),
         Column("Revision", field_cell("revision", 0)),
         AGE,
     )
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        if old.get("data") == new.get("data"):
+            return []
+        return [invalid_value("data", new.get("data"), "field is immutable")]
 
 
 CONTROLLERREVISIONS = Kind(

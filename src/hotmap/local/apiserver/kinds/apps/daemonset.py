@@ -16,6 +16,8 @@ from hotmap.local.strategy import Column
 
 JsonObject = dict[str, Any]
 
+_GENERATION = "deprecated.daemonset.template.generation"
+
 
 class DaemonSetStrategy(SelectingStrategy):
     selector_owner = "daemonset"
@@ -36,6 +38,27 @@ class DaemonSetStrategy(SelectingStrategy):
         spec.setdefault("revisionHistoryLimit", 10)
         strategy = spec.setdefault("updateStrategy", {})
         default_rolling_update(strategy, maxUnavailable=1, maxSurge=0)
+
+    def default(self, obj: JsonObject) -> None:
+        """The generation of the template is told by an annotation (SetDefaults_DaemonSet)."""
+        super().default(obj)
+        annotations = obj["metadata"].setdefault("annotations", {})
+        generation = obj["spec"].pop("templateGeneration", None)
+        annotations.setdefault(_GENERATION, str(generation or 0))
+
+    def prepare_create(self, obj: JsonObject) -> None:
+        obj["metadata"]["annotations"][_GENERATION] = "1"
+
+    def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
+        self.default(new)
+        known = int(old["metadata"].get("annotations", {}).get(_GENERATION, 0))
+        changed = old["spec"].get("template") != new["spec"].get("template")
+        annotations = new["metadata"].setdefault("annotations", {})
+        annotations[_GENERATION] = str(known + changed)
+
+    def initial_status(self, obj: JsonObject) -> JsonObject | None:
+        counts = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled")
+        return dict.fromkeys((*counts, "numberReady"), 0)
 
 
 DAEMONSETS = Kind(

@@ -29,6 +29,9 @@ class ReplicaSetStrategy(SelectingStrategy):
     def default_spec(self, spec: JsonObject) -> None:
         spec.setdefault("replicas", 1)
 
+    def initial_status(self, obj: JsonObject) -> JsonObject | None:
+        return {"replicas": 0}
+
 
 REPLICASETS = Kind(
     "apps",

@@ -18,6 +18,7 @@ class CronJobStrategy(WorkloadStrategy):
         return super().pod_template(spec.get("jobTemplate", {}).get("spec", {}))
 
     def default_spec(self, spec: JsonObject) -> None:
+        spec.setdefault("jobTemplate", {}).setdefault("metadata", {})
         spec.setdefault("concurrencyPolicy", "Allow")
         spec.setdefault("suspend", False)
         spec.setdefault("successfulJobsHistoryLimit", 3)

@@ -22,8 +22,12 @@ class JobStrategy(WorkloadStrategy):
             return
         names = {"controller-uid": metadata["uid"], "job-name": metadata.get("name", "")}
         labels = template["metadata"].setdefault("labels", {})
+        # Upstream's Job shares the map of labels with its template where it has none of its own.
+        shared = metadata.get("labels") == labels
         for label, value in names.items():
             labels[label] = labels[f"batch.kubernetes.io/{label}"] = value
+        if shared:
+            metadata["labels"] = dict(labels)
         own = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
         spec["selector"] = {"matchLabels": own}
 
@@ -34,6 +38,14 @@ class JobStrategy(WorkloadStrategy):
         spec.setdefault("backoffLimit", 6)
         spec.setdefault("completionMode", "NonIndexed")
         spec.setdefault("suspend", False)
+        spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+        spec.setdefault("manualSelector", False)
+
+    def default(self, obj: JsonObject) -> None:
+        super().default(obj)
+        labels = (obj["spec"].get("template") or {}).get("metadata", {}).get("labels")
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
 
 
 JOBS = Kind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME
+from hotmap.local.apiserver.kinds.stored_defaults import default_endpoints
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
@@ -32,6 +33,10 @@ def _addresses(endpoints: JsonObject, _: float) -> Cell:
 
 class EndpointsStrategy(Strategy):
     create_on_update = True
+
+    def default(self, obj: JsonObject) -> None:
+        default_endpoints(obj)
+
     columns = (NAME, Column("Endpoints", _addresses), AGE)
     deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 

@@ -62,6 +62,13 @@ class EventStrategy(Strategy):
         Column("Name", name_cell, 1),
     )
 
+    def default(self, obj: JsonObject) -> None:
+        """Go writes these fields whatever they hold."""
+        for field in ("eventTime", "firstTimestamp", "lastTimestamp"):
+            obj.setdefault(field, None)
+        for field in ("reportingComponent", "reportingInstance"):
+            obj.setdefault(field, "")
+
     def validate(self, obj: JsonObject) -> list[FieldError]:
         """An Event lies where its object lies; those of the cluster lie in `default`."""
         involved = (obj.get("involvedObject") or {}).get("namespace", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
-from hotmap.local.apiserver.pod_defaults import default_pod, quality_of_service
+from hotmap.local.apiserver.pod_defaults import admit_pod, default_pod, quality_of_service
 from hotmap.local.apiserver.pod_validation import pod_spec_errors
 from hotmap.local.field_errors import FieldError, forbidden_field
 from hotmap.local.group_version_kind import GroupVersionKind
@@ -26,6 +26,7 @@ class PodStrategy(Strategy):
     has_generation = True
     # Kinds that can be deleted gracefully always answer with the object.
     returns_deleted = True
+    graceful = True
     selectable_fields = field_labels(
         "spec.nodeName",
         "spec.restartPolicy",
@@ -41,6 +42,7 @@ class PodStrategy(Strategy):
     def prepare_create(self, obj: JsonObject) -> None:
         # A pod without a spec is refused by the validation, which needs one to look at.
         obj.setdefault("spec", {})
+        admit_pod(obj)
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         return {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}

@@ -8,7 +8,7 @@ from hotmap.local.strategy import Strategy
 
 
 class ServiceAccountStrategy(Strategy):
-    unconditional_update = False
+    returns_deleted = True
 
 
 SERVICEACCOUNTS = Kind(

@@ -1,0 +1,87 @@
+"""What objects of the stored kinds leave out.
+
+pkg/apis/<group>/<version>/defaults.go; each function changes an object in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.local.apiserver.pod_defaults import default_pod_spec
+
+JsonObject = dict[str, Any]
+
+_CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+_CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
+
+
+def default_claim(obj: JsonObject) -> None:
+    """Fill in a PersistentVolumeClaim."""
+    obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+def protect_claim(obj: JsonObject) -> None:
+    """Keep a new PersistentVolumeClaim while pods use it (StorageObjectInUseProtection)."""
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if _CLAIM_PROTECTION not in finalizers:
+        finalizers.append(_CLAIM_PROTECTION)
+
+
+def default_pod_template(obj: JsonObject) -> None:
+    """Fill in a PodTemplate."""
+    template = obj.setdefault("template", {})
+    template.setdefault("metadata", {})
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def default_replication_controller(obj: JsonObject) -> None:
+    """Fill in a ReplicationController: labels and selector are those of its template."""
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    template = spec.get("template")
+    if template is None:
+        return
+    labels = template.setdefault("metadata", {}).get("labels") or {}
+    default_pod_spec(template.setdefault("spec", {}))
+    if labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+
+def default_network_policy(obj: JsonObject) -> None:
+    """Fill in a NetworkPolicy."""
+    spec = obj.setdefault("spec", {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+        for port in rule.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+
+
+def default_autoscaler(obj: JsonObject) -> None:
+    """Fill in a HorizontalPodAutoscaler."""
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        spec["metrics"] = [_CPU]
+
+
+def default_endpoint_slice(obj: JsonObject) -> None:
+    """Fill in an EndpointSlice."""
+    for port in obj.get("ports") or ():
+        port.setdefault("name", "")
+        port.setdefault("protocol", "TCP")
+    for endpoint in obj.get("endpoints") or ():
+        endpoint.setdefault("conditions", {})
+
+
+def default_endpoints(obj: JsonObject) -> None:
+    """Fill in Endpoints."""
+    for subset in obj.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            port.setdefault("protocol", "TCP")

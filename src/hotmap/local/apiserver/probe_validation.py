@@ -1,0 +1,81 @@
+"""Probes, lifecycle handlers and resources of a container (pkg/apis/core/validation)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, required
+from hotmap.local.quantity import parse_quantity
+
+JsonObject = dict[str, Any]
+
+NOT_NEGATIVE = "must be greater than or equal to 0"
+_PORT_RANGE = "must be between 1 and 65535, inclusive"
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_COUNTS = (
+    "initialDelaySeconds",
+    "timeoutSeconds",
+    "periodSeconds",
+    "successThreshold",
+    "failureThreshold",
+)
+
+
+def probe_errors(container: JsonObject, path: str) -> list[FieldError]:
+    """Find everything wrong with probes and lifecycle handlers of a container."""
+    errors: list[FieldError] = []
+    lifecycle = container.get("lifecycle") or {}
+    for field in ("postStart", "preStop"):
+        if field in lifecycle:
+            errors += _handler_errors(lifecycle[field], f"{path}.lifecycle.{field}")
+    for field in ("livenessProbe", "readinessProbe", "startupProbe"):
+        probe, at = container.get(field), f"{path}.{field}"
+        if probe is None:
+            continue
+        errors += _handler_errors(probe, at)
+        errors += [
+            invalid_value(f"{at}.{count}", probe[count], NOT_NEGATIVE)
+            for count in _COUNTS
+            if probe.get(count, 0) < 0
+        ]
+        if field != "readinessProbe" and probe.get("successThreshold", 1) != 1:
+            threshold = probe["successThreshold"]
+            errors.append(invalid_value(f"{at}.successThreshold", threshold, "must be 1"))
+    return errors
+
+
+def _handler_errors(handler: JsonObject, path: str) -> list[FieldError]:
+    used = [field for field in _HANDLERS if field in handler]
+    if not used:
+        return [required(path, "must specify a handler type")]
+    errors = [
+        forbidden_field(f"{path}.{field}", "may not specify more than 1 handler type")
+        for field in used[1:]
+    ]
+    first = handler[used[0]]
+    if used[0] in ("httpGet", "tcpSocket"):
+        port = first.get("port", 0)
+        if isinstance(port, int) and not 1 <= port <= 65535:
+            errors.insert(0, invalid_value(f"{path}.{used[0]}.port", port, _PORT_RANGE))
+    if used[0] == "exec" and not first.get("command"):
+        errors.insert(0, required(f"{path}.exec.command"))
+    return errors
+
+
+def resource_errors(container: JsonObject, path: str) -> list[FieldError]:
+    """Find negative amounts, and requests beyond their limits (ValidateResourceRequirements)."""
+    resources, at = container.get("resources") or {}, f"{path}.resources"
+    errors: list[FieldError] = []
+    for field in ("limits", "requests"):
+        errors += [
+            invalid_value(f"{at}.{field}[{name}]", str(amount), NOT_NEGATIVE)
+            for name, amount in sorted((resources.get(field) or {}).items())
+            if parse_quantity(str(amount)) < 0
+        ]
+    limits = resources.get("limits") or {}
+    for name, amount in sorted((resources.get("requests") or {}).items()):
+        limit = limits.get(name)
+        if limit is not None and parse_quantity(str(amount)) > parse_quantity(str(limit)):
+            why = f"must be less than or equal to {name} limit of {limit}"
+            errors.append(invalid_value(f"{at}.requests", str(amount), why))
+    return errors
