@@ -126,8 +126,9 @@ def require_go(modules: ModuleSet) -> None:
 
 
 def _go_build(modules: ModuleSet, program: str, target: Path) -> None:
+    verb = ("test", "-c", "-vet=off") if program in modules.tests else ("build",)
     command = [
-        *("nice", "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", modules.linker_flags),
+        *("nice", "go", *verb, "-buildvcs=false", "-trimpath", "-ldflags", modules.linker_flags),
         *("-o", str(target), modules.packages[program]),
     ]
     environment = {**os.environ, "CGO_ENABLED": "0"}

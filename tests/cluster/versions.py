@@ -26,6 +26,7 @@ class ModuleSet:
     folder: Path
     module: str  # the required module whose version names the set, e.g. "k8s.io/kubernetes"
     packages: dict[str, str]  # program → Go package; "." is the few lines beside go.mod
+    tests: frozenset[str] = frozenset()  # programs that are tests of their package
 
     @property
     def name(self) -> str:
@@ -106,6 +107,16 @@ COREDNS = ModuleSet(
     "github.com/coredns/coredns",
     {"coredns": "github.com/coredns/coredns"},
 )
+# Upstream's own tests of a cluster, and the program that their pods run.
+E2E = ModuleSet(
+    MODULES / "e2e-1.36",
+    "k8s.io/kubernetes",
+    {
+        "e2e.test": "k8s.io/kubernetes/test/e2e",
+        "agnhost": "k8s.io/kubernetes/test/images/agnhost",
+    },
+    frozenset({"e2e.test"}),
+)
 HELM = ModuleSet(MODULES / "helm-4.3", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"})
 
 
@@ -115,7 +126,7 @@ def set_of(program: str, *, minor: str = DEFAULT_MINOR) -> ModuleSet:
     Raises:
         TestBedError: nothing here builds a program of that name.
     """
-    for modules in (kubernetes(minor), ETCD, KWOK, COREDNS, HELM):
+    for modules in (kubernetes(minor), ETCD, KWOK, COREDNS, HELM, E2E):
         if program in modules.packages:
             return modules
     raise TestBedError(f"The test bed does not build a program named {program}.")

@@ -288,7 +288,7 @@ def _record(kubeconfig: Path, subjects: list[str]) -> None:
     answers = asyncio.run(replay(read_kubeconfig(kubeconfig), subjects or list(SUBJECTS)))
     for subject, found in answers.items():
         write_answers(subject, found)
-    print(f"{sum(map(len, answers.values()))} answers in {ANSWERS}")  # noqa: T201
+    print(f"{sum(map(len, answers.values()))} answers in {ANSWERS}")
 
 
 if __name__ == "__main__":

@@ -138,7 +138,9 @@ def _time(data: bytes) -> str | None:
     seconds = _decode("int64", parts.get(1, 0))
     if not seconds and not parts.get(2):
         return None
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    # strftime writes the years before 1000 with fewer digits.
+    year, *rest = time.gmtime(seconds)[:6]
+    return "{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}Z".format(year, *rest)
 
 
 def _micro_time(data: bytes) -> str | None:
