@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-slow check audit bench bench-cluster agent.pyz release image cluster-up cluster-down test-cluster constraints docs clean
+.PHONY: help demo test coverage test-slow check audit bench bench-cluster agent.pyz release image cluster-up cluster-down test-cluster conformance constraints docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ test-cluster: $(VENV)/.development ## Run the tests that need a real one (root, 
 
 bench-cluster: $(VENV)/.development ## Measure propagation on a real Kubernetes
 	@$(BIN)/python -m benchmarks --cluster
+
+conformance: $(VENV)/.development ## Run upstream's e2e.test on a local plane (root, Go)
+	@$(BIN)/python -m tests.conformance.e2e
 
 constraints: $(VENV)/.development ## Pin what is installed now in constraints.txt
 	@{ echo '# Every version that `make` installs. Made by `make constraints`.'; \

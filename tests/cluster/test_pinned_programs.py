@@ -5,9 +5,9 @@ import re
 import pytest
 from tests.cluster import pin, versions
 from tests.cluster.errors import TestBedError
-from tests.cluster.versions import COREDNS, ETCD, HELM, KWOK, ModuleSet
+from tests.cluster.versions import CLIENTS, COREDNS, E2E, ETCD, HELM, KWOK, ModuleSet
 
-SETS = [*map(versions.kubernetes, versions.kubernetes_minors()), ETCD, KWOK, COREDNS, HELM]
+SETS = [*map(versions.kubernetes, versions.kubernetes_minors()), ETCD, KWOK, COREDNS, HELM, E2E, CLIENTS]
 UPSTREAM = """\
 module k8s.io/kubernetes
 

@@ -117,6 +117,8 @@ E2E = ModuleSet(
     },
     frozenset({"e2e.test"}),
 )
+# A program in Go that uses an API server as operators do.
+CLIENTS = ModuleSet(MODULES / "clients-0.24", "sigs.k8s.io/controller-runtime", {"clients": "."})
 HELM = ModuleSet(MODULES / "helm-4.3", "helm.sh/helm/v4", {"helm": "helm.sh/helm/v4/cmd/helm"})
 
 
@@ -126,7 +128,7 @@ def set_of(program: str, *, minor: str = DEFAULT_MINOR) -> ModuleSet:
     Raises:
         TestBedError: nothing here builds a program of that name.
     """
-    for modules in (kubernetes(minor), ETCD, KWOK, COREDNS, HELM, E2E):
+    for modules in (kubernetes(minor), ETCD, KWOK, COREDNS, HELM, E2E, CLIENTS):
         if program in modules.packages:
             return modules
     raise TestBedError(f"The test bed does not build a program named {program}.")

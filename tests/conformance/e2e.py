@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -53,7 +54,11 @@ FOCUS = (
     r"\[sig-apps\] DisruptionController .*(create a PodDisruptionBudget|update/patch|Listing)",
     r"\[sig-scheduling\] LimitRange",
 )
-SKIP = r"\[Serial\]|\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Alpha\]|\[Flaky\]"
+# What needs images, or controllers that the plane does not have, and waits minutes for them.
+SKIP = (
+    r"\[Serial\]|\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Alpha\]|\[Flaky\]"
+    r"|ConversionWebhook|created by cronjob|API chunking"
+)
 _READY = re.compile(r"ready in .* at (\S+);")
 
 
@@ -72,29 +77,28 @@ def run(focus: str, *, minutes: int = 60, verbose: bool = False) -> list[Result]
     with tempfile.TemporaryDirectory(prefix="hotmap-e2e-") as folder:
         directory = Path(folder)
         report = directory / "report.json"
+        log = directory / "plane.log"
         with (
-            (directory / "plane.log").open("w") as log,
+            log.open("w") as output,
             subprocess.Popen(
                 [sys.executable, "-m", "hotmap", "local", "up", "--dir", str(directory / "plane")],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
+                stdout=output,
+                stderr=output,
             ) as plane,
         ):
             try:
-                _wait_until_ready(plane)
+                _wait_until_ready(plane, log)
                 _run_specs(programs.path("e2e.test"), directory, focus, minutes, verbose=verbose)
             finally:
                 plane.send_signal(signal.SIGTERM)
         return read_report(report.read_text())
 
 
-def _wait_until_ready(plane: subprocess.Popen[str]) -> None:
-    assert plane.stdout is not None
-    for line in plane.stdout:
-        if _READY.search(line):
-            return
-    raise RuntimeError("the local plane did not start")
+def _wait_until_ready(plane: subprocess.Popen[bytes], log: Path) -> None:
+    while _READY.search(log.read_text()) is None:
+        if plane.poll() is not None:
+            raise RuntimeError(f"the local plane did not start: {log.read_text()}")
+        time.sleep(0.1)
 
 
 def _run_specs(program: Path, directory: Path, focus: str, minutes: int, *, verbose: bool) -> None:
@@ -117,7 +121,9 @@ def read_report(text: str) -> list[Result]:
     for suite in json.loads(text):
         for report in suite["SpecReports"] or ():
             if report["LeafNodeType"] == "It" and report["State"] not in ("skipped", "pending"):
-                name = " ".join([*report["ContainerHierarchyTexts"], report["LeafNodeText"]])
+                name = " ".join(
+                    [*(report["ContainerHierarchyTexts"] or ()), report["LeafNodeText"]]
+                )
                 message = (report.get("Failure") or {}).get("Message", "")
                 found.append(Result(name, report["State"], message))
     return sorted(found)

@@ -192,3 +192,18 @@ async def test_apply_dry_run_stores_nothing(api: Api) -> None:
     reply = await apply(api, f"{CONFIGMAPS}/a", applied_configmap(k="v"), dryRun="All")
     assert reply.status == 201
     assert (await api.get(f"{CONFIGMAPS}/a")).status == 404
+
+
+async def test_apply_of_yaml_that_begins_like_json_is_read(api: Api) -> None:
+    flow = (
+        '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flow"}, "data": {"k": v},}'
+    )
+    body = flow.encode()
+    reply = await api.request(
+        "PATCH",
+        f"{CONFIGMAPS}/flow",
+        body,
+        content_type="application/apply-patch+yaml",
+        fieldManager="one",
+    )
+    assert (reply.status, reply.body["data"]) == (201, {"k": "v"})

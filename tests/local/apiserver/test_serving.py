@@ -274,3 +274,14 @@ async def test_role_names_are_path_segments(api: Api) -> None:
     assert (await api.post(path, {"metadata": {"name": "system:x"}})).status == 201
     refused = await api.post(path, {"metadata": {"name": "a%b"}})
     assert refused.message.endswith("metadata.name: Invalid value: \"a%b\": may not contain '%'")
+
+
+@pytest.mark.parametrize("timeout", ["invalid", "5", "1 s"])
+async def test_invalid_timeout_is_refused(api: Api, timeout: str) -> None:
+    reply = await api.get("/api/v1/namespaces", timeout=timeout)
+    assert (reply.status, reply.message) == (400, "invalid timeout specified in the request URL")
+
+
+@pytest.mark.parametrize("timeout", ["34s", "1m30s", "0"])
+async def test_valid_timeout_is_accepted(api: Api, timeout: str) -> None:
+    assert (await api.get("/api/v1/namespaces", timeout=timeout)).status == 200

@@ -142,9 +142,12 @@ def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
     kind = _PATCH_KINDS.get(_parse(content_type).media)
     if kind is None:
         raise api_error(415, "415: Unsupported Media Type", reason="UnsupportedMediaType")
-    if kind == "apply" and not body.lstrip().startswith(b"{"):
+    if kind != "apply":
+        return kind, decode_json(body, what="patch")
+    try:
+        return kind, decode_json(body)
+    except BadRequest:
         return kind, _decode_yaml(body)
-    return kind, decode_json(body, what="patch")
 
 
 def unsupported_patch() -> Exception:

@@ -5,6 +5,7 @@ Kubernetes: apimachinery/pkg/apis/meta/v1/types.go and .../validation/validation
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from hotmap.core.errors import BadRequest
@@ -29,6 +30,8 @@ JsonObject = dict[str, Any]
 FieldValidation = Literal["", "Ignore", "Strict", "Warn"]
 
 _MAX_MANAGER = 128
+# As Go's time.ParseDuration reads it.
+_DURATION = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+)")
 
 
 class WriteOptions(NamedTuple):
@@ -140,6 +143,17 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
         resource_version=query.get("resourceVersion", ""),
         resource_version_match=query.get("resourceVersionMatch", ""),
     )
+
+
+def check_timeout(query: Mapping[str, str]) -> None:
+    """Refuse a time-out that Go does not read as a duration (apiserver: request_deadline.go).
+
+    Raises:
+        BadRequest: it is none.
+    """
+    sent = query.get("timeout", "")
+    if sent and _DURATION.fullmatch(sent) is None:
+        raise BadRequest("invalid timeout specified in the request URL")
 
 
 def watch_options(query: Mapping[str, str]) -> WatchOptions:

@@ -30,7 +30,7 @@ from hotmap.local.apiserver.authorization import (
 from hotmap.local.apiserver.handlers import Answer, Request, answer
 from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form, openapi_v2_form
 from hotmap.local.apiserver.openapi import OpenAPI
-from hotmap.local.apiserver.options import watch_options
+from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
 from hotmap.local.apiserver.storage_codec import stored_value
@@ -204,6 +204,7 @@ class APIServer:
         if path.subresource in _CONNECTIONS:
             return await connect.serve_connection(self._registry, self.kubelet, path, request)
         verb = verb_of(request.method, path, request.query)
+        check_timeout(request.query)
         if verb in ("get", "list", "watch") and not request.query.get("resourceVersion"):
             self._registry.store.catch_up()
         if verb == "watch":

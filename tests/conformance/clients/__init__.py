@@ -1,0 +1,1 @@
+"""Clients of other people against a local plane, and the environment of those in Python."""
