@@ -7,7 +7,15 @@ from tests.cluster import pin, versions
 from tests.cluster.errors import TestBedError
 from tests.cluster.versions import CLIENTS, COREDNS, E2E, ETCD, HELM, KWOK, ModuleSet
 
-SETS = [*map(versions.kubernetes, versions.kubernetes_minors()), ETCD, KWOK, COREDNS, HELM, E2E, CLIENTS]
+SETS = [
+    *map(versions.kubernetes, versions.kubernetes_minors()),
+    ETCD,
+    KWOK,
+    COREDNS,
+    HELM,
+    E2E,
+    CLIENTS,
+]
 UPSTREAM = """\
 module k8s.io/kubernetes
 
