@@ -212,6 +212,44 @@ async def test_deeply_nested_body_is_bad_request(api: Api) -> None:
     assert (reply.status, reply.body["reason"]) == (400, "BadRequest")
 
 
+_BOMB = b"a0: &a0 [x, x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 9)) for i in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"[" * 20_000 + b"]" * 20_000, "exceeded max depth"),
+        (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, "exceeded max depth"),
+        (_BOMB, "excessive aliasing"),
+        (b"a: &a [*a]", "excessive aliasing"),
+        (b"a: !!int x", "not YAML"),
+    ],
+)
+async def test_yaml_that_grows_is_bad_request(api: Api, body: bytes, text: str) -> None:
+    """Nesting and aliases, in objects and in applied configurations."""
+    created = await api.request("POST", CONFIGMAPS, body, content_type="application/yaml")
+    kind = "application/apply-patch+yaml"
+    applied = await api.request(
+        "PATCH", f"{CONFIGMAPS}/a", b"b: 1\n" + body if body[:1] == b"a" else b" " + body[1:],
+        content_type=kind, fieldManager="test",
+    )  # fmt: skip
+    for reply in (created, applied):
+        assert reply.status == 400
+    assert text in created.message
+
+
+async def test_request_beyond_limits_is_told_without_traceback(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A URL of more than a mebibyte, as Go's server refuses it; the next request is answered."""
+    reply = await api.get(CONFIGMAPS, labelSelector="a" * 1_100_000)
+    assert reply.status == 400
+    assert (await api.get(CONFIGMAPS)).status == 200
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 async def test_long_query_is_accepted(api: Api) -> None:
     selector = ",".join(f"label-{index}" for index in range(2_000))
     assert (await api.get(CONFIGMAPS, labelSelector=selector)).status == 200

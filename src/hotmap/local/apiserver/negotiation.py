@@ -31,6 +31,8 @@ _PATCH_KINDS: dict[str, PatchKind] = {
 }
 
 
+#: Nodes that aliases may make of a short document (go-yaml: alias_ratio_range_low).
+_ALIASED_NODES = 400_000
 _NOT_IN_JSON = (":timestamp", ":value")
 
 
@@ -185,6 +187,27 @@ def _decode_yaml(body: bytes) -> object:
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     try:
-        return yaml.load(body, Loader)
-    except yaml.YAMLError:
+        decoded = yaml.load(body, Loader)
+    except (yaml.YAMLError, ValueError):
         raise BadRequest("error decoding the body of the request: it is not YAML") from None
+    except RecursionError:
+        raise BadRequest("error decoding the body of the request: exceeded max depth") from None
+    if _has_more_nodes(decoded, max(len(body), _ALIASED_NODES)):
+        text = "error decoding the body of the request: document contains excessive aliasing"
+        raise BadRequest(text)
+    return decoded
+
+
+def _has_more_nodes(value: object, limit: int) -> bool:
+    """Return whether a document is larger than that, with each alias written out."""
+    count, nodes = 0, [value]
+    while nodes:
+        node = nodes.pop()
+        count += 1
+        if count > limit:
+            return True
+        if isinstance(node, dict):
+            nodes.extend(node.values())
+        elif isinstance(node, list):
+            nodes.extend(node)
+    return False

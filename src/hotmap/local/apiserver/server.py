@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from hotmap.core.errors import ApiError, Expired, NotFound, SettingsError, api_error
 from hotmap.local.access import ANONYMOUS
@@ -48,6 +49,21 @@ if TYPE_CHECKING:
     from hotmap.local.tokens import Tokens
 
 logger = logging.getLogger(__name__)
+# What is wrong with a connection, by aiohttp.
+_connection_logger = logging.getLogger(f"{__name__}.connections")
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    """Leave the stack out where a client has sent what is no HTTP; it got a 400."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        record.exc_info = None
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        return logger.isEnabledFor(logging.DEBUG)
+    return True
+
+
+_connection_logger.addFilter(_shorten)
 
 # apiserver: MaxRequestBodyBytes
 BODY_LIMIT = 3 << 20
@@ -107,6 +123,7 @@ class APIServer:
             self._serve,
             handler_cancellation=True,
             access_log=None,
+            logger=_connection_logger,
             max_line_size=_HEADER_LIMIT,
             max_field_size=_HEADER_LIMIT,
         )
