@@ -326,7 +326,7 @@ async def test_reloaders_ignore_on_a_source(world: World) -> None:
         (
             "hotmap.dev/rereads",
             "maybe",
-            'invalid boolean "maybe": expected true or false; treating as false',
+            'invalid value "maybe": expected true, false or a time such as 30s; treating as false',
         ),
         ("hotmap.dev/strategy", "bounce", "treating as notify"),
         (

@@ -52,9 +52,13 @@ def shown(person: Person, *arguments: str) -> str:
 
 @pytest.mark.parametrize("person", ROOT_IS_SLOW, indirect=True)
 def test_demo_checks_pass(person: Person) -> None:
-    """In an empty home, with nothing installed: four edits and what followed from each."""
+    """In an empty home, with nothing installed: the edits and what followed from each."""
     output = shown(person)
-    assert output.count("unaffected") == 4
+    assert output.count("unaffected") == 5
+    assert re.search(r"^ \+\d+\.\d\d s status +proxy: current; content is up to date \(proven\)$",
+                     output, re.M)  # fmt: skip
+    assert re.search(r"^ \+\d+\.\d\d s status +proxy: refused; ", output, re.M)
+    assert max(map(len, output.splitlines())) <= 80
     assert re.search(r"^all \d+ checks passed in ", output, re.M)
     assert "FAILED" not in output
 

@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
+import aiohttp
 import msgspec
 import yaml
 
@@ -87,6 +88,7 @@ class DemoCluster:
         self._controller: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
+        self._status_port = 0
         self.decisions: list[Decision] = []
         self.plane_ready_after = 0.0
 
@@ -133,7 +135,7 @@ class DemoCluster:
             "--kubeconfig",
             str(self._cluster.kubeconfig),
             "--listen",
-            "none",
+            "127.0.0.1:0",
             "--log-level",
             "debug",
             "--log-format",
@@ -169,6 +171,7 @@ class DemoCluster:
             except ValueError:
                 continue
             if entry["message"].startswith("ready"):
+                self._status_port = int(entry["message"].rpartition("port ")[2] or 0)
                 self._ready.set()
             elif "workload" in entry:
                 name = entry["workload"].rpartition("/")[2]
@@ -214,6 +217,15 @@ class DemoCluster:
         """List the pods of a workload that are not terminating."""
         page = await self._client.list_page(PODS, NAMESPACE, type=_Pod, label_selector=f"app={app}")
         return [_snapshot(pod) for pod in page.items if pod.metadata.deletion_timestamp is None]
+
+    async def status(self, app: str) -> tuple[str, str]:
+        """Ask the controller for the state of a workload, and the reason, as `hotmap status`."""
+        url = f"http://127.0.0.1:{self._status_port}/v1/status"
+        query = {"workload": f"{NAMESPACE}/{app}", "consistent": "true"}
+        async with aiohttp.ClientSession() as http, http.get(url, params=query) as response:
+            document = await response.json()
+        found = document["workloads"][0]
+        return found["state"], found["reason"]
 
     async def output(self, pod: str) -> list[tuple[float, str]]:
         """Read the output of a pod: (POSIX seconds, line)."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["MANIFESTS", "WORKLOADS"]
+import json
+import socket
+import sys
+
+__all__ = ["WORKLOADS", "make_manifests"]
 
 #: The demo's workloads, and what each of them uses.
 WORKLOADS = {
     "api": "variable LOG_LEVEL",
     "site": "file greeting",
     "batch": "variable BATCH_SIZE",
+    "proxy": "routes, with an agent",
     "clock": "another ConfigMap",
 }
 
-MANIFESTS = """
+_MANIFESTS = """
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: app-config}
@@ -94,6 +99,66 @@ spec:
         - name: BATCH_SIZE
           valueFrom: {configMapKeyRef: {name: app-config, key: BATCH_SIZE}}
 ---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: proxy-config}
+data: {routes: v1}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: proxy
+  annotations: {hotmap.dev/follow: auto}
+spec:
+  selector: {matchLabels: {app: proxy}}
+  template:
+    metadata:
+      labels: {app: proxy}
+      annotations: {hotmap.dev/agent: port=9533;restart=none}
+    spec:
+      terminationGracePeriodSeconds: 1
+      volumes:
+      - name: conf
+        configMap: {name: proxy-config}
+      - name: work
+        emptyDir: {}
+      - name: pod
+        downwardAPI:
+          items:
+          - {path: annotations, fieldRef: {fieldPath: metadata.annotations}}
+          - {path: uid, fieldRef: {fieldPath: metadata.uid}}
+      containers:
+      - name: proxy
+        image: host
+        env:
+        - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+        volumeMounts:
+        - {name: conf, mountPath: /etc/proxy}
+        - {name: work, mountPath: /run/proxy}
+        - {name: pod, mountPath: /hotmap/pod}
+        # Like nginx: it reads its file at start and at SIGHUP, and keeps running in between.
+        args:
+        - --dir=/etc/proxy
+        - --check=sh -c '! grep -q broken {dir}/routes'
+        - --signal=HUP
+        - --verify=file /run/proxy/loaded
+        - --target-file=/hotmap/pod/annotations
+        - --work-dir=/run/proxy
+        - --listen=$(POD_IP):9533
+        - --settle=0
+        - --
+        - sh
+        - -c
+        - |
+          load() {
+            cat /etc/proxy/routes >/run/proxy/loaded
+            echo "serving $(cat /run/proxy/loaded)"
+          }
+          trap load HUP
+          load
+          while :; do sleep 3600 & wait $!; done
+        command: [PYTHON, -m, hotmap, agent]
+---
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -111,3 +176,11 @@ spec:
         command: [sleep, "3600"]
         envFrom: [{configMapRef: {name: clock-config}}]
 """
+
+
+def make_manifests() -> str:
+    """Return all of them as a YAML stream; the agent is this Python's, at a free port."""
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+    text = _MANIFESTS.replace("PYTHON", json.dumps(sys.executable))
+    return text.replace("9533", str(port))

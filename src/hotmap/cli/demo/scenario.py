@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -9,12 +10,16 @@ import time
 from rich.console import Console
 
 from hotmap.cli.demo.cluster import DemoCluster, PodSnapshot
-from hotmap.cli.demo.manifests import MANIFESTS, WORKLOADS
+from hotmap.cli.demo.manifests import WORKLOADS, make_manifests
 from hotmap.cli.demo.timeline import Timeline
 
 __all__ = ["run_demo"]
 
 _CONFIG = "app-config"
+
+#: Seconds of quiet after which a controller has written its state: one that is killed sooner may
+#: have to replace pods, since it cannot know what they started with.
+_QUIET = 1.2
 
 
 async def run_demo(console: Console | None) -> int:
@@ -33,6 +38,8 @@ async def run_demo(console: Console | None) -> int:
         await scenario.mounted_file()
         await scenario.environment()
         await scenario.undo()
+        await scenario.agent()
+        await scenario.refusal()
         await scenario.downtime()
     if console is None:
         json.dump(_document(timeline), sys.stdout, indent=2, ensure_ascii=False)
@@ -84,10 +91,10 @@ class _Scenario:
     async def set_up(self) -> None:
         """Start the workloads and the controller."""
         cluster, timeline = self._cluster, self._timeline
-        timeline.heading("Set up: a control plane, a node and four workloads on this machine")
+        timeline.heading("Set up: a control plane, a node and five workloads on this machine")
         text = f"API server, workload controllers, kubelet: {cluster.server}"
         timeline.add(cluster.plane_ready_after, "ready", text)
-        await cluster.apply(MANIFESTS)
+        await cluster.apply(make_manifests())
         for app in WORKLOADS:
             if (pod := await self._running(app)) is not None:
                 self._pods[app] = pod
@@ -124,9 +131,34 @@ class _Scenario:
         await self._rolled("api", "LOG_LEVEL is INFO", began)
         await self._check_unaffected(began, "site", "batch", unrelated="clock")
 
+    async def agent(self) -> None:
+        """Edit what an agent reloads: the same process has it, and proof comes from there."""
+        self._timeline.heading("Edit: routes become v2, for a process that reloads at SIGHUP")
+        began = await self._cluster.edit("proxy-config", {"routes": "v2"})
+        await self._printed("proxy", self._pods["proxy"], "serving v2", began)
+        await self._has_status("proxy", "current", began)
+
+    async def refusal(self) -> None:
+        """Make a broken edit, and correct it: the agent lets only the latter through."""
+        self._timeline.heading("Edit: routes become broken, then v3")
+        began = await self._cluster.edit("proxy-config", {"routes": "broken"})
+        await self._has_status("proxy", "refused", began)
+        output = await self._cluster.output(self._pods["proxy"].name)
+        serving = [line for _, line in output if line.startswith("serving ")]
+        self._timeline.add(
+            self._since(began),
+            "unaffected",
+            "proxy still serves v2; its agent has not let the broken file through",
+            passed=serving[-1:] == ["serving v2"] and await self._same_processes("proxy"),
+        )
+        began = await self._cluster.edit("proxy-config", {"routes": "v3"})
+        await self._printed("proxy", self._pods["proxy"], "serving v3", began)
+        await self._has_status("proxy", "current", began)
+
     async def downtime(self) -> None:
         """Edit while the controller is down: it finds the change when it starts."""
         self._timeline.heading("Edit while the controller is down: LOG_LEVEL becomes DEBUG")
+        await asyncio.sleep(_QUIET)
         await self._cluster.kill_controller()
         began = await self._cluster.edit(_CONFIG, {"LOG_LEVEL": "DEBUG"})
         await self._cluster.start_controller()
@@ -140,7 +172,8 @@ class _Scenario:
             passed=replica_set == self._debug_replica_set,
         )
         # The new controller evaluates all of them, so any reason will do.
-        await self._check_unaffected(began, "site", "batch", "clock", about="")
+        others = [app for app in WORKLOADS if app != "api"]
+        await self._check_unaffected(began, *others, about="", why="run in the same processes")
 
     # -- checks --------------------------------------------------------------------------------
 
@@ -179,6 +212,22 @@ class _Scenario:
         else:
             self._timeline.add(at - began, label, f"{app} printed “{text}” in pod {pod.name}")
 
+    async def _has_status(self, app: str, state: str, began: float) -> None:
+        """Wait for a state of a workload, as `hotmap status` shows it, and show why."""
+
+        async def find() -> str | None:
+            found = await self._cluster.status(app)
+            return found[1] if found[0] == state else None
+
+        reason = await self._cluster.wait_for(find)
+        if reason is None:
+            found = ": ".join(await self._cluster.status(app))
+            text = f"{app} is not {state}: {found}"
+            self._timeline.add(self._since(began), "status", text, passed=False)
+            return
+        text = f"{app}: {state}; {reason.partition('; see ')[0]}"
+        self._timeline.add(self._since(began), "status", text)
+
     async def _rolled(self, app: str, text: str, began: float) -> None:
         """Wait for the new pod of a workload and for what it prints when it starts."""
         pod = await self._running(app, other_than=self._pods[app].uid)
@@ -195,8 +244,11 @@ class _Scenario:
         *apps: str,
         about: str = "is not used",
         unrelated: str | None = None,
+        why: str = "",
     ) -> None:
         """Check that workloads still run in the same processes; print the controller's reason.
+
+        `why` is printed instead of reasons that differ.
 
         `unrelated` uses another source, so the controller must not have evaluated it.
         """
@@ -206,6 +258,7 @@ class _Scenario:
             decided = await self._cluster.decision(app, since=began, about=about)
             passed = passed and decided is not None
             reason = _short(decided.reason) if decided else "no decision"
+            reason = why if why and passed else reason
             reasons.setdefault(reason, []).append(app)
         if unrelated:
             evaluated = (d for d in self._cluster.decisions if d.consumer == unrelated)

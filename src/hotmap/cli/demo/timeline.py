@@ -17,6 +17,7 @@ _STYLES = {
     "decided": "cyan",
     "refreshed": "green",
     "loaded": "green",
+    "status": "cyan",
     "unaffected": "dim",
     "same": "dim",
     "FAILED": "bold red",

@@ -265,7 +265,11 @@ class StatusPage:
                 result = await leader.pod_checker.check_now(snapshot)
         except (ApiError, Unreachable) as error:
             result = error
-        status = _confirmed(leader.consumer_states.get(consumer), unconfirmed)
+        status = leader.consumer_states.get(consumer)
+        if not isinstance(result, HotmapError) and result.status.state is status.state:
+            # The same state, with the kind of proof.
+            status = result.status if status.is_reached else status
+        status = _confirmed(status, unconfirmed)
         decisions = reversed(self._decision_log.decisions_on(consumer.key))
         return {
             **self._summary_document(consumer, status),
