@@ -113,7 +113,7 @@ def write(image: Image, names: Sequence[str], path: Path) -> None:
     """Write an image as an OCI layout that containerd imports under each of the names."""
     blobs = {_digest(layer): layer for layer in image.layers}
     manifest_type = "application/vnd.oci.image.manifest.v1+json"
-    here = {"architecture": _architecture(), "os": "linux"}
+    here = {"architecture": architecture(), "os": "linux"}
 
     def add(content: object) -> dict[str, object]:
         blob = json.dumps(content).encode()
@@ -296,6 +296,18 @@ def _hotmap() -> Image:
     It is the controller's image and the agent's.
     """
     layer = Layer().packages(HOTMAP)
+    add_hotmap(layer)
+    layer.file("usr/bin/hotmap", b'#!/bin/sh\nexec python3 -m hotmap "$@"\n', 0o755)
+    below = _python()
+    settings = {
+        "Entrypoint": ["python3", "-m", "hotmap"],
+        "Env": [PATH, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=/opt/hotmap"],
+    }
+    return Image([*below.layers, layer.content()], settings)
+
+
+def add_hotmap(layer: Layer) -> None:
+    """Add the package and what it depends on, as installed here, below /opt/hotmap."""
     for name in ("opt", "opt/hotmap"):
         layer.folder(name)
     layer.tree(SOURCE, "opt/hotmap/hotmap/")
@@ -304,13 +316,6 @@ def _hotmap() -> Image:
             path = Path(str(distribution.locate_file(file)))
             if ".." not in file.parts and not NOT_TAKEN.search(str(file)) and path.is_file():
                 layer.file(f"opt/hotmap/{file}", path.read_bytes())
-    layer.file("usr/bin/hotmap", b'#!/bin/sh\nexec python3 -m hotmap "$@"\n', 0o755)
-    below = _python()
-    settings = {
-        "Entrypoint": ["python3", "-m", "hotmap"],
-        "Env": [PATH, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=/opt/hotmap"],
-    }
-    return Image([*below.layers, layer.content()], settings)
 
 
 def _hotmap_nginx() -> Image:
@@ -384,5 +389,6 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _architecture() -> str:
+def architecture() -> str:
+    """Return this machine's architecture as images name it, such as amd64."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -1,6 +1,6 @@
 """`python -m tools.release VERSION`: everything that is attached to a release, in one folder.
 
-Wheel and sdist, the agent as one file, the image, the chart's package, bills of materials, notes
+Wheel and sdist, the agent as one file, the images, the chart's package, bills of materials, notes
 out of CHANGELOG.md, and the checksums of all of them. Nothing is published and nothing is tagged.
 An equal commit gives equal files.
 """
@@ -21,6 +21,7 @@ import yaml
 from tests.cluster import images
 from tests.cluster.errors import TestBedError
 from tools.release.archive import chart_package, repack
+from tools.release.image import agent_image, controller_image
 from tools.release.sbom import (
     Component,
     bill_of_materials,
@@ -102,7 +103,7 @@ def make_release(version: str, folder: Path, *, with_image: bool) -> list[Path]:
         text = bill_of_materials(subject, components)
         (folder / f"hotmap{name}-{version}.cdx.json").write_text(text)
     if with_image:
-        _copy_image(folder / f"hotmap-image-{version}.tar")
+        _write_images(folder, version)
     (folder / "NOTES.md").write_text(notes)
     _write_checksums(folder)
     return sorted(folder.iterdir())
@@ -112,9 +113,13 @@ def _commit_time() -> int:
     """Return the time of the present commit; or what SOURCE_DATE_EPOCH says."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
-    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return int(done.stdout.strip() or 315532800)
+    return int(_git("log", "-1", "--format=%ct") or 315532800)
+
+
+def _git(*words: str) -> str:
+    """Return what git says, or "" outside of a repository."""
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _build_distributions(folder: Path, at: int) -> None:
@@ -130,13 +135,22 @@ def _build_distributions(folder: Path, at: int) -> None:
         repack(sdist, at=at)
 
 
-def _copy_image(path: Path) -> None:
+def _write_images(folder: Path, version: str) -> None:
     if not images.can_make_hotmap():
-        raise ReleaseError("the image needs Debian 12's Python 3.11: make PYTHON=python3.11")
-    try:
-        shutil.copyfile(images.tar("hotmap"), path)
-    except TestBedError as error:
-        raise ReleaseError(f"the image could not be made: {error}") from error
+        raise ReleaseError("the images need Debian 12's Python 3.11: make PYTHON=python3.11")
+    labels = {
+        "org.opencontainers.image.title": "hotmap",
+        "org.opencontainers.image.version": version,
+        "org.opencontainers.image.licenses": "Apache-2.0",
+        "org.opencontainers.image.revision": _git("rev-parse", "HEAD"),
+    }
+    architecture = images.architecture()
+    for name, make in (("hotmap", controller_image), ("hotmap-agent", agent_image)):
+        try:
+            content = make(version, labels)
+        except TestBedError as error:
+            raise ReleaseError(f"the image {name} could not be made: {error}") from error
+        (folder / f"{name}-image-{version}-{architecture}.tar").write_bytes(content)
 
 
 def _write_checksums(folder: Path) -> None:
