@@ -34,7 +34,7 @@ FOCUS = (
     r"\[sig-api-machinery\] ResourceQuota",
     r"\[sig-api-machinery\] FieldValidation",
     r"\[sig-api-machinery\] ServerSideApply",
-    r"\[sig-api-machinery\] Servers with support for (Table|API chunking)",
+    r"\[sig-api-machinery\] Servers with support for (Table)",
     r"\[sig-api-machinery\] Server request timeout",
     r"\[sig-api-machinery\] CustomResource",
     r"\[sig-auth\] ServiceAccounts .*(lifecycle|should update a ServiceAccount|root CA)",
@@ -57,7 +57,7 @@ FOCUS = (
 # What needs images, or controllers that the plane does not have, and waits minutes for them.
 SKIP = (
     r"\[Serial\]|\[Disruptive\]|\[Slow\]|\[Feature:|\[FeatureGate:|\[Alpha\]|\[Flaky\]"
-    r"|ConversionWebhook|created by cronjob|API chunking"
+    r"|ConversionWebhook|created by (cronjob|rc)|[Cc]hunking"
 )
 _READY = re.compile(r"ready in .* at (\S+);")
 

@@ -67,4 +67,4 @@ def test_kubectl_with_pods(cluster: Kubectl) -> None:
 
 
 def test_transcripts_have_enough_command_lines() -> None:
-    assert sum(len(parse(transcript)) for transcript in (*PLANE.values(), CLUSTER)) >= 100
+    assert sum(len(parse(transcript)) for transcript in (*PLANE.values(), CLUSTER)) >= 250

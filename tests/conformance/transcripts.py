@@ -352,6 +352,85 @@ $ get crd widgets.example.com
 Error from server (NotFound): customresourcedefinitions.apiextensions.k8s.io "widgets.example.com" not found
 [1]
 """,
+    "changes": """
+$ create deployment more --image=nginx --replicas=3
+deployment.apps/more created
+$ get deployment more -o jsonpath={.spec.replicas}
+3
+$ expose deployment more --port=80 --target-port=8080
+service/more exposed
+$ get service more -o jsonpath={.spec.ports[0].targetPort}
+8080
+$ autoscale deployment more --min=1 --max=5 --cpu=50%
+horizontalpodautoscaler.autoscaling/more autoscaled
+$ get hpa more -o jsonpath={.spec.minReplicas}/{.spec.maxReplicas}
+1/5
+$ set image deployment/more nginx=nginx:2
+deployment.apps/more image updated
+$ set resources deployment/more --limits=cpu=100m
+deployment.apps/more resource requirements updated
+$ get deployment more -o jsonpath={.spec.template.spec.containers[0].resources}
+{"limits":{"cpu":"100m"}}
+$ set env deployment/more COLOR=red
+deployment.apps/more env updated
+$ set env deployment/more --list
+# Deployment more, container nginx
+COLOR=red
+$ set serviceaccount deployment/more default
+deployment.apps/more serviceaccount updated
+$ set selector service more app=other
+service/more selector updated
+$ annotate deployment more a=b --overwrite
+deployment.apps/more annotated
+$ label deployment more x=z
+deployment.apps/more labeled
+$ label deployment more x=z --overwrite
+deployment.apps/more not labeled
+$ scale deployment more --replicas=2 --current-replicas=5
+error: Expected replicas to be 5, was 3
+[1]
+$ patch deployment more --subresource=scale --type=merge -p {"spec":{"replicas":1}}
+scale.autoscaling/more patched
+$ get deployment more -o jsonpath={.spec.replicas}
+1
+$ get deploy,svc -o name
+deployment.apps/more
+service/more
+$ wait --for=jsonpath={.spec.replicas}=1 deployment/more --timeout=5s
+deployment.apps/more condition met
+$ wait --for=delete configmap/none --timeout=1s
+$ create configmap later --from-literal=a=b --dry-run=client -o name
+configmap/later
+$ get pods nothing
+Error from server (NotFound): pods "nothing" not found
+[1]
+$ get deployments nothing --ignore-not-found
+$ delete deployment more --cascade=orphan
+deployment.apps "more" deleted from changes namespace
+$ delete service,hpa more
+service "more" deleted from changes namespace
+horizontalpodautoscaler.autoscaling "more" deleted from changes namespace
+$ create secret tls bad --cert=app.txt --key=app.txt
+error: tls: failed to find any PEM data in certificate input
+[1]
+$ create secret docker-registry reg --docker-server=x --docker-username=u --docker-password=p
+secret/reg created
+$ get secret reg -o jsonpath={.type}
+kubernetes.io/dockerconfigjson
+$ create namespace Wrong
+The Namespace "Wrong" is invalid: metadata.name: Invalid value: "Wrong": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+[1]
+$ delete namespace default
+Warning: deleting cluster-scoped resources, not scoped to the provided namespace
+Error from server (Forbidden): namespaces "default" is forbidden: this namespace may not be deleted
+[1]
+$ get configmaps -l a in (
+error: name cannot be provided when a selector is specified
+[1]
+$ get configmaps --field-selector=data=x
+Error from server (BadRequest): Unable to find "/v1, Resource=configmaps" that match label selector "", field selector "data=x": "data" is not a known field selector: only "metadata.name", "metadata.namespace"
+[1]
+""",
     "service": """
 $ create service clusterip web --tcp=80:8080
 service/web created
@@ -848,8 +927,8 @@ readers   Role/reader   ...s
 $ create ingress web --rule=example.com/=web:80
 ingress.networking.k8s.io/web created
 $ get ing
-NAME   CLASS    HOSTS         AGE
-web    <none>   example.com   ...s
+NAME   CLASS    HOSTS         ADDRESS   PORTS   AGE
+web    <none>   example.com             80      ...s
 $ create poddisruptionbudget web --selector=app=web --min-available=1
 poddisruptionbudget.policy/web created
 $ create quota small --hard=pods=2
